@@ -40,7 +40,7 @@ pub struct Audit {
 }
 
 impl Audit {
-    /// Notes a fault, unless there are enough.
+    /// Notes a fault, unless enough are noted.
     pub fn fault(&mut self, what: impl FnOnce() -> String) {
         if self.faults.len() < FAULTS_MAX {
             self.faults.push(what());
@@ -51,7 +51,7 @@ impl Audit {
 /// A walk under way.
 pub(crate) struct Walk {
     pub(crate) audit: Audit,
-    /// All chunks, READ as it began.
+    /// All chunks, READ at the start of the walk.
     pub(crate) descriptors: Vec<Descriptor>,
     /// The slot of the object that has an extent.
     extent_slots: HashMap<ChunkId, u64>,
@@ -93,7 +93,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Visits the extents of the large object in `slot`; its key, unless something is wrong.
+    /// Visits the extents of the large object in `slot`; returns its key, unless there is a fault.
     pub(crate) async fn visit_large<E: Endpoint>(
         &mut self,
         extents: ExtentIo<'_, E>,
@@ -128,7 +128,7 @@ impl Walk {
         }
     }
 
-    /// Ends, after every object was visited.
+    /// Ends the walk, after every object was visited.
     pub(crate) async fn end<E: Endpoint>(mut self, client: &Client<E>) -> Result<Audit, CacheError> {
         let Self { audit, descriptors, extent_slots, .. } = &mut self;
         for (index, descriptor) in descriptors.iter().enumerate() {

@@ -17,8 +17,8 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    /// Whether this call looks. If it does, the next look is farther away; a look that changed
-    /// something makes a new one of these.
+    /// Whether this call looks. If it does, the next look is farther away. After a look that
+    /// changed something, the caller starts with a new [`Backoff`].
     pub(crate) fn is_due(&mut self) -> bool {
         if self.left > 0 {
             self.left -= 1;

@@ -11,7 +11,7 @@ pub struct Cache<G: Engine> {
     engine: G,
 }
 
-/// When a [`Cache::set`] takes place.
+/// The condition under which a [`Cache::set`] stores its value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Condition {
     /// Whether the key is there or not.
@@ -25,13 +25,13 @@ pub enum Condition {
     IfToken(u64),
 }
 
-/// When an object will expire. A moment that is over removes the key.
+/// When an object will expire. A time in the past removes the key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Expiry {
     /// Never.
     #[default]
     Never,
-    /// When the present object does; never if there is none.
+    /// Keeps the expiry of the present object; never if there is none.
     Keep,
     /// After so many milliseconds on the pool's clock.
     InMs(u64),
@@ -50,7 +50,7 @@ impl Expiry {
     }
 }
 
-/// How a [`Cache::set`] is done.
+/// The options of a [`Cache::set`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SetOptions {
     /// When it takes place.
@@ -77,7 +77,7 @@ pub struct SetOutcome {
 pub struct ExpireCondition {
     /// Only if it has no expiry.
     pub if_none: bool,
-    /// Only if it has one.
+    /// Only if it has an expiry.
     pub if_some: bool,
     /// Only if the new expiry is later.
     pub if_later: bool,
@@ -94,7 +94,7 @@ pub enum ExpireOutcome {
     Refused,
     /// The expiry is set.
     Set,
-    /// The moment was over: the key is removed.
+    /// The time was in the past: the key is removed.
     Removed,
 }
 
@@ -183,12 +183,12 @@ impl<G: Engine> Cache<G> {
         if bytes > max { Err(CacheError::ValueTooLarge { bytes, max }) } else { Ok(()) }
     }
 
-    /// Sets `key` to `value`. An expiry that is over removes the key instead.
+    /// Sets `key` to `value`. An expiry in the past removes the key instead.
     pub async fn set(&self, key: &[u8], value: &[u8], options: &SetOptions) -> Result<SetOutcome, CacheError> {
         self.set_returning(key, value, options, None).await
     }
 
-    /// As [`Cache::set`], and copies the value that was there into `old_value`.
+    /// As [`Cache::set`], and copies the old value into `old_value`.
     pub async fn set_returning(
         &self,
         key: &[u8],
@@ -214,13 +214,12 @@ impl<G: Engine> Cache<G> {
         Ok(SetOutcome { stored: set.stored, old: set.old, token })
     }
 
-    /// Removes `key`; says whether it was there.
+    /// Removes `key`; returns whether it was there.
     pub async fn delete(&self, key: &[u8]) -> Result<bool, CacheError> {
         self.take(key, None).await
     }
 
-    /// Removes `key` and copies the value that was there into `old_value`; says whether it was
-    /// there.
+    /// Removes `key` and copies its value into `old_value`; returns whether it was there.
     pub async fn take(&self, key: &[u8], mut old_value: Option<&mut Value>) -> Result<bool, CacheError> {
         let old_place = old_value.as_deref_mut().map(std::mem::take);
         let mut remove = Remove { old_value: old_place, old: None };
@@ -242,8 +241,8 @@ impl<G: Engine> Cache<G> {
         Ok(expire.outcome)
     }
 
-    /// Copies the value of `key` into `value` and sets when it expires, in one step; says whether
-    /// it was there.
+    /// Copies the value of `key` into `value` and sets its expiry, in one step; returns whether it
+    /// was there.
     pub async fn get_and_expire(&self, key: &[u8], expiry: Expiry, value: &mut Value) -> Result<bool, CacheError> {
         let condition = ExpireCondition::default();
         let place = Some(std::mem::take(value));
@@ -361,7 +360,7 @@ impl<G: Engine> Cache<G> {
         self.engine.tend().await
     }
 
-    /// The longest value that this pool takes.
+    /// The longest value that this pool stores.
     pub fn value_bytes_max(&self) -> usize {
         self.engine.value_bytes_max()
     }
@@ -372,7 +371,8 @@ impl<G: Engine> Cache<G> {
     }
 }
 
-/// A decimal integer as Redis takes it: no blanks, no plus sign, no leading zeros, no `-0`.
+/// Parses a decimal integer by the rules of Redis: no blanks, no plus sign, no leading zeros, no
+/// `-0`.
 pub fn parse_integer(text: &[u8]) -> Option<i64> {
     let digits = text.strip_prefix(b"-").unwrap_or(text);
     let canonical = match digits {
@@ -383,7 +383,7 @@ pub fn parse_integer(text: &[u8]) -> Option<i64> {
     if canonical { std::str::from_utf8(text).ok()?.parse().ok() } else { None }
 }
 
-/// A finite or infinite decimal number; no blanks, no NaN.
+/// Parses a finite or infinite decimal number; no blanks, no NaN.
 pub fn parse_float(text: &[u8]) -> Option<f64> {
     let number: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
     (!number.is_nan()).then_some(number)

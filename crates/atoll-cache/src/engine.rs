@@ -16,15 +16,15 @@ pub enum CacheError {
         /// Length of the key.
         bytes: usize,
     },
-    /// The value is longer than this pool takes.
+    /// The value is longer than this pool stores.
     #[error("the value has {bytes} bytes, more than the {max} that this pool takes: make a larger pool, or split it")]
     ValueTooLarge {
         /// Length of the value.
         bytes: usize,
-        /// The most that this pool takes.
+        /// The longest value that this pool stores.
         max: usize,
     },
-    /// Nothing is left to evict: other clients hold what there is, in groups that they are filling.
+    /// No object is left to evict: other clients hold all memory, in groups that they are filling.
     #[error("the pool is full and nothing in it can be evicted: make it larger, or let fewer clients write to it")]
     OutOfMemory,
     /// The pool holds bytes that no client wrote.
@@ -50,7 +50,7 @@ impl From<PoolError> for CacheError {
 }
 
 impl CacheError {
-    /// Whether the client is of no use any more, and another one may join in its stead.
+    /// Whether the client is shut out. Another client may join in its place.
     pub fn is_shut_out(&self) -> bool {
         matches!(self, Self::Verb(VerbError::Fenced))
     }
@@ -63,7 +63,7 @@ pub enum Lookup {
     Hit,
     /// No object has the key.
     Absent,
-    /// An object has the key and its time is over.
+    /// The object with the key has expired.
     Expired,
 }
 
@@ -76,7 +76,7 @@ pub enum Want {
     Value,
 }
 
-/// The object that a [`Change`] would replace. An expired one is not shown.
+/// The object that a [`Change`] would replace. An expired object is not shown.
 #[derive(Clone, Copy, Debug)]
 pub struct Old<'a> {
     /// Its metadata.
@@ -85,7 +85,7 @@ pub struct Old<'a> {
     pub value: &'a [u8],
 }
 
-/// What becomes of the key.
+/// What happens to the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Nothing changes.
@@ -120,7 +120,7 @@ pub trait Change {
     /// The same change, owning all that it needs: see [`Lasting`](crate::Lasting).
     type Lasting: Change + 'static;
 
-    /// Makes it, moving what can be moved.
+    /// Makes the lasting change, moving what can be moved.
     fn lasting(&mut self) -> Self::Lasting;
 
     /// Takes over the outcome of the lasting change.
@@ -249,7 +249,7 @@ pub trait Engine {
         Ok(())
     }
 
-    /// The longest value that this pool takes.
+    /// The longest value that this pool stores.
     fn value_bytes_max(&self) -> usize;
 
     /// This client's counters.

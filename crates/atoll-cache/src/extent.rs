@@ -34,7 +34,7 @@ use std::collections::BTreeMap;
 /// An empty chunk in state Open that its client owns, with its generation.
 pub(crate) type OpenChunk = (ChunkId, u32);
 
-/// A chunk of a large object, at the time of that object.
+/// A chunk of a large object, with the generation that the object's chunk has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Extent {
     pub(crate) chunk: ChunkId,
@@ -50,9 +50,9 @@ impl Extent {
 /// The chunks of a large object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Extents {
-    /// Those with key and value, in order.
+    /// The extents with key and value, in order.
     pub(crate) body: Vec<Extent>,
-    /// Those with the words of the former, if there are more than the record lists.
+    /// The extents that list those, if there are more than the record lists.
     pub(crate) lists: Vec<Extent>,
 }
 
@@ -105,7 +105,7 @@ impl LatelyBound {
     }
 }
 
-/// What handling extents needs of a client.
+/// The client's operations that extents need.
 pub(crate) struct ExtentIo<'c, E: Endpoint> {
     pub(crate) client: &'c Client<E>,
     pub(crate) hasher: &'c Hasher,
@@ -149,7 +149,7 @@ impl<E: Endpoint> ExtentIo<'_, E> {
     }
 
     /// READs key and value of a large object, each chunk straight to its place in `buffer`; `None`
-    /// if their checksum is another.
+    /// if the checksum does not match.
     pub(crate) async fn read_body(
         &self,
         header: &Header,
@@ -240,7 +240,7 @@ impl<E: Endpoint> ExtentIo<'_, E> {
         for extent in extents.all() {
             let written = Chunk::owned(ChunkState::Extent, self.client.me(), extent.generation);
             let bound = Chunk { state: ChunkState::Bound, ..written };
-            // The swap fails where another client has made the object dead already.
+            // The swap fails if another client has made the object dead already.
             let descriptor = self.client.pool.layout.descriptor(extent.chunk);
             batch.compare_and_swap(descriptor, written.word(), bound.word());
             if batch.is_full() {
@@ -260,7 +260,7 @@ impl<E: Endpoint> ExtentIo<'_, E> {
         Ok(())
     }
 
-    /// Those of these extents that are Bound: their owner looks whether an object has them.
+    /// Those of these extents that are Bound. Their owner checks whether an object has them.
     pub(crate) async fn still_bound(&self, extents: &[Extent]) -> Result<Vec<(ChunkId, Chunk)>, CacheError> {
         let mut bound = Vec::new();
         for extent in extents {
@@ -272,8 +272,8 @@ impl<E: Endpoint> ExtentIo<'_, E> {
         Ok(bound)
     }
 
-    /// The extents of these chunks by the bucket of their objects' keys, which is READ after their
-    /// states were.
+    /// The extents of these chunks, by the bucket of their objects' keys. The buckets are READ
+    /// after the states.
     pub(crate) async fn by_bucket(
         &self,
         suspects: Vec<(ChunkId, Chunk)>,
@@ -288,14 +288,14 @@ impl<E: Endpoint> ExtentIo<'_, E> {
         Ok(by_bucket)
     }
 
-    /// Frees an extent that no object has; whether it was one still.
+    /// Frees an extent that no object has; returns whether it was still an extent.
     pub(crate) async fn free_extent(&self, extent: Extent) -> Result<bool, CacheError> {
         let layout = &self.client.pool.layout;
         loop {
             let descriptor = chunks::descriptors(&self.client.endpoint, layout, extent.chunk, 1).await?[0];
             let still = descriptor.chunk.filter(|c| c.state.is_extent() && c.generation == extent.generation);
             let Some(chunk) = still else { return Ok(false) };
-            // Its owner may be telling that it is published just now: then look again.
+            // Its owner may be binding it just now: then look again.
             if chunks::free(&self.client.endpoint, layout, extent.chunk, chunk).await? {
                 return Ok(true);
             }

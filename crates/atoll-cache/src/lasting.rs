@@ -37,7 +37,7 @@ pub struct Lasting<G> {
 struct Left {
     /// In the order in which they were dropped.
     operations: RefCell<Vec<Dropped>>,
-    /// How many there have been.
+    /// How many operations were dropped.
     count: Cell<u64>,
 }
 
@@ -61,7 +61,7 @@ impl Left {
 /// The caller's end of an operation.
 struct Attended<'c, F: Future + 'static> {
     left: &'c Left,
-    /// `None` once it has ended.
+    /// `None` once the operation has ended.
     operation: Option<Pin<Box<F>>>,
     has_begun: bool,
 }
@@ -83,7 +83,7 @@ impl<F: Future + 'static> Future for Attended<'_, F> {
 
 impl<F: Future + 'static> Drop for Attended<'_, F> {
     fn drop(&mut self) {
-        // While its thread panics, a client may be half done with anything.
+        // While its thread panics, a client may have stopped halfway through anything.
         if self.has_begun
             && !std::thread::panicking()
             && let Some(operation) = self.operation.take()
@@ -103,7 +103,7 @@ impl<G: 'static> Lasting<G> {
         Self { left: Left::default(), engine: Rc::new(engine) }
     }
 
-    /// Does what an operation does, to its end.
+    /// Runs an operation to its end.
     fn run<F: Future + 'static>(&self, operation: F) -> impl Future<Output = F::Output> {
         Attended { left: &self.left, operation: Some(Box::pin(operation)), has_begun: false }
     }
@@ -129,7 +129,7 @@ impl<G: 'static> Lasting<G> {
     }
 }
 
-/// What only this engine offers.
+/// Methods that only this engine has.
 impl<G> std::ops::Deref for Lasting<G> {
     type Target = G;
 

@@ -45,7 +45,7 @@ impl Limit {
         self.is_recounted.take()
     }
 
-    /// Counts the object that an operation is to insert; whether there was room for it.
+    /// Counts the object that an operation is to insert; returns whether there was room for it.
     pub(crate) async fn reserve<E: Endpoint, W, N>(
         &self,
         client: &Client<E>,
@@ -88,7 +88,7 @@ impl Limit {
         }
     }
 
-    /// Whether more objects are resident than may be: a client that died had not counted all of
+    /// Whether more objects are resident than the limit. A client that died had not counted all of
     /// its own.
     pub(crate) async fn is_exceeded<E: Endpoint>(client: &Client<E>) -> Result<bool, VerbError> {
         let resident = read_word(&client.endpoint, client.pool.layout.resident_objects()).await?;

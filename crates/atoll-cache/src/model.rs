@@ -33,7 +33,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// An empty one on `clock`.
+    /// An empty map on `clock`.
     pub fn new(clock: Clock) -> Self {
         Self { entries: RefCell::default(), clock, token_last: Cell::new(0), stats: Counters::default() }
     }

@@ -52,7 +52,7 @@ pub trait EnginePool: Sized + 'static {
     }
 }
 
-/// What every pool was made with, for people: name and value.
+/// The settings of every pool, for people: name and value.
 pub(crate) fn describe_pool(pool: &Pool) -> Vec<(&'static str, String)> {
     let settings = &pool.settings;
     vec![
@@ -99,7 +99,7 @@ pub trait Pooled<E: Endpoint>: Engine + Sized {
     /// The pool, as this client's process has it open.
     fn shared(&self) -> &Arc<Self::Shared>;
 
-    /// The client of the pool that this is.
+    /// The client of the pool.
     fn client(&self) -> &Client<E>;
 
     /// Releases everything that this client holds and gives up its place.

@@ -78,7 +78,7 @@ impl Removals {
         self.noted.borrow_mut().push(removal);
     }
 
-    /// Notes what [`removal_of`] gave before the object was removed.
+    /// Notes the result of [`removal_of`], which was taken before the object was removed.
     pub(crate) fn note_read(&self, removal: Option<Box<Removal>>) {
         removal.into_iter().for_each(|removal| self.note(*removal));
     }

@@ -31,7 +31,7 @@ macro_rules! counters {
             /// How many counters there are.
             pub const COUNT: usize = [$(stringify!($name),)*].len();
 
-            /// Adds what another client has counted.
+            /// Adds another client's counters.
             pub fn add(&mut self, other: &Self) {
                 $(self.$name += other.$name;)*
             }
@@ -49,7 +49,7 @@ counters! {
     hits,
     /// Lookups that found no object with their key.
     misses_absent,
-    /// Lookups that found an object whose time was over.
+    /// Lookups that found an expired object.
     misses_expired,
     /// Objects written.
     puts,
@@ -59,7 +59,7 @@ counters! {
     evictions,
     /// Objects evicted because the bucket of a key was full.
     evictions_index,
-    /// Expired objects whose room was taken back.
+    /// Expired objects whose room was reclaimed.
     expirations,
     /// Groups taken from the queues.
     groups_evicted,
@@ -73,20 +73,20 @@ counters! {
     conflicts,
     /// Lookups retried because the bytes that they read were being reused.
     rereads,
-    /// Objects found where the address cache said.
+    /// Objects found at the remembered address.
     addresses_right,
-    /// Objects that were not there any more.
+    /// Remembered objects that were no longer there.
     addresses_stale,
     /// Objects dropped because their bytes were damaged.
     damaged,
-    /// Clocks of this client's own that were refused: its host's wall clock came to be a second off
-    /// the pool's time or more.
+    /// Clocks that this client refused as its own: its host's wall clock was a second or more off
+    /// the pool's time.
     clocks_refused,
     /// Clients found dead and shut out.
     clients_fenced,
-    /// Times that what dead clients held was looked for.
+    /// Searches for what dead clients held.
     repairs,
-    /// Chunks that came back from dead clients.
+    /// Chunks reclaimed from dead clients.
     chunks_repaired,
 }
 

@@ -23,17 +23,17 @@
 
 use std::ops::Range;
 
-/// A pass over all units takes so long, in milliseconds.
+/// How long a pass over all units takes, in milliseconds.
 pub const PASS_MS: u64 = 4_000;
-/// A client spends at most one part of its time in so many.
+/// A client spends at most one part in so many of its time.
 pub const SHARE: u64 = 20;
 const TICKS_PER_MS: u64 = 64;
 const PASS_TICKS: u64 = PASS_MS * TICKS_PER_MS;
 /// Units of a stretch, at least, if so many are due.
 const STRETCH_MIN: u64 = 64;
-/// Less than this is not worth beginning.
+/// A shorter time is not worth beginning.
 const BUDGET_NS_MIN: u64 = 100_000;
-/// The most that a client spends at once.
+/// The longest time that a client spends at once.
 const BUDGET_NS_MAX: u64 = 10_000_000;
 
 /// How far clients have come.
@@ -87,7 +87,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// For a client that begins now.
+    /// The budget of a client that begins now.
     pub fn new(now_ns: u64) -> Self {
         Self { since_ns: now_ns }
     }
@@ -108,8 +108,8 @@ impl Budget {
 mod tests {
     use super::*;
 
-    /// How long one pass takes that a client makes who looks every `step_ms`, from some time on;
-    /// how often each unit was looked at.
+    /// How long one pass takes for a client that looks every `step_ms`, from some time on; how
+    /// often each unit was looked at.
     fn passes(units: u32, from_ms: u64, step_ms: u64, for_ms: u64) -> Vec<u32> {
         let mut hand = Hand { unit: units / 3, ticks: (from_ms * TICKS_PER_MS) as u32 };
         let mut looked = vec![0; units as usize];

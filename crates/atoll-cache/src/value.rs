@@ -14,7 +14,7 @@ pub struct Meta {
     pub value_bytes: usize,
 }
 
-/// A place for the value of a hit. Reuse one: in steady state a lookup then allocates nothing and
+/// A buffer for the value of a hit. Reuse it: in steady state a lookup then allocates nothing and
 /// copies the value once.
 #[derive(Debug, Default)]
 pub struct Value {
@@ -43,7 +43,7 @@ impl Value {
         self.meta
     }
 
-    /// Takes its memory, to READ into: it is empty until [`hold`](Self::hold). For engines.
+    /// Takes its memory, to READ into it. It is empty until [`hold`](Self::hold). For engines.
     pub fn take_buffer(&mut self) -> Buffer {
         std::mem::take(self).buffer
     }

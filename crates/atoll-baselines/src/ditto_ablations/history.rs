@@ -6,7 +6,8 @@
 //!
 //! ```text
 //! +--------------+--------+-------------+
-//! | id + 1, or 0 | slot   | its word    |   data, 24 B an entry; history id i is at i modulo their number +--------------+--------+-------------+
+//! | id + 1, or 0 | slot   | its word    |   data, 24 B an entry; history id i is at i modulo their number
+//! +--------------+--------+-------------+
 //! ```
 //!
 //! | step | lightweight | ring |

@@ -11,12 +11,12 @@ pub(super) fn give_back(place: Option<&mut Value>, lent: &mut Option<Value>) {
     }
 }
 
-/// A change that can say which object it has removed.
+/// A change that reports which object it has removed.
 pub(super) trait Removes: Change {
-    /// The object and why, after an engine has applied the change.
+    /// The removed object and the cause, after an engine has applied the change.
     fn removed(&self) -> Option<(Meta, Cause)>;
 
-    /// The object is asked for: the change has to see it.
+    /// The program asks for removed objects, so the change must see the object.
     fn see(&mut self) {}
 }
 
@@ -26,7 +26,7 @@ pub(super) struct Set<'a> {
     pub(super) old_value: Option<Value>,
     pub(super) old: Option<Meta>,
     pub(super) stored: bool,
-    /// Whether its time was over: then it removes.
+    /// Whether its expiry is in the past, so that it removes the object.
     pub(super) is_over: bool,
     /// Whether it must see the present value, regardless of its condition.
     pub(super) sees: bool,
@@ -179,7 +179,7 @@ impl Change for Expire {
         let (outcome, verdict) = match new {
             _ if refused => (ExpireOutcome::Refused, Verdict::Leave),
             Some(expiry_ms) if expiry_ms <= now_ms => (ExpireOutcome::Removed, Verdict::Remove),
-            // Nothing would change: an object rewritten for nothing is room wasted.
+            // Nothing would change, and rewriting the object would waste room.
             expiry_ms if expiry_ms == present => (ExpireOutcome::Set, Verdict::Leave),
             expiry_ms => (ExpireOutcome::Set, Verdict::Expire { expiry_ms }),
         };

@@ -28,14 +28,14 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Counters of at most so many slots. A count of more than `threshold - 1` accesses, or older
-    /// than `age_us`, is due.
+    /// Counters of at most so many slots. A count of `threshold` accesses, or older than `age_us`,
+    /// is due.
     pub fn new(entries_max: usize, threshold: u32, age_us: u64) -> Self {
         let threshold = if entries_max == 0 { 1 } else { threshold.max(1) };
         Self { counted: HashMap::new(), order: VecDeque::new(), entries_max, threshold, age_us }
     }
 
-    /// Counts an access; how many to publish of this slot now.
+    /// Counts an access; returns how many accesses of this slot to publish now.
     #[inline]
     pub fn count(&mut self, slot: u64, now_us: u64) -> Option<u32> {
         if self.threshold == 1 {
@@ -53,13 +53,13 @@ impl Counters {
         })
     }
 
-    /// A slot whose accesses are to be published, for they are old or there is no room for them.
+    /// A slot whose accesses are due: they are old, or the cache is full.
     pub fn due(&mut self, now_us: u64) -> Option<(u64, u32)> {
         let is_full = self.counted.len() > self.entries_max;
         self.oldest(if is_full { u64::MAX } else { now_us.saturating_sub(self.age_us) })
     }
 
-    /// The slot that has been counted longest, if since before then.
+    /// The slot that has been counted longest, if its count began before then.
     fn oldest(&mut self, before_us: u64) -> Option<(u64, u32)> {
         loop {
             let (slot, since_us) = *self.order.front()?;

@@ -69,7 +69,7 @@ pub struct Adaptive<T = Shipped> {
 }
 
 impl<T: Technique> Adaptive<T> {
-    /// Makes the client one of this form. To be called before its first operation.
+    /// Makes the client one of this form, before its first operation.
     pub fn set_technique(&mut self, technique: T) {
         if !technique.counts_at_home() {
             self.counters = Counters::new(0, 1, self.settings.counter_age_us);
@@ -91,7 +91,7 @@ impl<T: Technique> Adaptive<T> {
         }
     }
 
-    /// Brings the words beside an object up to date, without waiting.
+    /// Updates the words beside an object, without waiting.
     fn publish_extension<E: Endpoint>(&self, core: &Core<E>, object: &Accessed<'_>, access: &policy::Access<'_>) {
         if self.experts.set().extension_words() == 0 {
             return;
@@ -117,8 +117,8 @@ impl<T: Technique> Adaptive<T> {
         Ok(())
     }
 
-    /// The words beside the candidates' objects, READ as many at once as a batch has verbs; none if
-    /// the experts keep none.
+    /// The words beside the candidates' objects, READ as many at once as a batch has verbs. There
+    /// are none if the experts keep none.
     async fn extensions<E: Endpoint>(
         &self,
         core: &Core<E>,
@@ -129,7 +129,7 @@ impl<T: Technique> Adaptive<T> {
             return Ok(ArrayVec::new());
         }
         let mut all = ArrayVec::new();
-        // Of two full buckets and more there are more candidates than a batch has verbs.
+        // Two full buckets have more candidates than a batch has verbs.
         for candidates in candidates.chunks(core.client.endpoint.limits().batch_verbs_max) {
             let mut batch = Batch::new();
             let ticket =
@@ -214,7 +214,7 @@ impl<E: Endpoint, T: Technique> Replacement<E> for Adaptive<T> {
         });
         // The papers' experts count an insertion as one access, also of a returning key.
         let frequency = if self.settings.learning.miniature_objects > 0 { frequency_at_insertion(ghost) } else { 1 };
-        // As if the counter had stood so much lower.
+        // As if the counter had been so much lower.
         let words = inserted.information(now_us, frequency.saturating_sub(1));
         self.technique.tell_insertion(core, object.slot, words);
         let bytes = object.bytes.max(1);

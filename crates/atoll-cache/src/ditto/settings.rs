@@ -29,20 +29,20 @@ const WORD_3: Fields<2> = Fields::new([32, 32]);
 const WORD_4: Fields<3> = Fields::new([20, 20, 20]);
 const WORD_5: Fields<4> = Fields::new([24, 4, 4, 32]);
 const MILLION: f64 = 1e6;
-/// In the history's half word: the other bits are objects.
+/// Bit of the history's half word: the other bits are a number of objects.
 const COUNTED: u64 = 1 << 31;
 
 /// For how many evictions a history entry lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum History {
-    /// So many percent of the objects that the cache is expected to hold.
+    /// A percentage of the objects that the cache is expected to hold.
     Percent(u32),
-    /// So many, however large the cache is.
+    /// A fixed number, however large the cache is.
     Objects(u32),
 }
 
 impl History {
-    /// Evictions, for a cache of so many objects.
+    /// The number of evictions for a cache of so many objects.
     pub fn evictions(self, objects_expected: u64) -> u64 {
         match self {
             Self::Percent(percent) => objects_expected.saturating_mul(percent.into()) / 100,
@@ -50,7 +50,7 @@ impl History {
         }
     }
 
-    /// Half a word of the header. Numbers from 2^31 on are cut there.
+    /// Half a word of the header. Numbers of 2^31 and more are cut there.
     fn word(self) -> u64 {
         match self {
             Self::Percent(percent) => u64::from(percent).min(COUNTED - 1),
@@ -67,15 +67,15 @@ impl History {
 /// Choices of a `ditto` pool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DittoOptions {
-    /// The policies that are experts; of one alone nothing is learnt.
+    /// The policies that are experts. A single expert learns nothing.
     pub experts: ExpertSet,
     /// For how many evictions a history entry lasts.
     pub history: History,
     /// Accesses of an object that a client far from the pool adds up before it publishes them.
     pub counter_threshold: u32,
-    /// Objects whose accesses a client adds up at most.
+    /// The most objects whose accesses a client adds up.
     pub counters: usize,
-    /// For how long, in microseconds.
+    /// The longest time before it publishes them, in microseconds.
     pub counter_age_us: u64,
     /// How experts learn.
     pub learning: experts::Settings,
@@ -154,8 +154,8 @@ impl DittoOptions {
         }
     }
 
-    /// The choices that a pool was made with, decoded and checked. What its header does not keep is
-    /// the default.
+    /// The choices that a pool was made with, decoded and checked. Choices that its header does not
+    /// keep have the default.
     pub fn decode(settings: &TableSettings) -> Result<Self, PoolError> {
         let [mut policies, counting, counters, rates, bounds, sampling] = settings.replacement_words(ENGINE_DITTO)?;
         let [history, counter_threshold, batch] = WORD_1.unpack(counting);

@@ -247,7 +247,7 @@ impl fmt::Display for EngineOptions {
 }
 
 impl<E: Endpoint> Chosen<E> {
-    /// The client of the pool that this is.
+    /// The client of the pool.
     pub fn client(&self) -> &Client<E> {
         on_engine!(self, engine => engine.client())
     }

@@ -27,7 +27,7 @@
 use super::table::Table;
 use super::{ExpertSet, Settings};
 
-/// Own evictions between two looks at how many clients there are.
+/// This client's evictions between two checks of the number of clients.
 const WINDOW_EVICTIONS: u64 = 256;
 
 /// One client's miniatures, in the order of the set.
@@ -37,7 +37,7 @@ pub(super) struct Miniatures {
     settings: Settings,
     /// Objects of the pool.
     objects_max: u64,
-    /// Clients that share it, this one included, as far as this one knows.
+    /// Clients that share it, including this client, as far as it knows.
     sharers: u64,
     /// This client's evictions since the window began. `first_number` is the number of the first.
     evictions: u64,
@@ -47,8 +47,8 @@ pub(super) struct Miniatures {
 }
 
 impl Miniatures {
-    /// Of a cache of `objects_max` objects; `None` if there is nothing to choose, or `settings`
-    /// want none.
+    /// Miniatures of a cache of `objects_max` objects. `None` if there is only one expert, or
+    /// `settings` want none.
     pub(super) fn new(set: &ExpertSet, settings: &Settings, objects_max: u64) -> Option<Self> {
         if set.len() == 1 || settings.miniature_objects == 0 || objects_max == 0 {
             return None;
@@ -96,7 +96,7 @@ impl Miniatures {
     /// Shows the miniatures an access. Once their caches are full, it returns the experts that
     /// missed: bit i for expert i.
     pub(super) fn access(&mut self, hash: u64, bytes: u64, now_us: u64) -> u16 {
-        // Bits that neither the bucket nor the ghost is known by.
+        // Bits that choose neither the bucket nor the ghost.
         if hash.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32 >= self.sampled_below {
             return 0;
         }

@@ -28,8 +28,8 @@ mod weights;
 
 pub use set::{ExpertSet, ExpertSetError};
 pub use table::{HISTORY_PER_OBJECT, REMEMBERED_MAX, SAMPLE_BUCKETS, Table};
-/// The set that is shipped: quick demotion; for loads where popularity lasts hyperbolic over idle
-/// time; and LFU for those where it never ends.
+/// The shipped set: quick demotion; hyperbolic over idle time, for loads where popularity lasts;
+/// LFU, for loads where it never ends.
 pub const DEFAULT_SET: &str = "quick-demotion+hyperbolic-idle+lfu";
 
 pub use weights::{PENALTY_UNIT, Settings, Weights};
@@ -55,8 +55,8 @@ pub struct Candidate<'a> {
 pub struct Choice {
     /// The victim's place among the candidates.
     pub victim: usize,
-    /// The experts that named it, for its ghost: bit i for expert i. Of experts that learn from
-    /// miniatures, only the expert that decided.
+    /// The experts that named it, for its ghost: bit i for expert i. With miniatures, only the
+    /// expert that decided.
     pub experts: u16,
 }
 
@@ -65,7 +65,7 @@ pub struct Choice {
 pub struct Experts {
     set: ExpertSet,
     weights: Weights,
-    /// Present exactly if it is by them that the weights are learnt.
+    /// Present exactly if the weights are learnt by miniatures.
     miniatures: Option<Miniatures>,
 }
 
@@ -77,16 +77,16 @@ impl Experts {
         Self { set, weights, miniatures }
     }
 
-    /// Shows the experts an access of this client to the key of that hash, hit or insertion. True
-    /// if it is time to send the [`Self::penalties`].
+    /// Shows the experts an access of this client to a key, hit or insertion. True if it is time to
+    /// send the [`Self::penalties`].
     pub fn observe(&mut self, hash: u64, bytes: u64, now_us: u64) -> bool {
         let Some(miniatures) = &mut self.miniatures else { return false };
         let missed = miniatures.access(hash, bytes, now_us);
         missed != 0 && self.weights.missed(missed)
     }
 
-    /// Notes an eviction of this client's, which has that number among all of the pool's: so it
-    /// knows what part of all requests it makes.
+    /// Notes an eviction of this client, which has that number among all of the pool's. From that
+    /// the client knows its part of all requests.
     pub fn evicted(&mut self, number: u64) {
         if let Some(miniatures) = &mut self.miniatures {
             miniatures.evicted(&self.set, number);
@@ -162,7 +162,7 @@ impl Experts {
                 return Some(*choice);
             }
         }
-        // Chances that were rounded may add up to a little less than one.
+        // Rounded chances may add up to a little less than one.
         named.last().copied()
     }
 
@@ -178,8 +178,7 @@ impl Experts {
         self.weights.penalties()
     }
 
-    /// Takes the pool's words, as they are after the last [`Self::penalties`] were added, for the
-    /// weights.
+    /// Replaces the weights by the pool's words, after the last [`Self::penalties`] were added.
     pub fn merged(&mut self, sums: &[u64]) {
         self.weights.merged(sums);
     }

@@ -24,10 +24,10 @@ pub struct ExpertSet {
 /// Why a list of policies is no set of experts.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExpertSetError {
-    /// A name is no policy's.
+    /// No policy has the name.
     #[error(transparent)]
     Unknown(#[from] UnknownPolicy),
-    /// There is no policy in it.
+    /// The list is empty.
     #[error("a set of experts needs at least one policy, such as lru or lru+lfu")]
     Empty,
     /// It has more than [`EXPERTS_MAX`].
@@ -39,7 +39,7 @@ pub enum ExpertSetError {
         /// The policy.
         policy: PolicyId,
     },
-    /// Its policies keep more words beside an object than there are.
+    /// Its policies keep more words beside an object than [`EXTENSION_WORDS_MAX`].
     #[error(
         "the policies of the set keep {words} words beside each object, and there are {EXTENSION_WORDS_MAX}; name fewer of them"
     )]
@@ -96,8 +96,7 @@ impl ExpertSet {
         start..start + self.policies[expert].policy().extension_words()
     }
 
-    /// Brings the words beside an object up to date after `access`. `globals` has one number a
-    /// policy.
+    /// Updates the words beside an object after `access`. `globals` has one number a policy.
     pub fn accessed(&self, access: &Access<'_>, globals: &[u64], extension: &mut [u64]) {
         for (expert, id) in self.policies().iter().enumerate() {
             id.policy().accessed(access, globals[expert], &mut extension[self.words(expert)]);

@@ -54,7 +54,7 @@ pub struct Table {
     experts: Experts,
     /// The experts' shared numbers.
     globals: [u64; EXPERTS_MAX],
-    /// Slots, and whose object was there.
+    /// The slots, and the object or ghost in each.
     remembered: ArrayVec<(usize, u64), REMEMBERED_MAX>,
     objects: usize,
     objects_max: usize,
@@ -105,7 +105,7 @@ impl Table {
         self.bucket(hash).find(|&slot| matches!(self.slots[slot], Slot::Live(live) if live.hash == hash))
     }
 
-    /// Whether the object of that hash is there; counts as no access.
+    /// Whether the object of that hash is there. It does not count as an access.
     pub fn contains(&self, hash: u64) -> bool {
         self.find(hash).is_some()
     }
@@ -168,7 +168,7 @@ impl Table {
         evicted
     }
 
-    /// Takes an object out, if it is there.
+    /// Removes an object, if it is there.
     pub fn remove(&mut self, hash: u64) {
         if let Some(slot) = self.find(hash) {
             self.slots[slot] = Slot::Free;

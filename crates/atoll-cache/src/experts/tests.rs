@@ -13,7 +13,7 @@ fn ghost(experts: u16, depth: u32) -> Ghost {
     Ghost { experts, depth, history: HISTORY }
 }
 
-/// An object that was inserted and last accessed at these times, so often.
+/// An object with these times of insertion and last access, and so many accesses.
 fn candidate(inserted_us: u64, accessed_us: u64, frequency: u64) -> Candidate<'static> {
     Candidate { object: Object { inserted_us, accessed_us, frequency, bytes: 1 }, extension: &[0; EXTENSION_WORDS_MAX] }
 }

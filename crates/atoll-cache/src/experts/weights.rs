@@ -50,7 +50,7 @@ pub struct Settings {
     pub miniature_objects: u32,
     /// Lambda of a miniature's miss: how much it lowers the logarithm of a weight.
     pub miniature_rate: f64,
-    /// By how much a miss of an expert weighs more than one of the set's first.
+    /// How much more a miss of any other expert weighs than a miss of the set's first.
     pub margin: f64,
 }
 
@@ -62,8 +62,8 @@ impl Settings {
 }
 
 impl Default for Settings {
-    /// Miniatures; for regrets the numbers of Ditto (section 5.1), the bounds as in its published
-    /// prototype.
+    /// Miniatures. For regrets it has the numbers of Ditto (section 5.1), and the bounds of its
+    /// published prototype.
     fn default() -> Self {
         Self {
             learning_rate: 0.1,
@@ -82,7 +82,7 @@ impl Default for Settings {
 #[derive(Clone, Debug)]
 pub struct Weights {
     settings: Settings,
-    /// Between the bounds, and one in total; of a single expert: one.
+    /// Between the bounds, and one in total. A single expert has the weight one.
     weights: ArrayVec<f64, EXPERTS_MAX>,
     /// Penalties since the last batch was taken.
     buffer: ArrayVec<f64, EXPERTS_MAX>,
@@ -149,7 +149,8 @@ impl Weights {
             .collect()
     }
 
-    /// Takes the pool's words for the weights; penalties that are still in the buffer count on top.
+    /// Replaces the weights by the pool's words. Penalties that are still in the buffer are added
+    /// to them.
     pub(super) fn merged(&mut self, sums: &[u64]) {
         assert_eq!(sums.len(), self.weights.len(), "one word for each expert");
         // Sums relative to the first, in any lap.

@@ -43,7 +43,7 @@ impl Sweep {
 }
 
 impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
-    /// Takes expired objects away for as long as this client may now.
+    /// Removes expired objects while this client's budget lasts.
     pub(super) async fn sweep_expired(&self) -> Result<(), CacheError> {
         let now_ns = self.client.endpoint.now_ns();
         let Some(until_ns) = self.sweep.borrow_mut().budget.until_ns(now_ns) else { return Ok(()) };
@@ -182,7 +182,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Ok(())
     }
 
-    /// Takes an object away if its slot points to one of the group's records, and that has expired.
+    /// Removes an object if its slot points to an expired record of the group.
     async fn take_if_expired(
         &self,
         op: &mut Operation,

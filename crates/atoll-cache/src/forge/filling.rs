@@ -37,7 +37,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     ) -> Option<Place> {
         let settings = &self.client.pool.settings;
         let place = self.groups.borrow_mut().take_place(queue, (slot, hash), carry, header, settings)?;
-        // The next record will most likely be as long, and lies where no client has been for long.
+        // The next record will most likely be as long. It lies where no client has been for long.
         let record_bytes = header.record_bytes();
         let next = self.client.pool.layout.chunk(place.chunk).add(place.offset_bytes + record_bytes);
         self.client.endpoint.expect(next, record_bytes, Intent::Write);
@@ -64,8 +64,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Ok(())
     }
 
-    /// Closes the group that is filled for `queue`. It comes into the queue when all its places are
-    /// settled; one without objects is put back into the stock.
+    /// Closes the group that is filled for `queue`. The group is queued when all its places are
+    /// settled. A group without objects is put back into the stock.
     pub async fn close_group(&self, queue: Queue, segment: u8) -> Result<(), CacheError> {
         self.groups.borrow_mut().close(queue, segment);
         self.queue_settled_groups().await
@@ -94,8 +94,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Ok(())
     }
 
-    /// Writes the map of a group whose chunk this client owns in state `from`, and puts it into the
-    /// queue.
+    /// Writes the map of a group whose chunk this client owns in state `from`, and queues the
+    /// group.
     pub(super) async fn queue_group(
         &self,
         queue: Queue,
@@ -133,7 +133,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         if let Some((at, words)) = record {
             batch.write(at, words);
         }
-        // A repairer may have seen the group where it was before, and be about to steal it.
+        // A repairer may have seen the group before, and be about to take it over.
         let queued = match from.state {
             ChunkState::Leaving => from.back(ChunkState::Queued),
             _ => Chunk { state: ChunkState::Queued, ..from },

@@ -44,13 +44,13 @@ pub struct MapEntry {
     pub slot: u64,
     /// The record's offset in the chunk, in units.
     pub offset_units: u16,
-    /// Frequency brought along, at most 3.
+    /// Frequency that the object brings from an earlier group, at most 3.
     pub carry: u8,
     /// Whether the object has extents.
     pub large: bool,
     /// The key's fingerprint.
     pub fingerprint: u8,
-    /// The hash bits that a ghost has besides.
+    /// The further hash bits that a ghost has.
     pub more: u16,
 }
 
@@ -65,12 +65,13 @@ impl MapEntry {
             | u64::from(self.more & GHOST_MORE_MAX)
     }
 
-    /// That of a record that was never written.
+    /// The entry of a record that was never written.
     pub(super) fn of_nothing(offset_units: u16) -> Self {
         Self { slot: 0, offset_units, carry: 0, large: false, fingerprint: 0, more: 0 }
     }
 
-    /// The entry of a word; every word is one, and its fields are to be checked against the pool.
+    /// The entry of a word. Every word is an entry, and its fields must be checked against the
+    /// pool.
     pub fn from_word(word: u64) -> Self {
         Self {
             slot: word >> 30,
@@ -85,12 +86,12 @@ impl MapEntry {
 
 const USED_UNITS_MAX: u16 = 0x1fff;
 
-/// What descriptor word 1 says of a group.
+/// Descriptor word 1 of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contents {
     /// Objects written to it.
     pub objects: u16,
-    /// The queue that it was made for.
+    /// The queue that the group was filled for.
     pub queue: Queue,
     /// Where the last record ends, in units.
     pub used_units: u16,
@@ -118,10 +119,10 @@ impl Contents {
 /// most half of the range of 32 bits ahead. When it has come, a later time is noted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Expiry {
-    /// When a quarter of the bytes, extents included, has expired: what makes a group worth
+    /// When a quarter of the bytes, extents included, has expired. Then the group is worth
     /// cleaning.
     pub(super) quarter: u32,
-    /// When the next object expires that has not been swept.
+    /// When the next unswept object expires.
     pub(super) next: u32,
 }
 

@@ -4,13 +4,12 @@
 //! Without the feature `holes` (tests only) no hole can be opened and the checks cost nothing.
 
 crate::holes! {
-    /// A hole of the notes that `forge` closes. The doc says what closes it.
+    /// A hole of the notes that `forge` closes. Its doc says how it is closed.
     pub enum Hole {
-        /// A lookup checks nothing of what it read (closed by checksum, key and generation of the
+        /// A lookup does not check what it read (closed by checksum, key and generation of the
         /// record).
         Validation => [NO_ORDER],
-        /// A lookup takes a record of another generation for its own (closed by the tag in the
-        /// slot).
+        /// A lookup accepts a record of another generation (closed by the tag in the slot).
         Generation => [NO_ORDER],
         /// An insertion does not look again for its key (closed by pending slots).
         DuplicateKey => ["hold the same key", NO_ORDER],
@@ -22,26 +21,26 @@ crate::holes! {
         /// A chunk is reused before its hot objects were copied and its slots unlinked (closed by
         /// unlinking first).
         EarlyReuse => [NO_ORDER, "is an extent of no object", "holds no group of its time", "points to no record of its own"],
-        /// A dequeuer stops at a node that was never filled and leaves it so (closed by taking the
+        /// A dequeuer stops at a node that was never filled, and leaves it (closed by taking the
         /// ticket back).
         UnfilledNode => ["queue outside its cursors"],
         /// A writer without room drops its object silently (closed by evicting).
         DroppedSet => [NO_ORDER],
-        /// One client alone evicts (closed by letting any).
+        /// Only one client evicts (closed by letting any).
         IdleEvictor => ["the pool is full and nothing in it can be evicted"],
-        /// A stale node is taken for its chunk's new group (closed by the generation in the node).
+        /// A stale node counts for its chunk's new group (closed by the generation in the node).
         StaleNode => ["is queued and has 2 nodes", NO_ORDER],
         /// A change that was overtaken mistakes a copy of the object that it was to replace for
         /// another client's change (closed by comparing tokens).
         OvertakenByCopy => [NO_ORDER],
-        /// A change that was overtaken takes what depended on the value before for what did not
-        /// (closed by a mark in the record).
+        /// A change that was overtaken mistakes a change that depended on the old value for a blind
+        /// one (closed by a mark in the record).
         OvertakenBySight => [NO_ORDER],
         /// A reader that finds an object expired leaves it where it is (closed by removing it
         /// first).
         UntakenExpiry => [NO_ORDER],
-        /// A lookup believes the address that it remembers (closed by a READ of the slot in the
-        /// same batch).
+        /// A lookup trusts the address that it remembers (closed by a READ of the slot in the same
+        /// batch).
         UncheckedAddress => [NO_ORDER],
         /// Addresses and lengths from the pool are used unchecked (closed by checking them against
         /// the heap).
@@ -55,14 +54,14 @@ crate::holes! {
         /// A group that a dead client was putting into a queue is in none (closed by the owner in
         /// its descriptor, and repair).
         OrphanedGroup => ["is queued and has 0 nodes"],
-        /// A ticket that a dead dequeuer had is filled behind the head (closed by taking it back in
-        /// a repair).
+        /// A ticket that a dead dequeuer held is filled behind the head (closed by taking it back
+        /// in a repair).
         KeptTicket => ["queue outside its cursors"],
         /// A late dequeuer owns a group by a node that the group no longer has (closed by READING
         /// the node behind the descriptor).
         LateDequeuer => ["is queued and has 2 nodes"],
-        /// A slot that a dead client has not decided is never taken again (closed by clearing it in
-        /// a repair).
+        /// A slot that a dead client has not decided stays blocked (closed by clearing it in a
+        /// repair).
         PendingForever => ["is pending"],
         /// What a client held is reclaimed although it may still write (closed by the fence).
         UnfencedRepair => ["somebody else changed the state of", NO_ORDER, "its owner is not a client", "hold no group of its time"],

@@ -33,8 +33,7 @@ use atoll_fabric::{Address, BATCH_VERBS_MAX, Batch, Endpoint, Purpose, prefetch}
 use atoll_pool::ChunkId;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-/// One process's counters, shared by its threads. Counts are hints: a lost increment is a lost
-/// increment.
+/// One process's counters, shared by its threads. Counts are hints: a lost increment does no harm.
 pub struct HotnessMap {
     counters: Vec<AtomicU8>,
     group_objects_max: usize,
@@ -219,7 +218,7 @@ mod tests {
         map.touch(ChunkId(1), 3, 0x18, 3);
         assert_eq!(map.take(ChunkId(1), 3, 0x18), 1);
         assert_eq!(map.take(ChunkId(1), 3, 0x18), 0);
-        // A number from damaged bytes counts nothing.
+        // A number from damaged bytes is ignored.
         map.touch(ChunkId(1), 4095, 0, 3);
     }
 }

@@ -43,7 +43,7 @@ const WORDS_BYTES: u64 = 4 * LINE;
 pub enum Queue {
     /// Where new objects enter.
     Small = 0,
-    /// Where objects go that have proven themselves.
+    /// The queue of objects that have proven themselves.
     Main = 1,
 }
 
@@ -124,12 +124,12 @@ impl ForgeLayout {
         self.base.add(2 * LINE)
     }
 
-    /// Until how many bytes were made dead clients evict, by the last pass of cleaning.
+    /// The number of buried bytes up to which clients evict, as the last pass of cleaning set it.
     pub fn evict_until(&self) -> Address {
         self.buried_bytes().add(8)
     }
 
-    /// Which chunks are looked at next for expired objects.
+    /// The chunks that are looked at next for expired objects.
     pub fn sweep(&self) -> Address {
         self.base.add(3 * LINE)
     }

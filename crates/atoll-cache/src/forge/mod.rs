@@ -234,7 +234,7 @@ pub struct Forge<E: Endpoint, T: Technique<E> = Shipped> {
     technique: T,
     lately_bound: RefCell<LatelyBound>,
     absences: Absences,
-    /// Where objects were, if this client remembers that.
+    /// Remembered addresses of objects, if this client keeps them.
     addresses: RefCell<Addresses>,
     stats: Counters,
     removals: Removals,
@@ -316,7 +316,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         &mut self.technique
     }
 
-    /// Puts everything that this client holds back into the pool and gives up its place.
+    /// Releases everything that this client holds and gives up its place.
     pub async fn leave(&self) -> Result<(), CacheError> {
         if !self.client.is_member() {
             return Ok(());
@@ -327,7 +327,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         }
         let left = self.put_back_and_leave().await;
         if let Err(CacheError::Verb(error)) = &left {
-            // It is not to leave a second time as if it had put everything back.
+            // It must not leave a second time as if it had released everything.
             self.client.note_failure(error);
         }
         left

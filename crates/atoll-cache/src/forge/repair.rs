@@ -133,8 +133,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Ok(stolen)
     }
 
-    /// Frees a chunk that this client owns as `leaving`, or puts it into its queue with a new map,
-    /// as its records say.
+    /// Frees a chunk that this client owns as `leaving`, or queues it with a new map, according to
+    /// its records.
     pub(super) async fn settle_chunk(&self, chunk: ChunkId, leaving: Chunk) -> Result<Settled, CacheError> {
         assert_eq!(leaving.state, ChunkState::Leaving, "a client settles only chunks that it owns");
         let op = &mut *self.operations.take(&self.client);
@@ -284,7 +284,7 @@ impl<E: Endpoint, T: Technique<E>> Estate for Forge<E, T> {
     }
 
     async fn end_look(&self) -> Result<(), CacheError> {
-        // Also a client that has nothing to update holds no chunk longer than it is protected.
+        // A client with nothing to update, too, holds a chunk only as long as it is protected.
         self.recheck_waiting(true).await
     }
 

@@ -89,7 +89,7 @@ impl Node {
     }
 }
 
-/// A filled node as it was found.
+/// A filled node, as the client found it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Head {
     pub(super) node: Node,
@@ -139,7 +139,7 @@ impl Cursors {
 }
 
 impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
-    /// What laps are counted modulo, less one.
+    /// The modulus of laps, less one.
     fn lap_mask(&self) -> u32 {
         LAP_MASK & u32::MAX >> self.shared.settings.ring_log2
     }
@@ -194,7 +194,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     }
 
     /// Takes the ticket at the head and READs its node. `None` if the queue or the position was
-    /// empty; the caller READs the cursors again before it concludes anything. The node is still in
+    /// empty. The caller READs the cursors again before it concludes anything. The node is still in
     /// the ring: see [`Forge::empty_node`].
     pub(super) async fn dequeue(&self, queue: Queue) -> Result<Option<Head>, CacheError> {
         self.technique.lock_queue(self, queue).await?;

@@ -26,10 +26,10 @@ use atoll_pool::loan::Loan;
 const TRIES_MAX: u32 = 2_000;
 /// Times that a writer who needs several chunks releases them all and begins again.
 const ROUNDS_MAX: u32 = 3;
-/// Since a client has died, one search in so many looks for free chunks although the pool counts
+/// After a client has died, one search in so many looks for free chunks although the pool counts
 /// none.
 const LOOKS_ANYWAY: u64 = 64;
-/// One chunk in so many is kept free for clients that clean, one for each client at most.
+/// One chunk in so many is kept free for clients that clean: at most one for each client.
 const CHUNKS_PER_KEPT: u32 = 64;
 
 /// Tries to get a spare chunk while other clients' operations protect the chunks that this client
@@ -62,7 +62,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         restocked
     }
 
-    /// Waits until no other operation of this client makes room; whether it had to.
+    /// Waits until no other operation of this client makes room; returns whether it had to wait.
     async fn turn_to_make_room(&self, op: &mut Operation) -> Result<(Loan<'_, ()>, bool), CacheError> {
         if let Some(turn) = self.stock.turn.lend() {
             return Ok((turn, false));
@@ -169,7 +169,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                     }
                     self.recheck_waiting(true).await?;
                     self.client.endpoint.pause(pause_ns(tried)).await;
-                    // It relies on nothing that it has seen. A client that died may hold it all.
+                    // The operation relies on nothing that it has seen. A client that died may hold
+                    // all chunks.
                     self.client.in_flight().renew(&mut op.entry);
                     Box::pin(self.tend()).await?;
                 }
@@ -188,7 +189,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     pub(super) async fn allocate(&self, count: FreeCount, kept: u64) -> Result<Option<(ChunkId, u32)>, CacheError> {
         loop {
             let found = self.client.allocate(count, kept).await?;
-            // None that this client knows of: perhaps a memory node was added.
+            // There are none that this client knows of: perhaps a memory node was added.
             if found.is_some() || !self.client.learn_nodes().await? {
                 return Ok(found);
             }
@@ -225,8 +226,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                 // while all other clients are at rest.
                 self.client.wait_aside(&mut op.entry, pause_ns(tried)).await?;
                 Box::pin(self.tend()).await?;
-                // Each client that died may have left an object counted that is not there: the
-                // limit may be used up by those.
+                // A client that died may have left an object counted that is not there. Such
+                // objects may use up the limit.
                 if self.client.are_counts_estimated() {
                     Box::pin(atoll_pool::repair::recount(self)).await?;
                 }

@@ -25,7 +25,7 @@ pub const BUCKETS_MAX: u64 = 1 << 30;
 pub enum Rule {
     /// Each object by itself. From the small queue an object with enough hits moves to a main
     /// group. In the main queue an object that was hit stays, and its frequency becomes one less.
-    /// What stays is regrouped. Default.
+    /// Objects that stay are regrouped. Default.
     Object = 0,
     /// As in the paper: eight groups at a time. The hottest objects are merged into one group.
     /// Groups that are mostly active are put back whole. Merged groups have virtual segments by
@@ -42,7 +42,7 @@ pub struct ForgeOptions {
     pub small_percent: u8,
     /// Accesses after which an object of the small queue is promoted ([`Rule::Object`]).
     pub promote_hits: u8,
-    /// Accesses counted at most, for each process and group generation.
+    /// The most accesses counted, for each process and group generation.
     pub frequency_max: u8,
     /// Groups that one eviction takes from a queue.
     pub merge_groups: u8,

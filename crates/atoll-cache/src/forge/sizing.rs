@@ -18,7 +18,7 @@ impl ForgeOptions {
         let group_objects = (objects_max / 100).clamp(1, 64) as u32;
         let chunk_bytes =
             (group_objects * (record_bytes.next_multiple_of(16) + 8)).next_power_of_two().clamp(256, 64 << 10);
-        // Half-dead groups, what clients hold open, and the metadata.
+        // Half-dead groups, the chunks that clients hold open, and the metadata.
         let chunks = 4 * objects_max / u64::from(group_objects) + 8 * u64::from(clients_max) + 64;
         let slots = 3 * objects_max + 64;
         let settings = PoolSettings {

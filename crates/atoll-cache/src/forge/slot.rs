@@ -37,7 +37,7 @@ const GHOST: u64 = 1 << 32;
 pub const GHOST_MORE_MAX: u16 = 0x7f;
 /// The length code of a record whose key and value are in chunks of their own.
 const LARGE_CODE: u64 = 127;
-/// Codes up to this one count units; those above are eight to a doubling.
+/// Codes up to this count units; above it there are eight codes to a doubling.
 const CODE_LINEAR_MAX: u64 = 64;
 
 /// How a pool's slot words divide 48 bits between pointer and tag.
@@ -72,8 +72,8 @@ impl SlotFormat {
         (slot.0 & ((1 << self.pointer_bits) - 1)) * UNIT_BYTES
     }
 
-    /// Whether the word was written when the record's chunk had this generation (as far as the tag
-    /// has them).
+    /// Whether the word was written when the record's chunk had this generation, as far as the tag
+    /// shows.
     #[inline]
     pub fn has_generation(&self, slot: Slot, generation: u32) -> bool {
         slot.0 >> self.pointer_bits & self.tag_mask == u64::from(generation) & self.tag_mask

@@ -148,8 +148,8 @@ pub trait Technique<E: Endpoint>: Default {
         forge.evict_from_queues(effort)
     }
 
-    /// READs a group of so many objects that this client owns, if the form does so otherwise than
-    /// by the group's map.
+    /// READs a group of so many objects that this client owns, if the form does not use the group's
+    /// map.
     #[inline(always)]
     fn read_group(
         &self,

@@ -70,7 +70,7 @@ impl<const BYTES: u64> Buckets<BYTES> {
         self.at((slot / BUCKET_SLOTS as u64) as u32).add(slot % BUCKET_SLOTS as u64 * 8)
     }
 
-    /// How many buckets from this one on, it included, lie in one piece.
+    /// How many buckets lie in one piece from this one on, including it.
     pub(crate) fn in_a_piece(&self, bucket: u32) -> u32 {
         (self.node_buckets - bucket % self.node_buckets).min(self.buckets.saturating_sub(bucket))
     }

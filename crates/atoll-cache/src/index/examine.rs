@@ -26,7 +26,7 @@ pub(crate) async fn drop_if_damaged<I: Index>(
     Ok(())
 }
 
-/// Looks at every object of a bucket, and drops those that are damaged.
+/// Looks at every object of a bucket, and drops the damaged ones.
 pub(crate) async fn drop_damaged_of<I: Index>(
     index: &I,
     op: &mut Operation<I::Word, I::Notes>,

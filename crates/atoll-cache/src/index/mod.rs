@@ -181,7 +181,7 @@ pub(crate) use index_parts;
 
 /// What a client saw of a slot's record.
 pub(crate) enum Look {
-    /// The slot has changed, and says nothing of the record.
+    /// The slot has changed, so the look proves nothing about the record.
     Changed,
     /// The slot still has its word, and the record is unsound.
     Damaged,
@@ -223,16 +223,16 @@ pub(crate) trait Index {
     /// Where a slot is, by its number: bucket * 16 + place.
     fn slot_at(&self, slot: u64) -> Address;
 
-    /// READs the slots of the buckets from `first` on, at most so many, as many as lie in one
-    /// piece; at least one bucket.
+    /// READs the slots of the buckets from `first` on: at least one bucket, at most so many, and as
+    /// many as lie in one piece.
     async fn read_slots(&self, first: u32, most: u32) -> Result<Vec<u64>, VerbError>;
 
     /// The address of a word's record, how many bytes to READ, and its chunk. `None` if the word
     /// points outside the heap that this client knows.
     fn record_span(&self, word: Self::Word) -> Option<(Address, usize, ChunkId)>;
 
-    /// Whether this client takes a word that points outside the heap it knows for damaged, without
-    /// a look for new memory nodes: a hole.
+    /// A hole: whether this client treats a word that points outside its known heap as damaged,
+    /// without looking for new memory nodes.
     fn ignores_new_nodes(&self) -> bool;
 
     /// The record in a buffer, if it is sound and the word's own.
@@ -280,7 +280,7 @@ pub(crate) trait Index {
         Ok(Self::Word::from_bits(batch.word(word)))
     }
 
-    /// Changes a slot's word from one to another; whether it was the one.
+    /// Changes a slot's word from one to another; returns whether it had the first.
     async fn swap_slot(&self, slot: u64, from: Self::Word, to: Self::Word) -> Result<bool, CacheError> {
         let mut batch = Batch::new();
         let swap = batch.compare_and_swap(self.slot_at(slot), from.bits(), to.bits());
@@ -334,7 +334,7 @@ pub(crate) trait Index {
     }
 }
 
-/// What removes single objects of an index.
+/// Removes single objects of an index.
 #[allow(async_fn_in_trait)]
 pub(crate) trait Unlink {
     /// The index.
@@ -343,9 +343,9 @@ pub(crate) trait Unlink {
     /// The index.
     fn index(&self) -> &Self::Index;
 
-    /// Removes the object of a slot, if the slot still has this word; whether it did. The object is
-    /// noted under `cause`; without one, the caller notes it. The caller ends the look if the slot
-    /// has changed.
+    /// Removes the object of a slot, if the slot still has this word; returns whether it did. The
+    /// object is noted under `cause`; without one, the caller notes it. The caller ends the look if
+    /// the slot has changed.
     async fn unlink(
         &self,
         op: &mut Operation<<Self::Index as Index>::Word, <Self::Index as Index>::Notes>,
@@ -375,8 +375,8 @@ pub(crate) trait Unlink {
     }
 }
 
-/// Makes the place of a client that stood still Fenced; whether this client did. With `forced`, a
-/// hole, the client is declared dead, whether it is shut out or not.
+/// Makes the place of a client that stood still Fenced; returns whether this client did. With
+/// `forced`, a hole, the client is declared dead even if it is not shut out.
 pub(crate) async fn fence_suspect<E: Endpoint>(
     client: &Client<E>,
     place: &Place,

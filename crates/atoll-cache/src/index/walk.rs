@@ -54,7 +54,8 @@ pub(crate) async fn count_live(index: &impl Index) -> Result<u64, CacheError> {
     Ok(live)
 }
 
-/// Shows at least `count` keys from bucket `cursor` on; the cursor to go on from, 0 at the end.
+/// Shows at least `count` keys from bucket `cursor` on; returns the cursor to continue from, 0 at
+/// the end.
 pub(crate) async fn keys<I: Index>(
     index: &I,
     op: &mut Operation<I::Word, I::Notes>,
@@ -102,7 +103,7 @@ pub(crate) async fn some_key<I: Index>(
     Ok(None)
 }
 
-/// Removes every key that is present now; how many.
+/// Removes every key that is present now; returns how many.
 pub(crate) async fn remove_all<S: Unlink>(
     cache: &S,
     op: &mut Operation<<S::Index as Index>::Word, <S::Index as Index>::Notes>,
@@ -138,8 +139,8 @@ async fn remove_slot<S: Unlink>(
     Err(CacheError::Damaged { what: "an object that stays unsound" })
 }
 
-/// Puts the key of a live slot into `value`; whether the slot has an object that is sound and has
-/// not expired. Drops a damaged one.
+/// Puts the key of a live slot into `value`; returns whether the slot has a sound object that has
+/// not expired. Drops a damaged object.
 async fn key_of<I: Index>(
     index: &I,
     op: &mut Operation<I::Word, I::Notes>,

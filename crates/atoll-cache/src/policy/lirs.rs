@@ -22,7 +22,7 @@ use super::{Formula, Policy, Priority};
 
 /// No second access yet.
 const ONCE: u64 = 0;
-/// The distance is known to be short, and not how short.
+/// The distance is known to be short, but not how short.
 const SHORT: u64 = 1;
 
 pub(super) const LIRS: Policy = Policy {

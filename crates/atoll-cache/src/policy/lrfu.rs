@@ -8,8 +8,8 @@
 
 use super::{Formula, Policy, Priority};
 
-/// When an access counts half. The paper's lambda is one over this; it counts time in requests, the
-/// pool has a clock.
+/// The time after which an access counts half. The paper's lambda is one over this. The paper
+/// counts time in requests; the pool has a clock.
 const HALF_LIFE_US: f64 = 10e6;
 
 pub(super) const LRFU: Policy = Policy {
@@ -23,7 +23,7 @@ pub(super) const LRFU: Policy = Policy {
     },
 };
 
-/// The sum at the last access, at least the one of that access.
+/// The sum at the last access, which is at least the 1 of that access.
 fn sum(word: u64) -> f64 {
     let sum = f64::from_bits(word);
     if sum.is_finite() { sum.max(1.0) } else { 1.0 }

@@ -73,7 +73,7 @@ pub static POLICIES: &[Policy] = &[
     hyperbolic_idle::HYPERBOLIC_IDLE,
 ];
 
-/// Most words beside an object, over all policies that a cache runs.
+/// Most words beside an object, over all policies of a cache.
 pub const EXTENSION_WORDS_MAX: usize = 4;
 
 /// The access information beside the slot of an object, and the object's size. Every policy sees
@@ -102,7 +102,7 @@ impl Object {
         now_us.saturating_sub(self.accessed_us)
     }
 
-    /// Its bytes, to divide by.
+    /// Its size in bytes, as a divisor.
     fn bytes(&self) -> f64 {
         self.bytes.max(1) as f64
     }
@@ -164,8 +164,8 @@ impl Policy {
         }
     }
 
-    /// Brings the object's `extension` up to date after `access`. It has [`Self::extension_words`]
-    /// words; at an insertion they are zero. `global` is the shared number as this client knows it.
+    /// Updates the object's `extension` after `access`. It has [`Self::extension_words`] words; at
+    /// an insertion they are zero. `global` is the shared number as this client knows it.
     pub fn accessed(&self, access: &Access<'_>, global: u64, extension: &mut [u64]) {
         match self.formula {
             Formula::Plain(_) => {}

@@ -14,7 +14,7 @@
 
 use super::{Formula, Policy, Priority};
 
-/// Lifetimes of objects with one and two accesses, in that of the first.
+/// Lifetimes of objects with one and two accesses, in units of the first.
 const ONCE: f64 = 1.0;
 const TWICE: f64 = 3.0;
 /// The lifetime that each access adds from the third on.

@@ -30,7 +30,7 @@ const VALUE_MASK: u64 = (1 << VALUE_BITS) - 1;
 /// Words of a slot's access information.
 pub const ACCESS_WORDS: usize = (ACCESS_BYTES / 8) as usize;
 
-/// How an object is used.
+/// The access information of an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Access {
     /// When it was inserted, in microseconds of the pool's clock.
@@ -45,7 +45,7 @@ pub struct Access {
     pub bytes: u64,
 }
 
-/// A time as a word has it: low 48 bits.
+/// The low 48 bits of a time, as a word has them.
 fn marked(value: u64, mark: u16) -> u64 {
     value & VALUE_MASK | u64::from(mark) << VALUE_BITS
 }
@@ -111,7 +111,7 @@ impl Access {
         words[2..].iter().all(|word| (word >> VALUE_BITS) as u16 == mark).then_some(mark)
     }
 
-    /// Whether its time is over.
+    /// Whether it has expired.
     pub fn is_expired(&self, now_ms: u64) -> bool {
         self.expiry_ms.is_some_and(|expiry_ms| expiry_ms <= now_ms)
     }

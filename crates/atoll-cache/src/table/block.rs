@@ -31,7 +31,8 @@ pub(super) enum Image {
         /// The checksum of the record.
         checksum: u64,
     },
-    /// No whole record: a client writes, or died writing, or what lay here before were no blocks.
+    /// No whole record. A client writes it, or died writing it, or the earlier content was no
+    /// blocks.
     Torn {
         /// A hash of the block's bytes.
         content: u64,
@@ -85,7 +86,7 @@ impl<E: Endpoint> Core<E> {
         (class.bytes() <= self.client.pool.layout.chunk_bytes).then_some(class)
     }
 
-    /// Whether an object is one whose key and value lie in chunks of their own.
+    /// Whether an object's key and value lie in chunks of their own.
     pub(super) fn is_large(&self, key_bytes: usize, value_bytes: usize) -> bool {
         let bytes = record::small_record_bytes(key_bytes, value_bytes) + self.shared.settings.extension_bytes;
         bytes > self.client.pool.layout.chunk_bytes / 2
@@ -104,7 +105,7 @@ impl<E: Endpoint> Core<E> {
         (same || self.is_open(Hole::Tag)).then_some(record)
     }
 
-    /// What lies in the block of so many bytes from `start` on.
+    /// Decodes the block of so many bytes from `start` on.
     pub(super) fn image(&self, block: &mut Buffer, start: usize, bytes: usize) -> Image {
         let extension = self.extension_bytes();
         block.narrow(start + extension, bytes.saturating_sub(extension));

@@ -43,25 +43,25 @@ const SETTLER_SHIFT: u32 = 48;
 const SETTLER_MASK: u64 = 0x3fff;
 const TAG_SHIFT: u32 = 32;
 
-/// How far a client has come with a block.
+/// The state of a block that a client takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CellState {
     /// It may have it.
     Trying = 1,
-    /// It has, or had, it.
+    /// The client has, or had, the block.
     Won = 2,
 }
 
 /// The content of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
-    /// How far its client has come.
+    /// The state of the block.
     pub state: CellState,
     /// The tag of the slot's word that named the block.
     pub tag: u16,
     /// The block.
     pub block: Block,
-    /// The place of the repairer that settles it, if one does: the cell of a client that is dead.
+    /// The place of the repairer that settles it, if one does. Then the cell's client is dead.
     pub settler: Option<u32>,
 }
 
@@ -106,7 +106,7 @@ impl<E: Endpoint> Core<E> {
         Ok(cells.iter().filter_map(|word| Cell::from_word(*word).map(chunk)).collect())
     }
 
-    /// The cells of all clients that ever were.
+    /// The cells of all clients that ever joined.
     pub(super) async fn all_cells(&self) -> Result<Vec<u64>, CacheError> {
         let ever = read_word(&self.client.endpoint, self.client.pool.layout.members_ever()).await?;
         let clients = ever.min(self.client.pool.settings.clients_max.into()) as u32;

@@ -28,9 +28,10 @@ use std::collections::HashMap;
 
 /// Chunks whose new dead bytes a client may leave unpublished.
 const UNTOLD_CHUNKS: usize = 16;
-/// Clients together keep at most one part of the heap's dead bytes in so many to themselves.
+/// The unpublished counts of all clients together are at most one part in so many of the heap.
 const UNTOLD_SHARE: u64 = 64;
-/// Where one part of the heap in so many is dead, writers gather what lives instead of evicting it.
+/// If one part in so many of the heap is dead, writers gather live objects instead of evicting
+/// them.
 const DEAD_SHARE: u64 = 10;
 
 /// A client's view of the dead bytes of all chunks.
@@ -42,9 +43,9 @@ pub(super) struct Dead {
     untold_of: ArrayVec<(ChunkId, i64), UNTOLD_CHUNKS>,
     /// The pool's word when this client last READ it.
     seen: i64,
-    /// Whether a client has died since they were counted.
+    /// Whether a client has died since dead bytes were counted.
     is_doubtful: bool,
-    /// How much more the pool's word said than all chunks together had, while that is doubtful.
+    /// The excess of the pool's word over the sum of all chunks, while it is doubtful.
     phantom: i64,
 }
 
@@ -120,7 +121,7 @@ impl<E: Endpoint> Core<E> {
         layout.heap_bytes().saturating_sub(unusable * layout.chunk_bytes).max(layout.chunk_bytes)
     }
 
-    /// Whether so much is dead, as far as this client knows, that nothing is to be evicted for
+    /// Whether so much is dead, as far as this client knows, that no object is to be evicted for
     /// memory.
     pub(super) fn is_sparse(&self) -> bool {
         self.dead_bytes() >= (self.usable_heap_bytes() / DEAD_SHARE).max(1)
@@ -134,7 +135,7 @@ impl<E: Endpoint> Core<E> {
         let free = batch.read_word(self.client.pool.layout.free_chunks());
         self.client.endpoint.post(&mut batch).await?;
         self.note_dead_seen(batch.word(dead));
-        // Those without memory are counted, too.
+        // Chunks without memory are counted, too.
         let free = batch.word(free).wrapping_sub(self.client.pool.layout.absent_chunks().into());
         Ok((self.is_sparse(), (free as i64).max(0) as u64))
     }
@@ -166,8 +167,8 @@ impl<E: Endpoint> Core<E> {
         }
     }
 
-    /// Makes the count of a chunk that this client has emptied zero, where a client that died may
-    /// have left it wrong.
+    /// Resets the count of a chunk that this client has emptied. A client that died may have left
+    /// it wrong.
     pub(super) async fn clear_dead(&self, chunk: ChunkId) -> Result<(), CacheError> {
         if !self.dead.borrow_mut().is_doubtful {
             return Ok(());

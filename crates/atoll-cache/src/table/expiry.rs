@@ -87,8 +87,8 @@ impl<E: Endpoint> Core<E> {
         Ok(found)
     }
 
-    /// Writes an object's expiry beside its slot, where another object's stood. The mark stays as
-    /// it is, because words of two marks say nothing.
+    /// Writes an object's expiry beside its slot, over another object's. The mark stays as it is,
+    /// because words with two marks prove nothing.
     fn correct_expiry(&self, slot: u64, beside: &[u64], expiry_ms: Option<u64>) {
         let Some(mark) = Access::mark(beside) else { return };
         let mut batch = Batch::new();

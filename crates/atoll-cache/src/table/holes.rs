@@ -4,11 +4,11 @@
 //! Without the feature `holes` (tests only) no hole can be opened and the checks cost nothing.
 
 crate::holes! {
-    /// A hole of the notes that the table of objects closes. The doc says what closes it.
+    /// A hole of the notes that the table of objects closes. Its doc says how it is closed.
     pub enum Hole {
-        /// A lookup checks nothing of what it read (closed by checksum, key and tag of the record).
+        /// A lookup does not check what it read (closed by checksum, key and tag of the record).
         Validation => [NO_ORDER],
-        /// A lookup takes a record of another tag for its own (closed by the tag in the slot).
+        /// A lookup accepts a record of another tag (closed by the tag in the slot).
         Tag => [NO_ORDER],
         /// An insertion does not look again for its key (closed by pending slots).
         DuplicateKey => ["hold the same key", NO_ORDER],
@@ -17,8 +17,8 @@ crate::holes! {
         /// A change that was overtaken mistakes a copy of the object that it was to replace for
         /// another client's change (closed by comparing tokens).
         OvertakenByCopy => [NO_ORDER],
-        /// A change that was overtaken takes what depended on the value before for what did not
-        /// (closed by a mark in the record).
+        /// A change that was overtaken mistakes a change that depended on the old value for a blind
+        /// one (closed by a mark in the record).
         OvertakenBySight => [NO_ORDER],
         /// A reader that finds an object expired leaves it where it is (closed by removing it
         /// first).

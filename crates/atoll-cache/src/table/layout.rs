@@ -98,7 +98,7 @@ impl TableLayout {
         self.base.add(LINE)
     }
 
-    /// How far clients have come that look for expired objects.
+    /// The hand of the clients that look for expired objects.
     pub fn sweep(&self) -> Address {
         self.base.add(2 * LINE)
     }
@@ -108,7 +108,7 @@ impl TableLayout {
         self.base.add(3 * LINE)
     }
 
-    /// Clients shut out until dead bytes were counted last.
+    /// The number of clients shut out when dead bytes were last counted.
     pub fn dead_deaths(&self) -> Address {
         self.dead().add(8)
     }
@@ -123,7 +123,7 @@ impl TableLayout {
         self.base.add(CONTROL_LINES * LINE + self.area_bytes + u64::from(client) * CELLS as u64 * 8)
     }
 
-    /// A cell of a client. Cells of all clients are numbered through.
+    /// A cell of a client. The cells of all clients are numbered through.
     pub fn cell(&self, client: u32, cell: u64) -> Address {
         self.cells(client).add(8 * cell)
     }

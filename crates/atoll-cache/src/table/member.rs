@@ -16,7 +16,7 @@ use atoll_pool::{Client, PoolError, Repaired};
 use std::sync::Arc;
 
 impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
-    /// Joins the pool as a new client. That the pool is for this engine is the caller's to check.
+    /// Joins the pool as a new client. The caller checks that the pool is for this engine.
     pub async fn join(shared: &Arc<TablePool>, endpoint: E) -> Result<Self, PoolError> {
         let replacement = R::new(shared, &endpoint)?;
         let client = Client::join(&shared.pool, endpoint).await?;

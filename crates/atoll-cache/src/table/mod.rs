@@ -146,8 +146,8 @@ pub struct Core<E: Endpoint> {
     suspicions: RefCell<Vec<suspicion::Suspicion>>,
     lately_bound: RefCell<LatelyBound>,
     history: History,
-    /// Victims that a replacement with queues is asked for before the next sample, and how many it
-    /// was asked for before the last.
+    /// The victims that a replacement with queues chooses until the next sample, and how many it
+    /// chose before the last.
     samples_left_out: Cell<(u32, u32)>,
     mean_share: MeanShare,
     /// Whether this client is leaving, and releases what it holds.
@@ -217,7 +217,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         &self.core.shared
     }
 
-    /// Which objects go, while no operation is under way; `None` if one is.
+    /// The replacement, while no operation is under way; `None` otherwise.
     pub fn replacement(&self) -> Option<Loan<'_, Box<R>>> {
         self.replacement.idle()
     }

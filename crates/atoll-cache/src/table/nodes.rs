@@ -24,7 +24,7 @@ impl<E: Endpoint> Core<E> {
         at.node() == then.node() || self.is_open(Hole::UnorderedNodes)
     }
 
-    /// Adds the WRITE of `words` to `at` to a batch; posts that if `then` is elsewhere.
+    /// Adds the WRITE of `words` to `at` to a batch. Posts the batch if `then` is on another node.
     pub(super) async fn write_before(
         &self,
         batch: &mut Batch,

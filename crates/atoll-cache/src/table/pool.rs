@@ -87,7 +87,7 @@ impl EnginePool for TablePool {
     }
 }
 
-/// A slot has so many bits for the place of its block.
+/// The bits of a slot for the place of its block.
 fn check_heap(layout: &Layout) -> Result<(), PoolError> {
     let found = layout.heap_bytes_max();
     if found <= slot::HEAP_BYTES_MAX {

@@ -16,7 +16,7 @@ use atoll_fabric::Endpoint;
 use atoll_pool::{Chunk, ChunkId, ChunkState, chunks};
 use std::collections::HashSet;
 
-/// Looks for a bucket with room, for each block.
+/// Random buckets that a client tries for each block.
 const BUCKETS_TRIED: u32 = 64;
 /// Attempts before a chunk is emptied because not all its blocks could be named.
 const RECLAIMS_TRIED: u64 = 8;
@@ -52,8 +52,8 @@ impl<E: Endpoint> Core<E> {
             let in_hands: HashSet<Block> =
                 cells.iter().filter_map(|word| Cell::from_word(*word)).filter(has).map(|cell| cell.block).collect();
             for Naming { slot, word, .. } in named {
-                // An insertion of the chunk's owner, which is dead: any other inserter has named
-                // the block in a cell.
+                // It is an insertion of the chunk's dead owner: any other inserter has named the
+                // block in a cell.
                 if word.is_pending() && !in_hands.contains(&word.block()) {
                     self.swap_slot(slot, word, Slot::EMPTY).await?;
                     is_settled = false;
@@ -84,8 +84,8 @@ impl<E: Endpoint> Core<E> {
         Ok(true)
     }
 
-    /// Puts chunks in use that this client will not cut. One whose blocks do not all find room is
-    /// emptied.
+    /// Puts chunks in use that this client will not cut. If not all blocks of a chunk find room, it
+    /// is emptied.
     pub(super) async fn recheck_orphans(&self) -> Result<(), CacheError> {
         let op = &mut *self.operations.take(&self.client);
         for (chunk, open) in self.fresh.take_orphans() {
@@ -110,7 +110,8 @@ impl<E: Endpoint> Core<E> {
         Block::at(u64::from(chunk.0) * self.client.pool.layout.chunk_bytes + index as u64 * class.bytes())
     }
 
-    /// Names a block that nothing names in some bucket, as a dead one; whether one had room.
+    /// Names a block as dead in some bucket, if nothing names it; returns whether a bucket had
+    /// room.
     pub(super) async fn place_dead_anywhere(
         &self,
         op: &mut Operation,

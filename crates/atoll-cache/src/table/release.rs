@@ -52,12 +52,12 @@ impl<E: Endpoint> Core<E> {
         (of_pool.max(1) as usize).min(kept * CLASSES)
     }
 
-    /// Whether there are more blocks than are kept of each class.
+    /// Whether there are more blocks than `kept` of each class.
     pub(super) fn has_surplus(&self, kept: usize) -> bool {
         self.stock.borrow().surplus(kept, self.kept_in_all(kept)).is_some()
     }
 
-    /// Begins to empty the chunk of a block; whether this client does now.
+    /// Begins to empty the chunk of a block; returns whether this client does now.
     pub(super) async fn drain_chunk_of(&self, block: Block) -> Result<bool, CacheError> {
         let Some((_, chunk)) = self.block_span(block) else { return Ok(false) };
         Box::pin(self.begin_draining(chunk)).await
@@ -93,7 +93,7 @@ impl<E: Endpoint> Core<E> {
         Ok(is_placed)
     }
 
-    /// Names a block that nothing names in a bucket, as a dead one; whether there was room.
+    /// Names a block as dead in a bucket, if nothing names it; returns whether there was room.
     pub(super) async fn place_dead(
         &self,
         op: &mut Operation,
@@ -105,7 +105,7 @@ impl<E: Endpoint> Core<E> {
         let hash = KeyHash { bucket, fingerprint: 0, mark: 0, whole: 0 };
         self.read_bucket(op, hash).await?;
         let places = (0..BUCKET_SLOTS).map(|place| op.seen(hash, place)).filter(|(word, _)| word.is_free());
-        // An empty one before a history entry, an old entry before a young one.
+        // An empty slot before a history entry, an old entry before a young one.
         let age = |word: Slot| word.any_history().map_or(u64::MAX, |(_, id)| self.history_age(id));
         let Some((word, slot)) = places.max_by_key(|(word, _)| age(*word)) else { return Ok(false) };
         self.encode_dead(op, bucket, tag);
@@ -129,8 +129,8 @@ impl<E: Endpoint> Core<E> {
         let mut is_done = false;
         self.is_leaving_pool.set(true);
         for tried in 1..=TRIES_MAX {
-            // Again each time: moves out of a chunk that is emptied may have cut another chunk, and
-            // have blocks left over.
+            // Again in each round: moves out of a chunk that is emptied may have cut another chunk,
+            // and have blocks left over.
             self.free_fresh_chunks().await?;
             self.end_slabs().await?;
             self.stock.borrow_mut().end_aging();

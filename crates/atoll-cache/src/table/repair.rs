@@ -24,7 +24,7 @@ use atoll_pool::{Chunk, ChunkId, ChunkState, Client, chunks};
 
 impl<E: Endpoint> Core<E> {
     /// Makes this client the owner of every chunk that a dead owner was cutting or emptying, and
-    /// continues with it; how many.
+    /// continues with it. Returns how many.
     async fn steal(&self, descriptors: &[chunks::Descriptor], roll: &Roll) -> Result<u64, CacheError> {
         let mut stolen = 0;
         for (index, descriptor) in descriptors.iter().enumerate() {
@@ -103,8 +103,8 @@ impl<E: Endpoint> Estate for Core<E> {
         self.publish_cells().await?;
         self.publish_dead();
         if self.extension_bytes() > 0 {
-            // A client that waits for this round relies on it that no WRITE of an extension is
-            // under way.
+            // A client that waits for this round relies on this: no WRITE of an extension is under
+            // way.
             self.client.endpoint.flush().await?;
         }
         Ok(())

@@ -23,7 +23,7 @@ pub struct Accessed<'b> {
     /// The words of its extension, as they were READ; empty if it was just inserted, or there are
     /// none.
     pub extension: &'b [u64],
-    /// Its access information as it was before, which is READ where there are extensions.
+    /// Its access information before the access, which is READ where there are extensions.
     pub information: Option<&'b [u64]>,
 }
 
@@ -32,7 +32,7 @@ pub struct Accessed<'b> {
 pub struct Inserted<'b> {
     /// The object.
     pub object: Accessed<'b>,
-    /// What its slot was before.
+    /// The word that its slot had before.
     pub before: Slot,
     /// Word 0 of its slot's access information.
     pub counter: u64,
@@ -57,21 +57,21 @@ impl Inserted<'_> {
     }
 }
 
-/// An object that is to go.
+/// An object that is to be evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Victim {
     /// Its slot's number.
     pub slot: u64,
     /// Its slot's word.
     pub word: Slot,
-    /// What the slot becomes: a history entry, or empty.
+    /// The slot's next word: a history entry, or empty.
     pub then: Slot,
 }
 
 /// How samples are taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sampling {
-    /// Whether a history id comes along, because victims leave history entries.
+    /// Whether a sample brings a history id, because victims leave history entries.
     pub with_history: bool,
     /// The number of live objects of a bucket whose access information is READ, one READ after the
     /// other. `None`: all of it is READ with the slots. For measurements.
@@ -80,12 +80,12 @@ pub struct Sampling {
 
 /// Most random buckets of a sample.
 pub const SAMPLE_BUCKETS_MAX: usize = 4;
-/// Most slots that a sample looks at besides.
+/// Most remembered slots that a sample also looks at.
 pub const REMEMBERED_MAX: usize = 8;
 /// Most objects of a sample.
 pub const CANDIDATES_MAX: usize = SAMPLE_BUCKETS_MAX * super::layout::BUCKET_SLOTS + REMEMBERED_MAX;
 
-/// One object that could go, as a sample has it.
+/// One object of a sample that could be evicted.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate {
     /// Its slot's number.
@@ -119,13 +119,12 @@ pub trait Replacement<E: Endpoint>: Sized {
         1
     }
 
-    /// Slots with the words that they had, at most [`REMEMBERED_MAX`], that a sample looks at
-    /// besides.
+    /// Slots with the words that they had, at most [`REMEMBERED_MAX`], that a sample also looks at.
     fn remembered(&self) -> &[(u64, Slot)] {
         &[]
     }
 
-    /// For a new client of the pool.
+    /// The replacement of a new client of the pool.
     fn new(shared: &TablePool, endpoint: &E) -> Result<Self, PoolError>;
 
     /// Notes a hit or an overwrite. It does not wait for what it publishes.
@@ -186,7 +185,7 @@ pub trait Replacement<E: Endpoint>: Sized {
     }
 }
 
-/// A client's replacement, which one operation asks at a time: another one waits.
+/// A client's replacement. One operation uses it at a time; others wait.
 pub(super) struct Shared<R>(Lender<Box<R>>);
 
 impl<R> Shared<R> {

@@ -20,7 +20,7 @@ pub(super) struct Sample {
     pub(super) free: Vec<(u64, Slot)>,
     /// Live objects.
     pub(super) candidates: Vec<Candidate>,
-    /// The shelves of the class that was asked for.
+    /// The shelves of the class that the caller asked for.
     pub(super) shelves: Shelves,
 }
 
@@ -29,8 +29,7 @@ impl Sample {
         Self { free: Vec::new(), candidates: Vec::with_capacity(CANDIDATES_MAX), shelves: Shelves::default() }
     }
 
-    /// The live objects whose words are of some kind, which come first from now on, in the order in
-    /// which they were.
+    /// The live objects whose words are of some kind. They come first from now on, in their order.
     pub(super) fn first(&mut self, is_wanted: impl Fn(Slot) -> bool) -> &[Candidate] {
         // Most often all are.
         if self.candidates.iter().any(|candidate| !is_wanted(candidate.word)) {
@@ -44,7 +43,7 @@ impl Sample {
 /// A client's view of the history: each victim gets an id from a counter of the pool.
 #[derive(Debug, Default)]
 pub(super) struct History {
-    /// The highest id that it knows to have been given out, plus one.
+    /// The highest id that it knows to be taken, plus one.
     seen: Cell<u64>,
     /// An id that no victim has yet.
     at_hand: Cell<Option<u64>>,
@@ -57,14 +56,14 @@ impl History {
         if age > HISTORY_IDS / 2 { 0 } else { age }
     }
 
-    /// Notes that an id was given out.
+    /// Notes that an id was taken.
     fn note(&self, id: u64) {
         self.seen.set(self.seen.get().max(id.wrapping_add(1)));
     }
 }
 
 impl<E: Endpoint> Core<E> {
-    /// How many history ids have been given out since this one, as far as this client knows.
+    /// How many history ids have been taken since this one, as far as this client knows.
     pub fn history_age(&self, id: u64) -> u64 {
         self.history.age(id)
     }

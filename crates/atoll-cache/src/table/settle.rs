@@ -37,7 +37,7 @@ use atoll_pool::registry::{Place, PlaceState};
 use atoll_pool::{ChunkState, chunks};
 use std::collections::HashSet;
 
-/// Looks at a block that changes under the look.
+/// Looks at a block that changes during a look.
 const LOOKS_MAX: u32 = 1_000;
 
 impl<E: Endpoint> Core<E> {
@@ -62,7 +62,7 @@ impl<E: Endpoint> Core<E> {
             self.suspicions.borrow_mut().clear();
         }
         if !done.is_empty() {
-            // Looked at last: a client that was shut out becomes the settler of nothing more.
+            // READ last: a client that is shut out by then does not become a settler any more.
             let cells = self.all_cells().await?;
             let settlers: HashSet<u32> = cells.iter().filter_map(|word| Cell::from_word(*word)?.settler).collect();
             done.retain(|place| !settlers.contains(&place.incarnation.slot));
@@ -76,7 +76,7 @@ impl<E: Endpoint> Core<E> {
         buffer.resize(8 * CELLS);
         let cells = self.client.endpoint.read(at, buffer).await?;
         let (mut is_settled, is_mine) = (true, client == self.client.me().slot);
-        // After the cells: a settler that is not alive now will not continue.
+        // READ after the cells: a settler that is dead now will not continue.
         let is_alive = self.living_places().await?;
         // A client that has joined at the place meanwhile settles what was left in its cells.
         if !is_mine && is_alive[client as usize] {
@@ -144,8 +144,8 @@ impl<E: Endpoint> Core<E> {
         Ok(Some(mine))
     }
 
-    /// Puts the block of a dead client's cell, which is at `cell_at` and whose settler is this
-    /// client, back, if no client has it.
+    /// Releases the block of a dead client's cell, if no client has it. The cell is at `cell_at`,
+    /// and this client is its settler.
     async fn settle_block(
         &self,
         op: &mut Operation,
@@ -163,7 +163,7 @@ impl<E: Endpoint> Core<E> {
             let class = u8::try_from(descriptor.contents).ok().and_then(Class::from_code);
             let in_use =
                 descriptor.chunk.is_some_and(|chunk| matches!(chunk.state, ChunkState::Open | ChunkState::Queued));
-            // Of a chunk that is emptied, it is the one's who empties it.
+            // The block of a chunk that is emptied belongs to the drainer.
             let Some(class) = class.filter(|_| in_use) else { return Ok(Settled::Had) };
             let image = self.read_image(op, at, class).await?;
             let has_tag = image.tag() == Some(cell.tag);
@@ -213,7 +213,7 @@ impl<E: Endpoint> Core<E> {
             if is_placed {
                 return Ok(Settled::PutBack);
             }
-            // Every slot names something: the chunk is emptied.
+            // Every slot names a block: the chunk is emptied.
             self.drain_chunk_of(cell.block).await?;
             return Ok(Settled::Unknown);
         }

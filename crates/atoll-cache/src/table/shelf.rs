@@ -130,8 +130,8 @@ impl<E: Endpoint> Core<E> {
         Ok(false)
     }
 
-    /// Takes a block from one of a class's shelves, as they were seen, into the stock. `None` if
-    /// there is none, `false` if another client was faster.
+    /// Takes a block from one of a class's shelves into the stock. `shelves` is how they were seen.
+    /// `None` if there is no block, `false` if another client was faster.
     pub(super) async fn take_shelved(&self, class: Class, seen: &Shelves) -> Result<Option<bool>, CacheError> {
         let full: ArrayVec<usize, SHELVES> = (0..SHELVES).filter(|index| seen[*index] != 0).collect();
         if full.is_empty() {
@@ -162,8 +162,8 @@ impl<E: Endpoint> Core<E> {
         Ok(Some(taken.is_some()))
     }
 
-    /// The next block that a shelf names, and the word after it is taken; `None` if the word is
-    /// damaged.
+    /// The next block that a shelf names, and the shelf's word after it is taken; `None` if the
+    /// word is damaged.
     fn next_of(&self, class: Class, word: u64) -> Option<(Held, u64)> {
         let shelf = self.sound_shelf(class, word)?;
         let block = self.block_of(shelf.chunk, class, shelf.next.into());
@@ -187,8 +187,8 @@ impl<E: Endpoint> Core<E> {
             let shelves = self.shelves(class).await?;
             let Some(index) = shelves.iter().position(names) else { return Ok(()) };
             let mut batch = Batch::new();
-            // A swap that fails is tried again: another client has taken a block, and there are
-            // only so many.
+            // A swap that fails is retried: another client has taken a block, and their number is
+            // limited.
             let at = self.shared.layout.shelf(class, index as u64);
             let swap = batch.compare_and_swap(at, shelves[index], 0);
             self.client.endpoint.post(&mut batch).await?;
@@ -201,7 +201,7 @@ impl<E: Endpoint> Core<E> {
         }
     }
 
-    /// What shelves name: the class, the chunk, and the bytes of its blocks there.
+    /// Blocks that shelves name: the class, the chunk, and the bytes of its blocks there.
     pub(super) async fn all_shelved(&self) -> Result<Vec<(Class, ChunkId, u64)>, CacheError> {
         let (mut shelved, mut words) = (Vec::new(), Buffer::new());
         words.resize(8 * SHELVES * CLASSES);

@@ -27,7 +27,7 @@ struct Slab {
     generation: u32,
     /// The next block to cut.
     next: u64,
-    /// Blocks that were handed out and have not been published yet: in stock, or in use.
+    /// Blocks that were cut and have not been published yet: in stock, or in use.
     unpublished: u64,
     /// How many of them operations under way use.
     in_use: u64,
@@ -54,7 +54,7 @@ impl Slabs {
         self.ending.is_empty() && self.cut.iter().all(Option::is_none)
     }
 
-    /// Blocks of a class that were not handed out.
+    /// Blocks of a class that were not cut.
     fn rest(&self, class: Class) -> u64 {
         self.cut[class.index()].map_or(0, |slab| class.blocks(self.chunk_bytes).saturating_sub(slab.next))
     }
@@ -122,7 +122,7 @@ impl Slabs {
     }
 }
 
-/// Since a client has died, one search in so many looks for free chunks although the pool counts
+/// After a client has died, one search in so many looks for free chunks although the pool counts
 /// none.
 const LOOKS_ANYWAY: u64 = 64;
 
@@ -139,12 +139,12 @@ impl<E: Endpoint> Core<E> {
             || self.stock.borrow().all().iter().any(|held| self.block_fits(held.class, class))
     }
 
-    /// Whether a block of a class takes records of another one.
+    /// Whether a block of a class takes records of another class.
     pub(super) fn block_fits(&self, block: Class, wanted: Class) -> bool {
         block_fits(block, wanted, self.shared.settings.large_class)
     }
 
-    /// Blocks of a class that this client has not handed out of the chunk that it cuts.
+    /// Uncut blocks in the chunk that this client cuts for a class.
     pub(super) fn slab_rest(&self, class: Class) -> u64 {
         self.slabs.borrow().rest(class)
     }
@@ -165,7 +165,7 @@ impl<E: Endpoint> Core<E> {
         Some(held)
     }
 
-    /// Puts a block into the stock whose record, with tag `written`, was not published.
+    /// Puts a block back into the stock whose record, with tag `written`, was not published.
     pub(super) fn keep(&self, held: Held, written: u16) {
         self.slabs.borrow_mut().note_kept(held);
         self.stock.borrow_mut().put(Held { tag: written, ..held });
@@ -205,12 +205,13 @@ impl<E: Endpoint> Core<E> {
         (self.client.pool.layout.chunks() / (4 * self.client.pool.settings.clients_max)) as usize
     }
 
-    /// Begins to cut a fresh chunk, if there is one and no other is being cut; whether it did.
+    /// Begins to cut a fresh chunk, if there is one and no other chunk of the class is being cut;
+    /// returns whether it did.
     pub(super) async fn open_slab(&self, class: Class) -> Result<bool, CacheError> {
         if self.slabs.borrow().rest(class) > 0 {
             return Ok(false);
         }
-        // Taken before anything is waited for: other operations of this client draw fresh chunks.
+        // Taken before any await: other operations of this client draw fresh chunks.
         let Some(fresh) = self.fresh.pop() else { return Ok(false) };
         let slabs_max = self.slabs_max();
         if self.slabs.borrow().cut.iter().flatten().count() >= slabs_max
@@ -247,7 +248,7 @@ impl<E: Endpoint> Core<E> {
         let me = self.client.me();
         let idle = self.slabs.borrow_mut().take_idle();
         let chunk_bytes = self.client.pool.layout.chunk_bytes;
-        // Blocks of a slab are its chunk's.
+        // Blocks of a slab belong to its chunk.
         self.stock
             .borrow_mut()
             .forget(|block| idle.iter().any(|(_, slab)| u64::from(slab.chunk.0) == block.heap_offset() / chunk_bytes));
@@ -262,8 +263,7 @@ impl<E: Endpoint> Core<E> {
         self.recheck_orphans().await
     }
 
-    /// Puts a chunk in use whose further blocks are on a shelf from now on; `false` if no shelf has
-    /// room.
+    /// Puts a chunk in use, and its uncut blocks on a shelf; `false` if no shelf has room.
     async fn shelve_slab(&self, op: &mut Operation, class: Class, slab: Slab, open: Chunk) -> Result<bool, CacheError> {
         let layout = self.client.pool.layout.clone();
         let Ok(next) = u16::try_from(slab.next) else { return Ok(false) };
@@ -288,14 +288,14 @@ impl<E: Endpoint> Core<E> {
         self.allocate_chunk(kept + 1).await
     }
 
-    /// Takes a further free chunk; whether there was one.
+    /// Allocates another free chunk; returns whether there was one.
     pub(super) async fn allocate_another_chunk(&self) -> Result<bool, CacheError> {
         let had = self.fresh.len();
         self.allocate_chunk(had + 1).await
     }
 
-    /// Takes a free chunk, looking for so many that there are `wanted`; whether there is one more
-    /// now.
+    /// Allocates a free chunk, searching until there are `wanted`; returns whether there is one
+    /// more now.
     pub(super) async fn allocate_chunk(&self, wanted: usize) -> Result<bool, CacheError> {
         if self.fresh.len() >= wanted {
             return Ok(true);
@@ -313,7 +313,7 @@ impl<E: Endpoint> Core<E> {
                     self.fresh.note_search(true);
                     return Ok(true);
                 }
-                // None that this client knows of: perhaps a memory node was added.
+                // There are none that this client knows of: perhaps a memory node was added.
                 None if self.client.learn_nodes().await? => {}
                 None => {
                     self.fresh.note_search(false);
@@ -333,5 +333,5 @@ impl<E: Endpoint> Core<E> {
     }
 }
 
-/// Blocks lie at multiples of a unit, and a chunk is a multiple of one.
+/// Blocks lie at multiples of a unit, and a chunk is a multiple of a unit.
 const _: () = assert!((super::settings::CHUNK_BYTES_MIN as u64).is_multiple_of(UNIT_BYTES));

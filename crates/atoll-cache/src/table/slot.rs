@@ -32,7 +32,7 @@ pub const UNIT_BYTES: u64 = 64;
 pub const HEAP_BYTES_MAX: u64 = UNIT_BYTES << 32;
 /// Most experts of a history entry.
 pub const EXPERTS_MAX: usize = 12;
-/// History ids are counted modulo this.
+/// The modulus of history ids.
 pub const HISTORY_IDS: u64 = 1 << ID_BITS;
 
 const PENDING: u64 = 1 << 63;
@@ -188,7 +188,7 @@ impl Slot {
         !self.is_free() && self.block() == block
     }
 
-    /// How often the block had been written when the word was, low 16 bits.
+    /// How often the block had been written when this word was written, low 16 bits.
     #[inline]
     pub fn tag(self) -> u16 {
         (self.0 >> TAG_SHIFT) as u16

@@ -16,9 +16,9 @@ use atoll_pool::registry::Grace;
 /// The use of a cell of this client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Use {
-    /// Nothing; the word is 0.
+    /// Unused; the word is 0.
     Clear,
-    /// Nothing any more; the word still names a block.
+    /// Unused; the word still names a former block.
     Stale,
     /// A block that an operation is about to take: the word says Trying.
     Taking,
@@ -34,7 +34,7 @@ enum Use {
 #[derive(Debug)]
 pub(super) struct Stock {
     held: Vec<Held>,
-    /// Blocks whose tags have wrapped, until no operation can remember the tags of before.
+    /// Blocks whose tags have wrapped. They rest until no operation can remember their former tags.
     aging: Vec<(Held, Grace)>,
     cells: [Use; CELLS],
     words: [u64; CELLS],
@@ -69,7 +69,7 @@ impl Stock {
         self.held.is_empty() && self.aging.is_empty()
     }
 
-    /// Takes the one out that has been there longest, of those of some class.
+    /// Takes out the block that has been there longest, among those of some classes.
     pub(super) fn pop(&mut self, is_wanted: impl Fn(Class) -> bool) -> Option<Held> {
         let index = self.held.iter().position(|held| is_wanted(held.class))?;
         Some(self.held.remove(index))
@@ -86,13 +86,13 @@ impl Stock {
         self.held.iter().position(is_surplus)
     }
 
-    /// Takes the first block of a [surplus](Self::surplus) out.
+    /// Takes out the first block of a [surplus](Self::surplus).
     pub(super) fn pop_surplus(&mut self, of_class: usize, in_all: usize) -> Option<Held> {
         let index = self.surplus(of_class, in_all)?;
         Some(self.held.remove(index))
     }
 
-    /// Forgets blocks of slabs, which are in some place.
+    /// Forgets blocks of slabs that lie in some span.
     pub(super) fn forget(&mut self, is_there: impl Fn(Block) -> bool) {
         let is_gone = |held: &Held| held.cell.is_none() && is_there(held.block);
         self.held.retain(|held| !is_gone(held));
@@ -104,7 +104,7 @@ impl Stock {
         self.aging.push((held, grace));
     }
 
-    /// Puts resting blocks back, to be given away: as dead blocks they keep their tags.
+    /// Puts resting blocks back, so that they are released: as dead blocks they keep their tags.
     pub(super) fn end_aging(&mut self) {
         self.held.extend(self.aging.drain(..).map(|(held, _)| held));
     }
@@ -119,8 +119,8 @@ impl Stock {
         is_free(Use::Stale).or_else(|| is_free(Use::Clear)).map(|cell| cell as u8)
     }
 
-    /// Notes in a free cell that an operation is about to take the block which the word names; the
-    /// cell. `None` if none is free.
+    /// Notes in a free cell that an operation is about to take the block which the word names;
+    /// returns the cell. `None` if none is free.
     pub(super) fn begin_taking(&mut self, word: u64) -> Option<u8> {
         let cell = self.free_cell()?;
         (self.cells[usize::from(cell)], self.words[usize::from(cell)]) = (Use::Taking, word);
@@ -134,7 +134,7 @@ impl Stock {
         *cell = if taken { Use::Trying } else { Use::Stale };
     }
 
-    /// Notes that the block is won, if its cell says trying; the cell and its new word.
+    /// Notes that the block is won, if its cell says trying; returns the cell and its new word.
     pub(super) fn win(&mut self, held: Held) -> Option<(u8, u64)> {
         let cell = held.cell.filter(|cell| self.cells[usize::from(*cell)] == Use::Trying)?;
         let index = usize::from(cell);
@@ -189,7 +189,7 @@ impl Stock {
         all.filter(|held| held.cell.is_some()).map(|held| held.block).collect()
     }
 
-    /// Takes those out that are in some place.
+    /// Takes out the blocks that lie in some span.
     pub(super) fn take_out(&mut self, is_there: impl Fn(Block) -> bool) -> Vec<Held> {
         let mut out: Vec<Held> = self.held.extract_if(.., |held| is_there(held.block)).collect();
         out.extend(self.aging.extract_if(.., |(held, _)| is_there(held.block)).map(|(held, _)| held));

@@ -12,14 +12,14 @@ use atoll_pool::Incarnation;
 use atoll_pool::in_flight::ROUNDS_PROVING;
 use atoll_pool::registry::{self, Place};
 
-/// What became of the block of a dead client's cell.
+/// The result about the block of a dead client's cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Settled {
     /// It was put back.
     PutBack,
     /// A client, a slot or a shelf has it.
     Had,
-    /// That cannot be said yet.
+    /// It cannot be known yet.
     Unknown,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Suspicion {
     cell: Cell,
     dead: Incarnation,
     living: Incarnation,
-    /// Rounds that the living one had announced then.
+    /// The round that the living client had announced then.
     rounds: u32,
 }
 
@@ -56,7 +56,7 @@ impl<E: Endpoint> Core<E> {
     ) -> Result<Option<Settled>, CacheError> {
         let before = registry::places(&self.client.endpoint, &self.client.pool).await?;
         let cells = self.all_cells().await?;
-        // Looked at after the cells: a client that WROTE a cell has joined before that.
+        // READ after the cells: a client that WROTE a cell has joined before that.
         let places = registry::places(&self.client.endpoint, &self.client.pool).await?;
         let is_alive = self.living_of(&places);
         let mine = self.client.me().slot as usize;

@@ -15,8 +15,8 @@ use crate::index::Index;
 use atoll_fabric::{Address, Batch, Endpoint, VerbError};
 
 impl<E: Endpoint> Core<E> {
-    /// Takes the block of a slot that has `word`, live or dead, making the slot `then`; `None` if
-    /// the slot has changed.
+    /// Takes the block of a slot that has `word`, live or dead, and makes the slot `then`; `None`
+    /// if the slot has changed.
     pub(super) async fn take_block(&self, slot: u64, word: Slot, then: Slot) -> Result<Option<Held>, CacheError> {
         let mut batch = Batch::new();
         let Some(taking) = self.begin_taking(&mut batch, slot, word).await? else { return Ok(None) };

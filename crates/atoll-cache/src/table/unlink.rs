@@ -33,9 +33,9 @@ impl<E: Endpoint> Core<E> {
         Ok(Some(listed))
     }
 
-    /// Makes a live slot's block dead if it still has this word; whether it did. Its extents are
-    /// freed. A word that names no block leaves none. The object is noted under this cause, unless
-    /// the caller does that.
+    /// Makes a live slot's block dead if it still has this word; returns whether it did. Its
+    /// extents are freed. A word that names no block leaves none. The object is noted under this
+    /// cause, unless the caller does that.
     pub(super) async fn bury(
         &self,
         op: &mut Operation,

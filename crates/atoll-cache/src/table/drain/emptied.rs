@@ -11,7 +11,7 @@ pub(in crate::table) const DRAINS_MAX: usize = 4;
 /// Attempts after which a chunk does not count any more as memory that will be free soon.
 const ATTEMPTS_OF_USE: u32 = 16;
 
-/// What becomes of the objects of a chunk that is emptied.
+/// What happens to the objects of a chunk that is emptied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::table) enum Keeps {
     /// They are evicted.
@@ -53,8 +53,8 @@ pub(in crate::table) enum DrainLook {
 pub(super) enum Stage {
     /// Slots may name, or clients may hold, blocks of it.
     InUse,
-    /// No slot or client has, but it rests until operations under way have ended. Its next life
-    /// continues from this tag.
+    /// No slot names a block of it and no client has one, but it rests until operations under way
+    /// have ended. Its next life continues from this tag.
     Resting(Grace, u16),
     /// It is empty. Its next life continues from this tag.
     Empty(u16),
@@ -82,7 +82,7 @@ impl Emptied {
 #[derive(Debug, Default)]
 pub(in crate::table) struct Drains {
     pub(super) under_way: RefCell<Vec<Emptied>>,
-    /// How many may be beyond the usual, since this client has waited in vain.
+    /// How many more than usual may be emptied, since this client has waited in vain.
     pub(in crate::table) more: cell::Cell<usize>,
     /// How many drains had begun in the pool when this client last looked.
     pub(super) seen: cell::Cell<u64>,

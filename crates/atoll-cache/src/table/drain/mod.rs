@@ -68,7 +68,7 @@ use unname::Unnamed;
 
 /// Looks at a chunk in one go.
 const LOOKS: u32 = 4;
-/// Attempts without room after which objects are evicted that should move.
+/// Attempts without room after which objects are evicted instead of moved.
 const ATTEMPTS_FOR_ROOM: u32 = 8;
 impl<E: Endpoint> Core<E> {
     /// Whether a block's chunk is being emptied.
@@ -105,8 +105,8 @@ impl<E: Endpoint> Core<E> {
         Ok(true)
     }
 
-    /// Whether this client may claim another chunk: not while as many as it empties at a time rest,
-    /// since one more would rest as long.
+    /// Whether this client may claim another chunk. It may not if as many as it empties at a time
+    /// rest: one more would rest as long.
     pub(super) fn may_claim_chunk(&self) -> bool {
         self.drains.resting() < DRAINS_MAX && self.drains.len() < DRAINS_MAX + self.drains.more.get()
     }
@@ -137,7 +137,7 @@ impl<E: Endpoint> Core<E> {
         if due.is_empty() {
             return Ok(());
         }
-        // Out of the way of a writer that has nothing to wait for.
+        // A function of its own, so that a writer that waits for nothing is not slowed.
         Box::pin(self.recheck_due(due, look)).await
     }
 
@@ -210,7 +210,7 @@ impl<E: Endpoint> Core<E> {
                 }
                 emptied.owned = leaving;
             }
-            // Again now and then: a client may have taken a block since it looked.
+            // Look again now and then: a client may have taken a block since the last look.
             tells |= emptied.attempts == 0 || emptied.attempts.is_power_of_two();
             emptied.attempts = emptied.attempts.saturating_add(1);
         }
@@ -330,7 +330,7 @@ impl<E: Endpoint> Core<E> {
         Ok(restless)
     }
 
-    /// Forgets blocks of this client's own stock that are of the chunk.
+    /// Forgets blocks of the chunk in this client's own stock.
     fn give_up_own(&self, chunk: ChunkId) {
         let chunk_bytes = self.client.pool.layout.chunk_bytes;
         let is_in = |block: Block| block.heap_offset() / chunk_bytes == u64::from(chunk.0);

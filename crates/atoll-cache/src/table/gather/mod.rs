@@ -60,12 +60,12 @@ use atoll_pool::chunks::Walk;
 use atoll_pool::{ChunkId, ChunkState};
 use std::collections::HashMap;
 
-/// Objects stay while their blocks are at most so much of the heap, in percent: see the module
+/// Objects stay while their blocks are at most this share of the heap, in percent: see the module
 /// `gather`.
 pub const HELD_PERCENT: u64 = 80;
-/// Chunks that are tried, where other clients are faster.
+/// Chunks that a client tries while other clients are faster.
 const CLAIMS_MAX: u32 = 8;
-/// One chunk in so many is left to moves, and at most so many.
+/// One chunk in so many is left to moves, up to a maximum.
 const RESERVE_SHARE: u32 = 32;
 const RESERVE_MAX: u32 = 8;
 /// Chunks that are emptied at most for one wanted block or chunk. Other clients may take the freed
@@ -116,7 +116,7 @@ impl<E: Endpoint> Core<E> {
         (layout.chunks() / RESERVE_SHARE).clamp(1, RESERVE_MAX).into()
     }
 
-    /// Gathers what lives if few chunks are free and much is dead; whether it began to.
+    /// Gathers live objects if few chunks are free and much is dead; returns whether it began to.
     pub(super) async fn gather_if_scarce(&self, op: &mut Operation) -> Result<bool, CacheError> {
         let (is_sparse, free) = self.look_at_memory().await?;
         if !is_sparse || free > self.reserve() {
@@ -137,7 +137,7 @@ impl<E: Endpoint> Core<E> {
             let blocks = sparse.class.blocks(self.client.pool.layout.chunk_bytes);
             let live = blocks.saturating_sub(sparse.dead_bytes / sparse.class.bytes());
             if live > self.room_at_hand(sparse.class) && self.fresh.is_empty() {
-                // Without one, what moves finds room among other chunks' dead blocks.
+                // Without a free chunk, objects move into dead blocks of other chunks.
                 self.allocate_chunk(1).await?;
             }
             if self.claim_chunk(sparse.chunk, Keeps::Objects).await? {

@@ -43,7 +43,7 @@ impl<E: Endpoint> Core<E> {
                 Some(false) => continue,
                 None => {}
             }
-            // A client that leaves would have to put the rest of another chunk back.
+            // A client that leaves would have to release the rest of another chunk.
             if !self.is_leaving_pool.get() && self.open_another(class).await? {
                 continue;
             }
@@ -57,7 +57,7 @@ impl<E: Endpoint> Core<E> {
         Ok(self.has_block(class))
     }
 
-    /// Begins to cut a free chunk, if one may be had; whether it did.
+    /// Begins to cut a free chunk, if there is one; returns whether it did.
     async fn open_another(&self, class: Class) -> Result<bool, CacheError> {
         let has_chunk = !self.fresh.is_empty();
         Ok((has_chunk || self.allocate_chunk(1).await?) && self.open_slab(class).await?)
@@ -89,7 +89,7 @@ impl<E: Endpoint> Core<E> {
         Ok(false)
     }
 
-    /// Takes a dead block that slots name in a chunk; whether it did.
+    /// Takes a dead block that slots name in a chunk; returns whether it did.
     async fn take_dead_of(&self, chunk: ChunkId) -> Result<bool, CacheError> {
         let blocks = self.blocks(chunk).await?;
         let all: Vec<usize> = (0..blocks.images.len()).collect();
@@ -104,8 +104,8 @@ impl<E: Endpoint> Core<E> {
         Ok(false)
     }
 
-    /// Takes a dead block of a class that a slot of some random buckets names, and that is not in a
-    /// chunk; whether it did.
+    /// Takes a dead block of a class, outside a chunk, that a slot of some random buckets names;
+    /// returns whether it did.
     pub(in crate::table) async fn take_dead(&self, class: Class, not_in: Option<ChunkId>) -> Result<bool, CacheError> {
         let mut batch = Batch::new();
         let mut buckets = ArrayVec::<u32, BUCKETS_AT_ONCE>::new();

@@ -21,7 +21,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     async fn evict_from(&self, op: &mut Operation, bucket: u32) -> Result<(), CacheError> {
         self.free_a_cell(op).await?;
         let sample = self.core.sample_of(&[bucket], &[], self.replacement.how_to_sample().await, None).await?;
-        // Where all have expired there is nothing to choose from.
+        // If all have expired, there is no object to choose from.
         if self.take_expired_of(op, &sample).await?.is_some() {
             return Ok(());
         }
@@ -36,7 +36,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         let Some(victim) = chosen.or(any) else { return Ok(()) };
         if self.evict(op, victim).await? == Made::Room {
             self.core.stats.evictions_index.add(1);
-            // A queue may have it still.
+            // A queue may still have it.
             if chosen.is_none() || R::QUEUES {
                 self.replacement.removed(&self.core, victim.slot, victim.word).await?;
             }

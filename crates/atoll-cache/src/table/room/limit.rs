@@ -31,7 +31,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             if self.evict_one(op).await? {
                 continue;
             }
-            // Where the index holds little, most samples are empty: only one in so many costs a
+            // Where the index holds little, most samples are empty. So only one in so many costs a
             // pause.
             tried += 1;
             if tried >= SAMPLES_A_TRY * TRIES_MAX {
@@ -42,8 +42,8 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
                 // anew only while all other clients are at rest.
                 self.core.client.wait_aside(&mut op.entry, pause_ns(tried / SAMPLES_A_TRY)).await?;
                 Box::pin(atoll_pool::repair::round(&self.core)).await?;
-                // Each client that died may have left an object counted that is not there: the
-                // limit may be used up by those.
+                // A client that died may have left an object counted that is not there. Such
+                // objects may use up the limit.
                 if self.core.client.are_counts_estimated() {
                     Box::pin(atoll_pool::repair::recount(&self.core)).await?;
                 }

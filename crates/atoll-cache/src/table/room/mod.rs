@@ -164,7 +164,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         let (mut tried, drains_more) = (0, self.core.drains.more.get());
         while !self.core.stock.borrow().has_cell() {
             if self.core.stock.borrow().may_have_cell_soon() && tried < TRIES_MAX {
-                // Operations under way have them all.
+                // Operations under way have all cells.
                 tried += 1;
                 self.core.client.endpoint.pause(pause_ns(tried)).await;
                 continue;
@@ -192,7 +192,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         self.core.end_slabs().await?;
         self.core.release_beyond(0).await?;
         self.core.client.endpoint.pause(pause_ns(tried)).await;
-        // A client that died may hold it all.
+        // A client that died may hold all of it.
         Box::pin(atoll_pool::repair::round(&self.core)).await
     }
 }

@@ -160,8 +160,8 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         Ok(())
     }
 
-    /// Makes the chunk of a victim free, the more rarely the more it holds, unless one is to be
-    /// `drained`.
+    /// Makes the chunk of a victim free. The more blocks the chunk has, the more rarely, unless it
+    /// is to be `drained`.
     pub(super) async fn empty_chunk_by_queue(&self, op: &mut Operation, drained: bool) -> Result<Made, CacheError> {
         let Some(victim) = self.replacement.victim(&self.core).await? else {
             let sample = self.look_at_some(None).await?;

@@ -20,7 +20,7 @@ use super::victim::Made;
 
 /// Tries, each after a pause, before a writer gives up because it finds no room.
 pub(in crate::table) const TRIES_MAX: u32 = 2_000;
-/// Samples without a block that fits, after which a chunk is emptied.
+/// Samples without a fitting block, after which a chunk is emptied.
 const MISFITS_MAX: u32 = 12;
 /// Tries before a writer waits for other clients.
 pub(super) const IDLE_TRIES: u32 = 16;

@@ -8,11 +8,11 @@ use std::cell::Cell;
 
 /// A chunk is emptied once for the blocks of so many chunks.
 const DRAIN_EVERY: u64 = 4;
-/// Where a chunk is wanted, one is emptied for so many victims.
+/// When a chunk is wanted, one victim in so many empties its chunk.
 pub(super) const WANTED_ONCE_FOR: u64 = 2;
 /// The share of a whole chunk.
 const WHOLE_SHARE: u64 = 1 << 32;
-/// Objects over which the mean share of a chunk is taken.
+/// Objects over which the mean share of a chunk is computed.
 const SHARES_REMEMBERED: u64 = 64;
 
 /// The mean share of a chunk that an object has, over the objects that a client saw last; 0 before
@@ -38,7 +38,7 @@ impl<E: Endpoint> Core<E> {
         WHOLE_SHARE / if word.is_large() { 1 } else { blocks.max(1) }
     }
 
-    /// Notes an object that was seen, as one of those among which victims are.
+    /// Notes an object that was seen, as one of the possible victims.
     pub(in crate::table) fn note_share(&self, word: Slot) {
         self.mean_share.note(self.share(word));
     }
