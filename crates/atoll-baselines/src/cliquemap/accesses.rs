@@ -10,19 +10,19 @@ use super::wire::{self, LOG_ACCESSES};
 use atoll_cache::CacheError;
 use atoll_fabric::{Endpoint, Messenger};
 
-/// How old the first access of a log becomes at most, if the client does something.
+/// The longest age of a log's first access, if the client does something.
 const LOG_NS: u64 = 2_000_000;
-/// For how long a client waits for the server to note a log before it sends the next one.
+/// How long a client waits for the server to note a log before it sends the next one.
 pub const LOG_PATIENCE_NS: u64 = 100_000_000;
 
-/// Accesses that have not been sent, and the log that is on its way.
+/// Accesses that have not been sent, and the log in flight.
 #[derive(Debug, Default)]
 pub(super) struct Log {
-    /// When, and the hash of the key.
+    /// The time, and the hash of the key.
     accesses: Vec<(u64, u64)>,
     /// The last log that was sent.
     sequence: u64,
-    /// When it was, until the server has acknowledged it.
+    /// When it was sent, until the server has acknowledged it.
     sent_ns: Option<u64>,
 }
 
@@ -60,7 +60,7 @@ impl<E: Endpoint + Messenger> Session<E> {
             match LOG_PATIENCE_NS.checked_sub(waited_ns).filter(|left_ns| *left_ns > 0) {
                 // No change is under way, so an answer now is a duplicate.
                 Some(left_ns) => drop(self.hear(left_ns).await),
-                // It is lost, or the server is: accesses are hints.
+                // The log is lost, or the server is: accesses are hints.
                 None => (self.log.sent_ns, self.server) = (None, None),
             }
         }

@@ -66,7 +66,7 @@ impl Entry {
         [self.hash, self.version, self.record]
     }
 
-    /// Where its record is, if that is within a heap of so many bytes and can be one.
+    /// The span of its record, if that is possible and within a heap of so many bytes.
     pub fn span(&self, heap_bytes: u64) -> Option<Span> {
         let unit = self.record & ((1 << UNIT_BITS) - 1);
         let (offset, bytes) = (unit * RECORD_UNIT_BYTES, (self.record >> UNIT_BITS) * RECORD_UNIT_BYTES);

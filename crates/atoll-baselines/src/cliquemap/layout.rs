@@ -31,7 +31,7 @@ pub struct CliqueMapLayout {
 }
 
 impl CliqueMapLayout {
-    /// That of a pool with these choices.
+    /// The layout of a pool with these choices.
     pub fn new(pool: &Pool, settings: &CliqueMapSettings) -> Self {
         let (heap, heap_bytes) = (pool.layout.chunk(ChunkId(0)), pool.layout.heap_bytes());
         Self { buckets: settings.buckets, engine: pool.layout.engine(), heap, heap_bytes }
@@ -49,7 +49,7 @@ impl CliqueMapLayout {
         (((hash >> 32) * u64::from(self.buckets)) >> 32) as u32
     }
 
-    /// Where the server receives; 0 while there is none.
+    /// The server's mailbox; 0 while there is none.
     pub fn mailbox(&self) -> Address {
         self.engine
     }

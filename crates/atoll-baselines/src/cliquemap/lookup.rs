@@ -20,18 +20,18 @@ use atoll_fabric::{Endpoint, Messenger};
 /// Attempts after which an operation that finds only unsound records gives up: the pool is damaged.
 pub(super) const ATTEMPTS_MAX: u32 = 10_000;
 
-/// What there is of a key.
+/// The result of a look for a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     /// Nothing.
     Absent,
-    /// There was an object whose time was over.
+    /// There was an expired object.
     Expired,
     /// An object.
     Live(Header),
 }
 
-/// What an entry turned out to be.
+/// The result of a look at an entry.
 enum Candidate {
     /// The key's object, which is in the value.
     Ours(Header),

@@ -122,7 +122,7 @@ impl CliqueMapPool {
         &self.settings
     }
 
-    /// The longest value that it takes.
+    /// The longest value that it stores.
     pub fn value_bytes_max(&self) -> usize {
         let heap_bytes = self.layout.heap_bytes.min(entry::RECORD_BYTES_MAX);
         VALUE_BYTES_MAX_MESSAGES.min(heap_bytes as usize / 4)
@@ -168,7 +168,7 @@ impl EnginePool for CliqueMapPool {
     }
 }
 
-/// A client of a pool. It does one operation at a time; another one waits.
+/// A client of a pool. It does one operation at a time; further operations wait.
 pub struct CliqueMap<E: Endpoint + Messenger> {
     shared: Arc<CliqueMapPool>,
     client: Rc<Client<E>>,
@@ -222,7 +222,7 @@ impl<E: Endpoint + Messenger> CliqueMap<E> {
 }
 
 impl<E: Endpoint + Messenger> Session<E> {
-    /// What an operation does first.
+    /// The first step of every operation.
     #[inline]
     async fn begin(&mut self) -> Result<(), CacheError> {
         if self.client.count_operation() {
@@ -251,7 +251,7 @@ impl<E: Endpoint + Messenger> Session<E> {
         self.client.pool_ms(self.client.endpoint.now_ns()).await
     }
 
-    /// Whether something with this expiry has expired. If so, no client that looks at the pool's
+    /// Whether an object with this expiry has expired. If so, no client that looks at the pool's
     /// clock from now on finds it live.
     async fn is_over(&mut self, expiry_ms: Option<u64>) -> Result<bool, VerbError> {
         let Some(expiry_ms) = expiry_ms else { return Ok(false) };
@@ -260,8 +260,8 @@ impl<E: Endpoint + Messenger> Session<E> {
 }
 
 impl<E: Endpoint + Messenger> Drop for CliqueMap<E> {
-    /// Leaves the pool if the fabric needs no waiting; over a fabric that does, call
-    /// [`Pooled::leave`] before.
+    /// Leaves the pool if the fabric needs no waiting. Over another fabric, call [`Pooled::leave`]
+    /// before.
     fn drop(&mut self) {
         if !std::thread::panicking() {
             let mut context = std::task::Context::from_waker(std::task::Waker::noop());
@@ -317,7 +317,7 @@ impl<E: Endpoint + Messenger> Engine for CliqueMap<E> {
         Ok(self.client.pool_ms(self.client.endpoint.now_ns()).await?)
     }
 
-    /// Moves the lease, and sends accesses that are 2 ms old.
+    /// Renews the lease, and sends accesses that are 2 ms old.
     async fn tend(&self) -> Result<(), CacheError> {
         self.session.lent().await.tend_now().await
     }

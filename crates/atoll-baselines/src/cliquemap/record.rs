@@ -37,7 +37,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// Whether its time is over.
+    /// Whether it has expired.
     pub fn is_expired(&self, now_ms: u64) -> bool {
         self.expiry_ms.is_some_and(|expiry_ms| expiry_ms <= now_ms)
     }
@@ -70,8 +70,8 @@ pub struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// The record at the start of `buffer`, if there is a whole and unharmed one. `buffer` may be
-    /// longer than the record.
+    /// The record at the start of `buffer`, if it is whole and undamaged. `buffer` may be longer
+    /// than the record.
     #[inline]
     pub fn decode(buffer: &'a Buffer, hasher: &Hasher) -> Option<Self> {
         let record = unchecked(buffer)?;

@@ -10,13 +10,13 @@ use atoll_cache::CacheError;
 use atoll_fabric::purpose::Scope;
 use atoll_fabric::{Batch, Endpoint, Mailbox, MessageError, Messenger, Purpose, VerbError};
 
-/// For how long a client waits for an answer.
+/// How long a client waits for an answer.
 pub const PATIENCE_NS: u64 = 20_000_000_000;
-/// After how long without an answer a request is sent again at first; then after twice as long, up
-/// to the other. Longer than a busy server's queue.
+/// The first and the longest pause before a request is sent again. The pause doubles each time.
+/// Both are longer than a busy server's queue.
 const RESEND_NS: u64 = 20_000_000;
 const RESEND_NS_MAX: u64 = 320_000_000;
-/// How long a client waits before it looks again whether there is a server.
+/// How long a client waits before it looks again for a server.
 const LOOK_NS: u64 = 1_000_000;
 
 /// A server, as a client knows it.
@@ -51,7 +51,8 @@ impl<E: Endpoint + Messenger> Session<E> {
             // It may take long, and other clients look at the lease.
             self.renew();
             if self.look_for_server().await?.is_some_and(|found| found != server) {
-                // Whether the server that this was sent to did it died with that server.
+                // Only the server that it was sent to knew whether it did the change, and that
+                // server is dead.
                 break;
             }
             self.server = Some(server);
@@ -64,7 +65,8 @@ impl<E: Endpoint + Messenger> Session<E> {
     fn answered(&mut self, answer: Answer) -> Result<Answer, CacheError> {
         match answer.outcome {
             Outcome::Stale => {
-                // Whether the server that this was sent to did it died with that server.
+                // Only the server that it was sent to knew whether it did the change, and that
+                // server is dead.
                 self.server = None;
                 Err(VerbError::OutcomeUnknown.into())
             }
@@ -92,7 +94,7 @@ impl<E: Endpoint + Messenger> Session<E> {
     pub(super) async fn look_for_server(&mut self) -> Result<Option<Reached>, VerbError> {
         let (layout, mut batch) = (&self.shared.layout, Batch::new());
         let mailbox = batch.read_word(layout.mailbox());
-        // Behind the mailbox: the epoch is not an earlier server's than that.
+        // READ after the mailbox, so that the epoch is not an earlier server's.
         let epoch = batch.read_word(layout.server_epoch());
         batch.fence();
         self.client.endpoint.post(&mut batch).await?;
@@ -134,7 +136,7 @@ impl<E: Endpoint + Messenger> Session<E> {
         }
     }
 
-    /// Removes every object; how many there were.
+    /// Removes every object; returns how many there were.
     pub(super) async fn remove_all(&mut self) -> Result<u64, CacheError> {
         let flush = Change {
             operation: wire::Operation::Flush,

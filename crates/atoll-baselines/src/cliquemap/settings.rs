@@ -20,10 +20,11 @@ const ENTRIES_PER_OBJECT: u64 = 2;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Policy {
-    /// The one whose last access is the longest ago.
+    /// The object whose last access is the longest ago.
     #[default]
     Lru = 0,
-    /// The one with the fewest accesses; of several, the one whose last access is the longest ago.
+    /// The object with the fewest accesses; of several, the one whose last access is the longest
+    /// ago.
     Lfu = 1,
 }
 
@@ -69,7 +70,8 @@ impl CliqueMapOptions {
         settings.with_engine(ENGINE_CLIQUEMAP, [WORD_0.pack([buckets, self.policy as u64])])
     }
 
-    /// Bytes of pool that an object with a record of so many takes: the record, and its entries.
+    /// Bytes of the pool that an object with a record of `record_bytes` needs: the record, and its
+    /// entries.
     pub fn footprint_bytes(&self, record_bytes: u64) -> u64 {
         record_bytes.next_multiple_of(RECORD_UNIT_BYTES) + ENTRIES_PER_OBJECT * ENTRY_BYTES
     }

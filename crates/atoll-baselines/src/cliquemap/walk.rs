@@ -78,7 +78,7 @@ impl<E: Endpoint + Messenger> Session<E> {
         Ok(None)
     }
 
-    /// Walks a quiet pool: every entry has its own record, no two share a byte or a key, and the
+    /// Walks a quiet pool. Every entry has its own record, no two share a byte or a key, and the
     /// count is right.
     pub(super) async fn audit(&mut self) -> Result<Audit, CacheError> {
         let (mut audit, mut keys, mut spans) = (Audit::default(), HashSet::new(), Vec::new());

@@ -48,9 +48,9 @@ const NOTED: u8 = 4;
 pub struct Head {
     /// The client that sent it, or that it answers.
     pub client: Incarnation,
-    /// The server that it is to, or from.
+    /// The server that sent it, or that it is for.
     pub server_epoch: u32,
-    /// Which of the client's changes, or logs.
+    /// The sequence number of the client's change, or log.
     pub sequence: u64,
 }
 
@@ -58,7 +58,7 @@ pub struct Head {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Operation {
-    /// The value becomes another one.
+    /// The value is replaced.
     Put = 1,
     /// Value and token stay, the expiry changes.
     Expire = 2,
@@ -72,14 +72,14 @@ impl Operation {
     const ALL: [Self; 4] = [Self::Put, Self::Expire, Self::Remove, Self::Flush];
 }
 
-/// What must be there for that.
+/// The condition of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condition {
     /// Anything, or nothing.
     Any,
     /// Nothing.
     Absent,
-    /// An object of this version.
+    /// The present object has this version.
     Version(u64),
 }
 
@@ -104,24 +104,24 @@ impl Change {
         self.key_bytes as usize + self.value_bytes as usize
     }
 
-    /// How many messages it takes.
+    /// How many messages it needs.
     pub fn parts(&self) -> usize {
         self.body_bytes().div_ceil(PART_BYTES).max(1)
     }
 }
 
-/// What became of a change.
+/// The outcome of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Outcome {
     /// It is done.
     Done = 1,
-    /// What had to be there was not; nothing is changed.
+    /// The condition did not hold; nothing is changed.
     Conflict = 2,
     /// Even eviction finds no room for it; nothing is changed.
     NoRoom = 3,
-    /// It was sent to an earlier server; this one has done nothing, of the earlier one it does not
-    /// know.
+    /// The request was sent to an earlier server. This server has done nothing, and does not know
+    /// what the earlier one did.
     Stale = 4,
 }
 
@@ -154,7 +154,7 @@ pub struct Answer {
 /// A message that has been checked.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Payload<'a> {
-    /// A client wants a change. A message has a part of key and value, from a byte on.
+    /// A client requests a change. A message has a part of key and value, from a byte on.
     Change(Change, usize, &'a [u8]),
     /// A client sends accesses.
     Accesses(Accesses<'a>),
@@ -169,13 +169,13 @@ pub enum Payload<'a> {
 pub struct Accesses<'a>(&'a [u8]);
 
 impl Accesses<'_> {
-    /// The age in microseconds and the hash of the key, of each.
+    /// The age in microseconds and the hash of the key, of each access.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (u64, u64)> {
         self.0.chunks_exact(ACCESS_BYTES).map(|access| (word(access, 0), word(access, 1)))
     }
 }
 
-/// A word of bytes that have it.
+/// A word of bytes that are long enough.
 fn word(bytes: &[u8], index: usize) -> u64 {
     u64::from_le_bytes(bytes[8 * index..8 * index + 8].try_into().expect("eight bytes"))
 }
@@ -271,7 +271,7 @@ pub fn encode_answer(into: &mut Vec<u8>, head: &Head, answer: &Answer) {
     add(into, &[answer.token, token, expiry, value_bytes]);
 }
 
-/// Writes a log of accesses: the age in microseconds and the hash of the key, of each.
+/// Writes a log of accesses: the age in microseconds and the hash of the key, of each access.
 pub fn encode_accesses(into: &mut Vec<u8>, head: &Head, accesses: impl Iterator<Item = (u64, u64)>) {
     begin(into, ACCESSES, 0, 0, head);
     accesses.for_each(|(age_us, hash)| add(into, &[age_us, hash]));

@@ -68,7 +68,7 @@ impl History {
         buffer.words_mut().copy_from_slice(&[id + 1, slot, word.0]);
         let mut batch = Batch::new();
         batch.write(self.entry(id), buffer);
-        // Only a history entry, in a slot that there is.
+        // Only a history entry, in an existing slot.
         let slots = u64::from(core.shared.settings().buckets) * layout::BUCKET_SLOTS as u64;
         if told != 0 && old_slot < slots && Slot(old_word).any_history().is_some() {
             batch.compare_and_swap(core.shared.layout().slot(old_slot), old_word, Slot::EMPTY.0);

@@ -41,7 +41,8 @@ pub struct Variant {
     /// Without the lightweight history (section 4.3.1).
     pub history_apart: bool,
     /// Without the sample-friendly table (section 4.2.1). The words stay where they are; only how
-    /// they are READ and WRITTEN changes. To the network they are as if each lay with its object.
+    /// they are READ and WRITTEN changes. The network sees the same verbs as if each word lay with
+    /// its object.
     pub information_apart: bool,
 }
 
@@ -131,7 +132,7 @@ fn tell_words_one_by_one<E: Endpoint>(core: &Core<E>, slot: u64, words: [u64; 4]
     core.client.endpoint.post_unawaited(&mut batch);
 }
 
-/// READs the sums of all clients' penalties, and takes the weights that follow from them.
+/// READs the sums of all clients' penalties, and computes the weights from them.
 async fn read_weights<E: Endpoint>(core: &Core<E>, experts: &mut Experts) -> Result<(), CacheError> {
     let mut buffer = Buffer::new();
     buffer.resize(8 * experts.set().len());

@@ -13,7 +13,7 @@ use atoll_fabric::{Address, Batch, Endpoint};
 use atoll_pool::read_word;
 
 const LOCKED: u64 = 1;
-/// Longest pause after the first failure to take a lock; it doubles with each further one.
+/// Longest pause after the first failure to acquire a lock; it doubles with each further failure.
 const LOCK_PAUSE_NS: u64 = 1_000;
 /// Doublings of that pause.
 const LOCK_DOUBLINGS: u32 = 5;
@@ -38,8 +38,8 @@ pub(super) async fn lock<E: Endpoint>(endpoint: &E, at: Address) -> Result<(), C
     }
 }
 
-/// Releases a lock that this client holds. Until the WRITE lands no client can take it, this one
-/// included.
+/// Releases a lock that this client holds. Until the WRITE lands, no client can acquire it,
+/// including this one.
 pub(super) fn unlock<E: Endpoint>(endpoint: &E, at: Address) {
     let mut batch = Batch::new();
     batch.write_word(at, 0);

@@ -104,8 +104,8 @@ impl Default for Ablated {
 }
 
 impl Ablated {
-    /// Lets the client do without some techniques; `area` is where the variants' region begins. To
-    /// be called before its first operation, by all clients of the pool or by none.
+    /// Lets the client do without some techniques, before its first operation; `area` is where the
+    /// variants' region begins. All clients of the pool must call it, or none.
     pub fn set(&mut self, without: Variant, area: Address) {
         *self = Self { without, area };
     }

@@ -17,12 +17,12 @@ pub const FEATURES: usize = 7;
 /// Larger numbers carry no more information. Sums of squares up to this stay finite.
 const NUMBER_MAX: f32 = 1e12;
 
-/// A number from the pool, made fit to learn from.
+/// A number from the pool, clamped so that it is fit to learn from.
 pub(super) fn sound(number: f32) -> f32 {
     if number.is_finite() { number.clamp(0.0, NUMBER_MAX) } else { 0.0 }
 }
 
-/// What its writer knew of a group.
+/// The facts that a group's writer knew.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Written {
     /// Generation of its chunk. A record of another generation is of an earlier group.
@@ -60,7 +60,7 @@ impl Written {
         ]
     }
 
-    /// The record of words that were READ; every three words are one.
+    /// The record of words that were READ. Any three words are a record.
     pub fn from_words([first, rates, rest]: [u64; 3]) -> Self {
         let ((lookup_rate, write_rate), (miss_ratio, object_bytes)) = (unpaired(rates), unpaired(rest));
         let (generation, groups_before) = (first as u32, (first >> 32) as u32);
@@ -74,13 +74,13 @@ impl Written {
     }
 }
 
-/// What trees see of a group: lookup rate, write rate, miss ratio, object size, age, requests,
+/// The features of a group: lookup rate, write rate, miss ratio, object size, age, requests,
 /// objects that were requested.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Features(pub [f32; FEATURES]);
 
 impl Features {
-    /// Those of a group when so many groups had been written, with its objects' counters.
+    /// The features of a group when so many groups had been written, with its objects' counters.
     pub fn of(written: &Written, groups_now: u32, counters: &[u16]) -> Self {
         let requests: u64 = counters.iter().map(|count| u64::from(*count)).sum();
         let active = counters.iter().filter(|count| **count > 0).count();

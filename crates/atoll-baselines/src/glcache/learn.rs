@@ -91,7 +91,7 @@ impl GlCache {
         Ok(())
     }
 
-    /// Adds samples to those of the pool; how many there have been with them.
+    /// Adds samples to the pool's; returns how many there have been with them.
     async fn add_samples<E: Endpoint>(&self, forge: &GlCacheDm<E>, samples: &[Sample]) -> Result<u64, CacheError> {
         let area = &forge.pool().annex().area;
         let mut batch = Batch::new();
@@ -114,7 +114,7 @@ impl GlCache {
         Ok(first.wrapping_add(samples.len() as u64))
     }
 
-    /// All samples of the pool that make sense, when so many have been added.
+    /// All sound samples of the pool, when so many have been added.
     async fn read_samples<E: Endpoint>(&self, forge: &GlCacheDm<E>, so_far: u64) -> Result<Vec<Sample>, CacheError> {
         let area = &forge.pool().annex().area;
         let mut buffer = Buffer::new();
@@ -151,8 +151,8 @@ impl GlCache {
             let map = batch.take_nth(nth);
             let mut end = one.contents.used_units;
             let objects = map.words().iter().map(|word| {
-                // The last object's entry is the first of the map: where one begins the one before
-                // it ends.
+                // The last object's entry is the first of the map: where an entry begins, the one
+                // before it ends.
                 let entry = MapEntry::from_word(*word);
                 let units = end.saturating_sub(entry.offset_units).max(1);
                 end = entry.offset_units;

@@ -5,7 +5,7 @@
 pub(super) struct Candidate {
     /// Accesses since it was written.
     pub(super) frequency: u16,
-    /// Bytes that it takes of the pool.
+    /// Bytes of the pool that it occupies.
     pub(super) bytes: u64,
     /// The bytes in the group: its record and its entry in the map.
     pub(super) room_bytes: u64,

@@ -85,7 +85,7 @@ mod tests {
     fn group(chunk: u32, chance: &mut Chance) -> Group {
         let (kind, age) = (chance.below(3), 1 + chance.below(50));
         let weight = [0, if age < 10 { 8 } else { 0 }, 4][kind as usize];
-        // Scans write much and miss much; a crowd has requested its objects before. All features
+        // Scans write much and miss much. A crowd has requested its objects before. All features
         // have noise.
         let written = Written {
             generation: 1,
@@ -112,7 +112,7 @@ mod tests {
         for _ in 0..WATCHED {
             let group = &groups[chance.below(groups.len() as u64) as usize];
             let object = object(group, chance.below(GROUP_OBJECTS));
-            // A group of less worth leaves the lookup to a key that is not watched.
+            // For a group of less weight, the lookup is of a key that is not watched.
             watch.observe(if chance.below(8) < group.weight { object } else { u64::MAX });
         }
         watch.finish(WATCHED)

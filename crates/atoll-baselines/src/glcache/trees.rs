@@ -6,7 +6,7 @@ use super::sample::Sample;
 use smartcore::linalg::basic::matrix::DenseMatrix;
 use smartcore::xgboost::{XGRegressor, XGRegressorParameters};
 
-/// Trees that are added up.
+/// Trees in the sum.
 const TREES: usize = 16;
 /// Splits from a tree's root to a leaf, at most.
 const DEPTH_MAX: u16 = 4;
@@ -26,7 +26,7 @@ fn matrix(rows: impl ExactSizeIterator<Item = Features>) -> Option<DenseMatrix<f
 }
 
 impl Trees {
-    /// Learns from samples; `None` if there are none, or nothing can be learned.
+    /// Learns from samples; `None` if there are none, or the training fails.
     pub fn train(samples: &[Sample]) -> Option<Self> {
         if samples.is_empty() {
             return None;

@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const GROUPS_MAX: usize = 128;
 /// Words of the table for each object that may be watched.
 const WORDS_PER_OBJECT: usize = 4;
-/// Objects that the table is made for, at most: groups of more leave no room for so many groups.
+/// The most objects that the table is made for. Larger groups leave room for fewer groups.
 const OBJECTS_MAX: usize = 1 << 16;
 /// A utility of 1 in the sums: the largest of a group fits 64 bits, the smallest is a few units.
 const UTILITY_ONE: f64 = (1u64 << 40) as f64;
@@ -43,7 +43,7 @@ struct Watched {
     /// The group's chunk and generation.
     group: (u32, u32),
     features: Features,
-    /// Lookups of the process when it began.
+    /// Lookups of the process when the watch began.
     begun: u64,
     /// Where its objects are in the table.
     objects: Vec<usize>,
@@ -67,7 +67,7 @@ fn mixed(object: u64) -> u64 {
 }
 
 impl Watch {
-    /// For groups of at most so many objects.
+    /// A watch for groups of at most so many objects.
     pub fn new(group_objects_max: u32) -> Self {
         let objects = (GROUPS_MAX * group_objects_max as usize).min(OBJECTS_MAX);
         let zeros = |count: usize| (0..count).map(|_| AtomicU64::new(0)).collect();

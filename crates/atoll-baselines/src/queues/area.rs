@@ -112,7 +112,7 @@ impl Area {
         self.base.add(8 * word)
     }
 
-    /// The slot that a link of this list names; `Err` if there is none of the list.
+    /// The slot that a link of this list names; `Err` if it names no slot of the list.
     pub(super) fn linked(&self, list: u32, link: u64) -> Result<Option<u64>, Broken> {
         match link.checked_sub(1) {
             None => Ok(None),
@@ -150,7 +150,7 @@ const LINE: u64 = 64;
 const RINGS: u64 = 2;
 const RINGS_NODE_BYTES: u64 = 16;
 
-/// Entries of a ring, given the slots of the index: every object finds room in either.
+/// Entries of a ring, given the slots of the index. Either ring has room for every object.
 fn entries(slots: u64) -> u64 {
     slots.next_power_of_two()
 }

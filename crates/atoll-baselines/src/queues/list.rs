@@ -42,7 +42,7 @@ pub(super) struct Locked {
     turn: u64,
     hand: u64,
     sweeps: u64,
-    /// Nodes that were READ, as they are with the changes.
+    /// Nodes that were READ, with the changes.
     known: Vec<(u64, Node)>,
     /// Words to be written, by their numbers in the area.
     edits: Vec<(u64, u64)>,

@@ -22,7 +22,7 @@ use atoll_cache::table::slot::Slot;
 use atoll_fabric::{Batch, Buffer, Endpoint};
 use atoll_pool::registry;
 
-/// How long a client waits that did not get a lock (Ditto, section 5.1).
+/// The pause of a client that did not get a lock (Ditto, section 5.1).
 const BACKOFF_NS: u64 = 5_000;
 /// How long a client tries before it continues without the lock.
 const WAIT_NS_MAX: u64 = 20_000_000;
@@ -30,7 +30,7 @@ const WAIT_NS_MAX: u64 = 20_000_000;
 const TRIES_MAX: u32 = (WAIT_NS_MAX / BACKOFF_NS) as u32;
 /// Tries in a row that find the same holder before a client checks whether the holder is alive.
 const QUESTION_EVERY: u32 = 64;
-/// Looks at locks of suspects between two questions.
+/// Looks at suspects' locks between two checks whether a suspect is alive.
 const LOOKS_PER_QUESTION: u32 = 16;
 
 /// How far victims have come in each list, by this client's own victims. The next victim is of the
@@ -63,7 +63,7 @@ impl Progress {
 /// batch.
 const LOOKED_AT_MAX: usize = 16;
 
-/// The node of a candidate, as a look had it.
+/// The node of a candidate, as it was READ.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     pub(super) node: Node,
@@ -73,14 +73,14 @@ pub(super) struct Seen {
 /// One client's way to the lists.
 pub(super) struct Lists {
     pub(super) area: Area,
-    /// Whether every step is waited for by itself, as a first implementation does it.
+    /// Whether every step is awaited by itself, as in a simple implementation.
     is_straight: bool,
-    /// By list: whose lock this client did not get in all its tries.
+    /// By list: the holder whose lock this client did not get in all its tries.
     suspects: Vec<u64>,
-    /// Looks at suspects' locks since the last question whether one is alive.
+    /// Looks at suspects' locks since the last check whether one is alive.
     looks: u32,
-    /// The list whose lock this client has; between operations only if one was dropped in the
-    /// middle.
+    /// The list whose lock this client holds. Between operations it holds one only if an operation
+    /// was dropped in the middle.
     holding: Option<u32>,
     pub(super) progress: Progress,
 }
@@ -92,7 +92,7 @@ impl Lists {
         Self { area, is_straight, suspects, looks: 0, holding: None, progress }
     }
 
-    /// Whether every step is waited for by itself.
+    /// Whether every step is awaited by itself.
     pub(super) fn is_straight(&self) -> bool {
         self.is_straight
     }
@@ -196,8 +196,8 @@ impl Lists {
         }
     }
 
-    /// READs a further node of the list and the word of its slot. `visited` is a node that is to be
-    /// visited no more, and what its word was.
+    /// READs a further node of the list and the word of its slot. `visited` is a node whose mark is
+    /// to be removed, with the word that it had.
     pub(super) async fn read<E: Endpoint>(
         &self,
         core: &Core<E>,
@@ -270,8 +270,7 @@ impl Lists {
         self.unlock(core, locked).await
     }
 
-    /// READs the nodes of candidates and whether they are in their lists, for the first so many of
-    /// them.
+    /// READs the nodes of the first candidates, and whether they are in their lists.
     pub(super) async fn look<E: Endpoint>(
         &self,
         core: &Core<E>,

@@ -48,7 +48,7 @@ impl Lru {
         self.promote(core, inserted.object.slot).await
     }
 
-    /// Notes an access; how many of the list are noted now.
+    /// Notes an access; returns how many of the list are noted now.
     fn note(&mut self, slot: u64) -> usize {
         let noted = &mut self.noted[self.lists.area.list_of(slot) as usize];
         noted.retain(|other| *other != slot);
@@ -56,7 +56,7 @@ impl Lru {
         noted.len()
     }
 
-    /// Moves a node to the head of its list, behind those of the list that were noted before.
+    /// Moves a node to the head of its list, after the noted nodes of the list.
     async fn promote<E: Endpoint>(&mut self, core: &Core<E>, slot: u64) -> Result<(), CacheError> {
         self.note(slot);
         self.move_noted(core, self.lists.area.list_of(slot)).await

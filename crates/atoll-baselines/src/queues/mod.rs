@@ -87,7 +87,7 @@ macro_rules! on_policy {
     };
 }
 
-/// Does something for a purpose.
+/// Runs an action under a purpose.
 macro_rules! for_purpose {
     ($core:expr, $purpose:expr, $done:expr) => {{
         let before = $core.client.endpoint.purpose($purpose);

@@ -50,7 +50,7 @@ impl Entry {
         (self.lap % LAPS) << SLOT_BITS | self.slot.map_or(0, |slot| slot + 1)
     }
 
-    /// By how many laps this one is behind `lap`; negative if it is ahead.
+    /// By how many laps this entry is behind `lap`; negative if it is ahead.
     fn behind(self, lap: u64) -> i64 {
         let behind = lap.wrapping_sub(self.lap) % LAPS;
         if behind < LAPS / 2 { behind as i64 } else { behind as i64 - LAPS as i64 }
@@ -82,7 +82,8 @@ impl Ring {
     /// Entries that are queued, about.
     pub(super) fn len(&self) -> u64 {
         let len = self.tail.wrapping_sub(self.head);
-        // A client that takes from an empty ring is ahead until another one puts.
+        // After a dequeuer has taken a ticket of an empty ring, the head is ahead until an enqueuer
+        // puts.
         if len > u64::MAX / 2 { 0 } else { len.min(self.at.entries) }
     }
 

@@ -37,7 +37,7 @@ use atoll_cache::table::replacement::{Candidate, Inserted, Victim};
 use atoll_cache::table::slot::{HISTORY_IDS, KeyHash, Slot};
 use atoll_fabric::{BATCH_VERBS_MAX, Batch, Buffer, Endpoint};
 
-/// Accesses that count, at most (FORGE, section 6.1).
+/// The most accesses that count (FORGE, section 6.1).
 const FREQUENCY_MAX: u32 = 3;
 /// Accesses with which an object passes from the small queue to the main one.
 const FREQUENCY_TO_PASS: u32 = 2;
@@ -48,9 +48,9 @@ const SMALL_SHARE: u64 = 10;
 const PUBLISHED_TOGETHER: u32 = FREQUENCY_TO_PASS;
 /// Objects whose accesses a client adds up.
 const COUNTERS: usize = 4_096;
-/// For how long, in microseconds, at most.
+/// The longest time before it publishes them, in microseconds.
 const AGE_US_MAX: u64 = 1_000_000;
-/// Entries of queues that are looked at for one victim.
+/// Entries of queues that a client looks at for one victim.
 const STEPS_MAX: u32 = 64;
 /// Entries that are taken before the counters are looked at again.
 const LOOK_EVERY: u32 = 16;
@@ -151,12 +151,12 @@ impl S3Fifo {
         self.put(core, which, object.slot, node).await
     }
 
-    /// Does nothing: an entry counts for nothing once the slot has no object, or another one.
+    /// Does nothing: an entry is stale once the slot has no object, or another one.
     pub(super) async fn removed<E: Endpoint>(&mut self, _core: &Core<E>, _slot: u64) -> Result<(), CacheError> {
         Ok(())
     }
 
-    /// Puts a slot into a queue. An object that finds no place in all the tries becomes unqueued.
+    /// Puts a slot into a queue. If all tries fail, the object becomes unqueued.
     async fn put<E: Endpoint>(
         &mut self,
         core: &Core<E>,
@@ -273,7 +273,7 @@ impl S3Fifo {
         }
     }
 
-    /// Puts an object that was to go and did not to the end of its queue.
+    /// Puts a spared victim to the end of its queue.
     pub(super) async fn spared<E: Endpoint>(&mut self, core: &Core<E>, slot: u64) -> Result<(), CacheError> {
         let Some((_, node)) = self.taken.take().filter(|(taken, _)| *taken == slot) else { return Ok(()) };
         let word = Slot(atoll_pool::read_word(&core.client.endpoint, core.shared.layout().slot(slot)).await?);
@@ -284,7 +284,7 @@ impl S3Fifo {
         Ok(())
     }
 
-    /// The candidates' nodes, for the first so many.
+    /// The nodes of the first candidates.
     async fn nodes<E: Endpoint>(
         &mut self,
         core: &Core<E>,

@@ -13,7 +13,7 @@ use std::str::FromStr;
 
 /// The engine's number in the pool header.
 pub const ENGINE_QUEUES: u64 = 4;
-/// Lists that are shared out by hash, unless another number is said (Ditto, section 5.1; FORGE,
+/// The default number of lists that slots are divided into by hash (Ditto, section 5.1; FORGE,
 /// section 2.2).
 pub const LISTS: u32 = 32;
 const WORD_0: Fields<2> = Fields::new([8, 8]);
@@ -22,7 +22,7 @@ const WORD_0: Fields<2> = Fields::new([8, 8]);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum QueuePolicy {
-    /// LRU lists as Ditto's baseline has them: every step of a hit is waited for.
+    /// LRU lists as in Ditto's baseline: every step of a hit is awaited.
     ShardLru = 1,
     /// The same lists with batches, and hits that are published together.
     Lru = 2,
@@ -47,18 +47,18 @@ impl QueuePolicy {
     }
 }
 
-/// Choices of a pool with queues. As users write them: the policy, and if its lists are not 32
-/// their number behind a colon.
+/// Choices of a pool with queues. Users write the policy, then a colon and the number of lists if
+/// that is not 32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueOptions {
     /// Which queues.
     pub policy: QueuePolicy,
-    /// Lists that the buckets are shared out to, at least 1 and at most [`LISTS_MAX`].
+    /// Lists that the buckets are divided into, at least 1 and at most [`LISTS_MAX`].
     pub lists: u32,
 }
 
 impl QueueOptions {
-    /// As the papers have it.
+    /// The choices of the papers.
     pub fn new(policy: QueuePolicy) -> Self {
         Self { policy, lists: LISTS }
     }
@@ -85,7 +85,7 @@ impl QueueOptions {
 }
 
 impl Default for QueueOptions {
-    /// LRU lists as Ditto's baseline has them.
+    /// LRU lists as in Ditto's baseline.
     fn default() -> Self {
         Self::new(QueuePolicy::ShardLru)
     }
@@ -125,7 +125,7 @@ impl FromStr for QueueOptions {
 pub struct QueueSettings {
     /// Which queues.
     pub policy: QueuePolicy,
-    /// Lists that the buckets are shared out to.
+    /// Lists that the buckets are divided into.
     pub lists: u32,
     /// Slots of the index.
     pub slots: u64,

@@ -92,7 +92,7 @@ impl Stock {
         Some(self.held.remove(index))
     }
 
-    /// Forgets blocks of slabs that lie in some span.
+    /// Forgets the blocks of slabs that `is_there` selects.
     pub(super) fn forget(&mut self, is_there: impl Fn(Block) -> bool) {
         let is_gone = |held: &Held| held.cell.is_none() && is_there(held.block);
         self.held.retain(|held| !is_gone(held));
@@ -189,7 +189,7 @@ impl Stock {
         all.filter(|held| held.cell.is_some()).map(|held| held.block).collect()
     }
 
-    /// Takes out the blocks that lie in some span.
+    /// Takes out the blocks that `is_there` selects.
     pub(super) fn take_out(&mut self, is_there: impl Fn(Block) -> bool) -> Vec<Held> {
         let mut out: Vec<Held> = self.held.extract_if(.., |held| is_there(held.block)).collect();
         out.extend(self.aging.extract_if(.., |(held, _)| is_there(held.block)).map(|(held, _)| held));

@@ -29,9 +29,9 @@ use sessions::{Due, Session};
 use std::sync::Arc;
 use table::{Object, Table};
 
-/// Bits of a version that count a server's changes; those above are the server's epoch.
+/// Bits of a version that count a server's changes; the bits above are the server's epoch.
 const CHANGE_BITS: u32 = 40;
-/// How often an idle server looks whether it is still wanted.
+/// How often an idle server checks whether it is still wanted.
 const LOOK_NS: u64 = 1_000_000;
 /// The most verbs that one change adds behind the removal of its victims: the record, the entry,
 /// the count.
@@ -48,13 +48,13 @@ pub struct ServerStats {
     pub repeats: u64,
     /// Accesses that clients sent.
     pub accesses: u64,
-    /// Objects evicted to make room, those of the next one among them.
+    /// Objects evicted to make room, including those of the next counter.
     pub evictions: u64,
     /// Objects evicted because the bucket of a key was full.
     pub evictions_index: u64,
-    /// Expired objects whose room was taken back.
+    /// Expired objects whose room was reclaimed.
     pub expirations: u64,
-    /// Messages that were none of the engine's.
+    /// Messages that are not the engine's.
     pub dropped: u64,
 }
 
@@ -63,7 +63,7 @@ pub struct ServerStats {
 pub struct Server<E: Endpoint + Messenger> {
     shared: Arc<CliqueMapPool>,
     endpoint: E,
-    /// How many servers the pool has had, this one included.
+    /// How many servers the pool has had, including this one.
     epoch: u32,
     table: Table,
     room: Room,
@@ -230,7 +230,7 @@ impl<E: Endpoint + Messenger> Server<E> {
         self.send(from)
     }
 
-    /// Does a change, whose effects are in the pool when this ends.
+    /// Does a change. Its effects are in the pool when this ends.
     async fn change(&mut self, change: &Change, key: &[u8], value: &[u8]) -> Result<Answer, VerbError> {
         if change.operation == Operation::Flush {
             return self.remove_all().await;
@@ -345,7 +345,7 @@ impl<E: Endpoint + Messenger> Server<E> {
         Ok(Some(token))
     }
 
-    /// An entry of the key's bucket for an object; another object is evicted for it if need be.
+    /// An entry of the key's bucket for an object. If needed, another object is evicted for it.
     async fn vacant_entry(&mut self, hash: u64) -> Result<u32, VerbError> {
         if let Some(entry) = self.table.free_entry(hash) {
             return Ok(entry);
@@ -385,7 +385,7 @@ impl<E: Endpoint + Messenger> Server<E> {
         Ok(Answer { outcome: Outcome::Done, token: removed, before: None })
     }
 
-    /// Posts what there is, if so many verbs more would be too many.
+    /// Posts the batch, if so many more verbs would be too many.
     async fn make_way(&mut self, verbs: usize) -> Result<(), VerbError> {
         if self.batch.len() + verbs > self.endpoint.limits().batch_verbs_max {
             self.post().await?;
@@ -393,7 +393,7 @@ impl<E: Endpoint + Messenger> Server<E> {
         Ok(())
     }
 
-    /// Posts what there is, with the count of objects behind it.
+    /// Posts the batch, with the count of objects behind it.
     async fn commit(&mut self) -> Result<(), VerbError> {
         self.make_way(1).await?;
         self.batch.write_word(self.shared.layout.objects(), self.table.count());

@@ -30,7 +30,7 @@ pub(super) enum Order {
 /// neighbours.
 #[derive(Debug)]
 pub(super) struct Lists {
-    /// By entry, and behind them the ends by shard.
+    /// Nodes by entry; behind them the end nodes by shard.
     links: Vec<Link>,
     entries: u32,
     accesses: u64,
@@ -40,14 +40,14 @@ pub(super) struct Lists {
 struct Link {
     before: u32,
     behind: u32,
-    /// Which access of all was its last.
+    /// The number of its last access, among all accesses.
     at: u64,
 }
 
 /// Shards as ordered sets.
 #[derive(Debug)]
 pub(super) struct Sets {
-    /// By entry, its accesses, and which access of all was its last.
+    /// By entry, its accesses, and the number of its last access.
     ranks: Vec<Rank>,
     shards: Vec<BTreeSet<(Rank, u32)>>,
     accesses: u64,
@@ -108,7 +108,7 @@ impl Order {
         }
     }
 
-    /// Puts an entry into its shard's order, after an access on top of so many before.
+    /// Puts an entry into its shard's order, after one more access than `accesses_before`.
     pub(super) fn insert(&mut self, shard: usize, entry: u32, accesses_before: u64) {
         match self {
             Self::Lru(lists) => lists.insert(shard, entry),
@@ -148,8 +148,8 @@ impl Order {
 mod tests {
     use super::*;
 
-    /// Which entries go one after the other, if `accessed` are accessed after all have come in the
-    /// order of their numbers.
+    /// The order in which entries are evicted, if `accessed` are accessed after all were inserted
+    /// in the order of their numbers.
     fn goes(policy: Policy, accessed: &[u32]) -> Vec<u32> {
         let mut order = Order::new(policy, 4);
         (0..4).for_each(|entry| order.insert(3, entry, 0));

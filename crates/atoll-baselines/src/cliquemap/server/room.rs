@@ -37,7 +37,8 @@ impl Room {
         self.by_bytes.remove(&(bytes, offset));
     }
 
-    /// Takes a span of so many bytes, a multiple of the unit; `None` if no free one is long enough.
+    /// Allocates a span of so many bytes, a multiple of the unit; `None` if no free span is long
+    /// enough.
     pub(super) fn take(&mut self, bytes: u64) -> Option<Span> {
         debug_assert!(bytes > 0 && bytes.is_multiple_of(RECORD_UNIT_BYTES));
         let (free, offset) = *self.by_bytes.range((bytes, 0)..).next()?;

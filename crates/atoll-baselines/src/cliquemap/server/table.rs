@@ -26,13 +26,13 @@ pub(super) struct Object {
 #[derive(Debug)]
 pub(super) struct Table {
     layout: CliqueMapLayout,
-    /// By the number of the entry, the hash of its key: a bucket's are one line. Only where there
-    /// is an object does it count.
+    /// The hash of the key, by the number of the entry: a bucket's hashes are one line. A hash
+    /// counts only if its entry has an object.
     hashes: Vec<u64>,
-    /// By the number of the entry.
+    /// The objects, by the number of the entry.
     objects: Vec<Option<Box<Object>>>,
     order: Order,
-    /// When objects expire that do, and their entries.
+    /// The times at which objects expire, with their entries.
     expiring: BTreeSet<(u64, u32)>,
     count: u64,
 }
@@ -69,7 +69,7 @@ impl Table {
         self.objects[entry as usize].as_deref()
     }
 
-    /// What changes say of an object.
+    /// The object, as changes see it.
     pub(super) fn present(&self, entry: u32) -> Option<Present> {
         let object = self.get(entry)?;
         Some(Present { token: object.token, expiry_ms: object.expiry_ms, value_bytes: object.value_bytes })
@@ -107,7 +107,7 @@ impl Table {
         (0..SHARDS).find_map(|behind| self.order.first((Self::shard(hash) + behind) % SHARDS))
     }
 
-    /// Enters an object whose entry is free, after an access on top of so many before.
+    /// Inserts an object whose entry is free, after one more access than `accesses_before`.
     pub(super) fn insert(&mut self, entry: u32, object: Object, accesses_before: u64) {
         self.order.insert(Self::shard(object.hash), entry, accesses_before);
         self.expiring.extend(object.expiry_ms.map(|expiry_ms| (expiry_ms, entry)));
@@ -128,8 +128,8 @@ impl Table {
         Some((object, accesses))
     }
 
-    /// Counts an access of the object with this hash, if there is one; of two that share it, the
-    /// first.
+    /// Counts an access of the object with this hash, if there is one. If two share the hash, it
+    /// counts for the first.
     pub(super) fn access(&mut self, hash: u64) {
         let found = self.with_hash(hash).next();
         if let Some(entry) = found {
