@@ -72,7 +72,7 @@ pub struct SetOutcome {
 }
 
 /// When a [`Cache::expire`] takes place, given that the key is there. An object without an expiry
-/// counts as one that expires later than all others.
+/// counts as expiring last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExpireCondition {
     /// Only if it has no expiry.

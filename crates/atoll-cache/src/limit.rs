@@ -20,7 +20,7 @@ use std::cell::Cell;
 pub(crate) struct Limit {
     /// Objects that operations under way have counted and not yet inserted.
     reserved: Cell<u64>,
-    /// Whether this client has counted everything anew, and has not compared with the limit since.
+    /// Whether this client has recounted everything, and has not compared with the limit since.
     is_recounted: Cell<bool>,
 }
 
@@ -30,17 +30,17 @@ impl Limit {
         self.reserved.get()
     }
 
-    /// Notes that this client has counted everything anew.
+    /// Notes that this client has recounted everything.
     pub(crate) fn note_recounted(&self) {
         self.is_recounted.set(true);
     }
 
-    /// Whether this client has counted everything anew, and has not compared with the limit since.
+    /// Whether this client has recounted everything, and has not compared with the limit since.
     pub(crate) fn is_recounted(&self) -> bool {
         self.is_recounted.get()
     }
 
-    /// Whether this client has counted anew; resets that, for the caller to compare now.
+    /// Whether this client has recounted; resets that, for the caller to compare now.
     pub(crate) fn take_recounted(&self) -> bool {
         self.is_recounted.take()
     }
@@ -114,7 +114,7 @@ mod tests {
     use atoll_pool::{PoolSettings, read_word, repair};
     use atoll_sim::{Sim, SimEndpoint, SimOptions};
 
-    /// Counts everything anew while an operation has a reservation, and a client has died.
+    /// Recounts everything while an operation has a reservation, and a client has died.
     fn recount_with_reservation<S>(settings: PoolSettings)
     where
         S: Pooled<SimEndpoint> + Unlink + 'static,
@@ -143,7 +143,7 @@ mod tests {
     }
 
     /// An operation has counted the object that it is to insert, and waits for memory. When it
-    /// counts everything anew, the object stays counted.
+    /// recounts everything, the object stays counted.
     #[test]
     fn counting_anew_keeps_what_the_operation_under_way_has_counted() {
         let base = PoolSettings { chunk_bytes: 1024, objects_max: 10, ..PoolSettings::for_capacity(200 << 10) };

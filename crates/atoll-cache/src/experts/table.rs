@@ -132,8 +132,8 @@ impl Table {
         if let Some(ghost) = ghost
             && self.experts.regret(ghost)
         {
-            // This one client stands for all: the pool's words are the ones that it sends, and it
-            // learns nothing from them.
+            // This client is the only one. The pool's words are those that it sends, and it learns
+            // nothing from them.
             self.experts.penalties();
         }
         self.experts.observe(hash, bytes, now_us);

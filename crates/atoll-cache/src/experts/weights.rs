@@ -1,7 +1,7 @@
 //! Weights of experts by regret minimisation, and the form in which many clients merge them.
 //!
 //! A regret at depth t in a history of N evictions multiplies the weight of every expert that was
-//! wrong by exp(-lambda d^t), with d = 0.005^(1/N) (Ditto section 4.3.2; LeCaR section 3.2). Then
+//! wrong by exp(-lambda d^t). Here d = 0.005^(1/N) (Ditto section 4.3.2; LeCaR section 3.2). Then
 //! weights are brought between [`Settings::weight_min`] and its complement, and add up to one.
 //!
 //! **In the pool** there is one word an expert: the sum of lambda d^t over all its regrets by all

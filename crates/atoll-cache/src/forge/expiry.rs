@@ -13,7 +13,7 @@
 //! | note | CAS descriptor word 3, READ word 0; CAS word 3 back if the chunk is another group's now | the group is looked at again, or not swept again |
 //!
 //! The last step is a hint in both directions. A group whose time is noted too late keeps its
-//! expired objects until a client asks for them, or until the group is cleaned or evicted.
+//! expired objects until a client asks for them. Cleaning or evicting the group ends that too.
 
 use super::Forge;
 use super::group::Expiry;

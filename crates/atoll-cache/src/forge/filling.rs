@@ -54,7 +54,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     }
 
     /// Begins to fill a chunk for `queue`, and closes the previous group, which has no room. If
-    /// another operation has begun to fill a chunk meanwhile, this one is put into the stock.
+    /// another operation has begun to fill a chunk meanwhile, this chunk is put into the stock.
     pub(super) async fn open_group(&self, queue: Queue, chunk: (ChunkId, u32)) -> Result<(), CacheError> {
         self.close_group(queue, 0).await?;
         let left = self.groups.borrow_mut().open(queue, chunk);

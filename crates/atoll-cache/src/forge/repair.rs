@@ -15,7 +15,7 @@
 //! | a protection | changing something | ignored once its client is shut out |
 //! | a ticket without a node | putting a group into a queue | the client that dequeues passes it (see `ring`) |
 //! | an empty node that waits for a ticket behind the head | between the head's FAA and emptying it | emptied |
-//! | a wrong count | anything | counted anew by a client that finds all other clients gone or at rest |
+//! | a wrong count | anything | recounted by a client that finds all other clients gone or at rest |
 //!
 //! To settle a chunk, a repairer
 //!

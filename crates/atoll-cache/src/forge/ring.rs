@@ -22,11 +22,11 @@
 //! | empty, a later lap | dequeuer | unchanged |
 //!
 //! Invariants:
-//! - A client empties a node only if it owns the node's group (CAS of the chunk's descriptor,
-//!   Queued -> Leaving), or has found that the node is stale. So a queued group has its node as
-//!   long as it is queued. The exception is the moment between Queued and the node, when the group
-//!   is put in. Its descriptor names the enqueuer then. If that client is dead, a repairer puts the
-//!   group in.
+//! - A client empties a node only if it owns the node's group, or has found that the node is stale.
+//!   It owns the group by a CAS of the chunk's descriptor, Queued -> Leaving. So a queued group has
+//!   its node as long as it is queued. The exception is the moment between Queued and the node,
+//!   when the group is put in. Its descriptor names the enqueuer then. If that client is dead, a
+//!   repairer puts the group in.
 //! - A dequeuer owns a group only by the node that the group has now. It READs the node again
 //!   behind the descriptor (see `leaving`).
 //! - A node never waits for a lap that has passed. Otherwise no ticket would ever fit it again.

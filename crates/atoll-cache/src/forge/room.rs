@@ -222,7 +222,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                 for queue in Queue::ALL {
                     self.close_group(queue, 0).await?;
                 }
-                // It holds no reservation meanwhile. Another client that waits counts anew only
+                // It holds no reservation meanwhile. Another client that waits recounts only
                 // while all other clients are at rest.
                 self.client.wait_aside(&mut op.entry, pause_ns(tried)).await?;
                 Box::pin(self.tend()).await?;

@@ -1,6 +1,6 @@
-//! LIRS: evicts the object with the longest inter-reference recency (Jiang and Zhang, "LIRS: an
-//! efficient low inter-reference recency set replacement policy to improve buffer cache
-//! performance", SIGMETRICS 2002).
+//! LIRS: evicts the object with the longest inter-reference recency. After Jiang and Zhang, "LIRS:
+//! an efficient low inter-reference recency set replacement policy to improve buffer cache
+//! performance", SIGMETRICS 2002.
 //!
 //! | term | meaning |
 //! |---|---|

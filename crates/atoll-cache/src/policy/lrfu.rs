@@ -1,6 +1,6 @@
 //! LRFU: every access counts less the longer ago it is: half after [`HALF_LIFE_US`]. The object
-//! with the least sum is evicted (Lee et al., "LRFU: a spectrum of policies that subsumes the least
-//! recently used and least frequently used policies", IEEE TC 2001).
+//! with the least sum is evicted. After Lee et al., "LRFU: a spectrum of policies that subsumes the
+//! least recently used and least frequently used policies", IEEE TC 2001.
 //!
 //! The extension word has the sum C (the paper's CRF) as of the last access, as the bits of a
 //! float. C then falls by the same factor for all objects. So the order of two untouched objects

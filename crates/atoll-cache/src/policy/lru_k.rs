@@ -1,7 +1,6 @@
-//! LRU-K with K = 2: evicts the object whose second-last access is oldest (O'Neil, O'Neil and
-//! Weikum, "The LRU-K page replacement algorithm for database disk buffering", SIGMOD 1993).
-//! Objects that were accessed only once are evicted before all others, the least recently used
-//! first.
+//! LRU-K with K = 2: evicts the object whose second-last access is oldest. After O'Neil, O'Neil and
+//! Weikum, "The LRU-K page replacement algorithm for database disk buffering", SIGMOD 1993. Objects
+//! that were accessed only once are evicted before all others, the least recently used first.
 //!
 //! The extension word is the time of the second-last access, zero if there was none. The paper's
 //! period of correlated references is zero. Its retained information would need the time of an

@@ -1,7 +1,7 @@
 //! Size classes of blocks: a chunk is cut into blocks of one class.
 //!
 //! The classes are multiples of 64 bytes up to 512, then four classes to a doubling. So a block
-//! exceeds its record by less than 64 bytes, or by at most a fifth.
+//! exceeds its record by less than 64 bytes, or by at most a quarter.
 
 /// Bytes of the smallest class.
 const STEP: u64 = 64;

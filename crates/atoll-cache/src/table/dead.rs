@@ -9,7 +9,7 @@
 //!
 //! | fault | correction |
 //! |---|---|
-//! | a client died, and both counts may be wrong | a client that is alone afterwards counts anew, and notes the number of deaths |
+//! | a client died, and both counts may be wrong | a client that is alone afterwards recounts, and notes the number of deaths |
 //! | a chunk's count is wrong until then | it is corrected when the chunk is reused |
 //! | a client looked at all chunks and found less than the sum | it subtracts the difference from every sum that it READs later |
 //!
@@ -183,7 +183,7 @@ impl<E: Endpoint> Core<E> {
         Ok(())
     }
 
-    /// Counts dead bytes anew if this client is alone and another client has died since the last
+    /// Recounts dead bytes if this client is alone and another client has died since the last
     /// count.
     ///
     /// An idle client counts as present: the counts that it published may not have landed. The new

@@ -52,7 +52,7 @@ crate::holes! {
         /// The block of a pending slot counts as free although its inserter has it (closed by
         /// looking again for blocks that no other slot named).
         PendingName => ["name the same block", "names a block of chunk", "points to no record of its own", "dropped", NO_ORDER],
-        /// A block's tags begin anew although a client may remember an earlier tag (closed by a
+        /// A block's tags start over although a client may remember an earlier tag (closed by a
         /// rest).
         WrappedTag => [NO_ORDER],
         /// What a client held is reclaimed although it may still write (closed by the fence).
@@ -63,8 +63,8 @@ crate::holes! {
         /// A chunk is reused although a shelf names blocks of it (closed by taking it from its
         /// shelf first).
         KeptShelf => ["names chunk", "name the same block", "names a block", "dropped"],
-        /// Two looks at a block that is being written count as equal (closed by comparing what was
-        /// seen, and looking at the cells between the looks).
+        /// Two looks at a block that is being written count as equal (closed by comparing the
+        /// bytes, and looking at the cells in between).
         TornLook => ["name the same block", "names a block of chunk", "points to no record of its own", "dropped", NO_ORDER],
         /// A chunk is reused although the words beside a former object may still be written (closed
         /// by a rest).

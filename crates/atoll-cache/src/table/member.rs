@@ -47,7 +47,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         Box::pin(self.hold_limit()).await
     }
 
-    /// Evicts the excess once this client has counted everything anew: clients that died had not
+    /// Evicts the excess once this client has recounted everything: clients that died had not
     /// counted all of it.
     async fn hold_limit(&self) -> Result<(), CacheError> {
         if self.core.limit.take_recounted() {

@@ -8,7 +8,7 @@
 //! | Extent, owner dead | writing a large object, or publishing it | Bound if an object has it, else free |
 //! | Bound, no object has it | freeing the extents of an object it made dead | free |
 //! | a cell of a dead client | taking a block, holding it, inserting | the block is released, if no client has it (see `settle`) |
-//! | a wrong count | anything | counted anew by a client that is alone |
+//! | a wrong count | anything | recounted by a client that is alone |
 //!
 //! Every step is one compare-and-swap from the word that was seen. So a repairer may die anywhere,
 //! and another repairer continues.

@@ -6,10 +6,10 @@
 //! |---|---|---|
 //! | a living repairer settles another cell of the same block | perhaps that repairer | asks again later |
 //! | the cell says trying, and the block's record has another tag than the client saw | not the client | |
-//! | a slot of the bucket that the record names holds the block | the slot, unless it is pending | |
+//! | a slot names the block, in the bucket that the record gives | the slot, unless it is pending | |
 //! | such a slot is pending, and no living client's cell names the block | the dead client, which was inserting | CAS slot -> empty, looks again |
 //! | a shelf names the block | the shelf | |
-//! | a living client's cell names the block | that client has it, had it before, or is just losing it | asks again after a round of that client, in which it publishes its cells anew |
+//! | a living client's cell names the block | that client has it, had it before, or is just losing it | asks again after a round of that client, in which it republishes its cells |
 //! | nothing of this twice, and the record is still the same | no client | makes the cell say won, names the block as a dead one in a bucket |
 //!
 //! Two repairers that settle cells of one block at the same time would release it twice. So a

@@ -171,7 +171,7 @@ impl<E: Endpoint> Core<E> {
         self.stock.borrow_mut().put(Held { tag: written, ..held });
     }
 
-    /// The tag of the next record in this block. If the block's tags begin anew, it rests until all
+    /// The tag of the next record in this block. If the block's tags start over, it rests until all
     /// operations under way have ended: `None`.
     pub(super) async fn tag_for(&self, held: Held) -> Result<Option<u16>, CacheError> {
         let tag = self.shared.settings.next_tag(held.tag);

@@ -17,8 +17,8 @@
 //!  a history entry of an evicted key; free to take
 //! ```
 //!
-//! The empty word is 0. Every block of the pool is named by exactly one slot, or one client holds
-//! it (see `stock`) or its chunk.
+//! The empty word is 0. Every block of the pool is named by exactly one slot, unless one client
+//! holds the block (see `stock`) or its chunk.
 //!
 //! The paper's history entry keeps the experts in a word of their own, which is written late. Ours
 //! has them in the word that is swapped. So no client reads them before they are written.

@@ -99,7 +99,7 @@ impl Stock {
         self.aging.retain(|(held, _)| !is_gone(held));
     }
 
-    /// Lets a block rest because its tags begin anew.
+    /// Lets a block rest because its tags start over.
     pub(super) fn rest(&mut self, held: Held, grace: Grace) {
         self.aging.push((held, grace));
     }

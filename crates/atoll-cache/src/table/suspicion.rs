@@ -24,7 +24,7 @@ pub(super) enum Settled {
 }
 
 /// A dead client's cell whose block a living client's cell names too, until the living client has
-/// published its cells anew.
+/// republished its cells.
 #[derive(Debug)]
 pub(super) struct Suspicion {
     cell: Cell,

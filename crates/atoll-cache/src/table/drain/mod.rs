@@ -10,7 +10,7 @@
 //! | unname the blocks | CAS the slots -> empty, in one batch: the objects there are evicted; or they are moved before, see `gather` |
 //! | wait for holders | READ all cells: none names a block of the chunk |
 //! | if slots named not all of its blocks: look again | READ the other blocks' buckets, the cells, the chunk: the same records, and nothing names them; if a block was torn, READ the chunk before that, too |
-//! | with extensions, or when tags begin anew: rest | READ signals until every other client has had a round |
+//! | with extensions, or when tags start over: rest | READ signals until every other client has had a round |
 //! | make its records void | WRITE zeros, and the tag to continue from |
 //! | use it | CAS Leaving -> Open or Free |
 //!
@@ -228,8 +228,7 @@ impl<E: Endpoint> Core<E> {
             self.give_up_own(emptied.chunk);
         }
         if restless.iter().any(|emptied| emptied.attempts > 1) {
-            // A chunk that was looked at before, and of which a client still holds a block, is not
-            // looked at again.
+            // A chunk is not looked at again while a client still holds a block of it.
             self.publish_cells().await?;
             let in_hands = self.chunks_in_hands().await?;
             restless.retain(|emptied| emptied.attempts <= 1 || !in_hands.contains(&emptied.chunk));
@@ -244,7 +243,7 @@ impl<E: Endpoint> Core<E> {
     }
 
     /// Makes the chunks empty that have rested. A client that died meanwhile may have a cell that
-    /// names a block whose tags begin anew. A repairer settles that cell first.
+    /// names a block whose tags start over. A repairer settles that cell first.
     async fn end_rest(&self, waiting: &mut [Emptied], rested: &[ChunkId]) -> Result<(), CacheError> {
         let in_hands = self.chunks_in_hands().await?;
         for emptied in waiting {
@@ -318,7 +317,7 @@ impl<E: Endpoint> Core<E> {
             let begins_anew = blocks.tag > self.shared.settings.tag_mask / 2 || blocks.has_torn();
             let rests = begins_anew || self.extension_bytes() > 0 && !self.is_open(Hole::StrayExtension);
             emptied.stage = if rests {
-                // If its tags begin anew, no operation may remember the former tags. Unawaited
+                // If its tags start over, no operation may remember the former tags. Unawaited
                 // WRITEs of extensions must have landed.
                 self.client.endpoint.flush().await?;
                 let grace = Grace::begin(&self.client.observer()).await?;

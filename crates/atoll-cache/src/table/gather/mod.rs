@@ -1,8 +1,8 @@
 //! How live objects are gathered, so that no object is evicted while much of the memory is dead.
 //!
-//! A chunk that is mostly dead is emptied as in `drain`, with one difference: its objects are moved
-//! into other blocks of their class, not evicted. A move is one compare-and-swap of the slot, from
-//! the word that names the old block to the word that names the new one.
+//! A chunk that is mostly dead is emptied as in `drain`, with one difference. Its objects are not
+//! evicted but moved into other blocks of their class. A move is one compare-and-swap of the slot,
+//! from the word that names the old block to the word that names the new one.
 //!
 //! | step | verbs |
 //! |---|---|

@@ -11,11 +11,11 @@
 //! blocks fit: blocks of the class, or blocks that are larger by at most a quarter.
 //!
 //! Where sizes differ, chunks must pass from one class to another. A victim's chunk is emptied and
-//! cut anew in two cases:
+//! cut again in two cases:
 //!
 //! - No sample has a block that fits.
-//! - Now and then the best victim of the whole sample is of another class. That happens once for
-//!   the blocks of so many chunks as `DRAIN_EVERY`.
+//! - The best victim of a whole sample is of another class. Then the chunk is emptied now and then:
+//!   once for the blocks of so many chunks as `DRAIN_EVERY`.
 //!
 //! All objects in the chunk are evicted with it. So the more blocks a victim's chunk has, the more
 //! rarely it is emptied: see `share`. Each class loses chunks in proportion to its chunks, not its
