@@ -38,8 +38,8 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
                 return Err(CacheError::OutOfMemory);
             }
             if tried.is_multiple_of(SAMPLES_A_TRY) {
-                // The operation holds no reservation meanwhile. Another client that waits counts
-                // anew only while all other clients are at rest.
+                // The operation holds no reservation meanwhile. Another client that waits recounts
+                // only while all other clients are at rest.
                 self.core.client.wait_aside(&mut op.entry, pause_ns(tried / SAMPLES_A_TRY)).await?;
                 Box::pin(atoll_pool::repair::round(&self.core)).await?;
                 // A client that died may have left an object counted that is not there. Such
