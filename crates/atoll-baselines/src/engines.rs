@@ -1,4 +1,4 @@
-//! The list of all engines that run on any fabric: those that are served, and the baselines.
+//! The list of all engines that run on any fabric: the served engines, and the baselines.
 //!
 //! To add a baseline: its [`EngineKind`](atoll_cache::EngineKind) in its folder, and a line in
 //! [`visit`]. [`cliquemap`](crate::cliquemap) is not here: its clients need messages and a server.
@@ -8,7 +8,7 @@ use crate::kvs::KvsKind;
 use crate::queues::QueuesKind;
 use atoll_cache::engines::{self, KindVisitor};
 
-/// Shows all engines to a visitor, those that are served first, until one gives something.
+/// Shows all engines to a visitor, the served engines first. The first result ends the visit.
 pub fn visit<V: KindVisitor>(visitor: &mut V) -> Option<V::Output> {
     engines::visit(visitor)
         .or_else(|| visitor.visit::<GlCacheKind>())

@@ -1,9 +1,9 @@
-//! Engines that are there to be compared with. Simulated cases and the lab know them; what is
-//! served and embedded does not.
+//! Engines for comparison. Simulated cases and the lab know them; the programs that serve and embed
+//! caches do not.
 //!
 //! | module | concept |
 //! |---|---|
-//! | [`engines`] | the list of all engines, those that are served among them |
+//! | [`engines`] | the list of all engines, including the served ones |
 //! | [`kvs`] | nothing is tracked, objects are evicted at random |
 //! | [`queues`] | `shard-lru`, `lru-dm`, `sieve-dm`, `s3fifo-dm`: queues that lie in the pool |
 //! | [`glcache`] | `glcache-dm`: groups of FORGE, of which trees choose the victims |

@@ -1,13 +1,14 @@
 //! A walk over a quiet pool, and the invariants that hold for every engine:
 //!
-//! - every chunk has a possible state; an Open or Leaving one has an owner in the registry;
-//! - every Extent belongs to exactly one live object;
-//! - no key is live twice;
-//! - the counts of free chunks and of objects are right, unless a client died since everything was
-//!   counted; where objects are limited, the limit holds.
+//! - Every chunk has a possible state. An Open or Leaving chunk has an owner in the registry.
+//! - Every Extent belongs to exactly one live object.
+//! - No key is live twice.
+//! - The counts of free chunks and of objects are right, unless a client died since everything was
+//!   counted.
+//! - Where objects are limited, the limit holds.
 //!
-//! An engine adds what holds of its own words: it begins a `Walk`, shows it every live object, and
-//! ends it.
+//! An engine adds the invariants of its own words: it begins a `Walk`, shows it every live object,
+//! and ends it.
 
 use crate::CacheError;
 use crate::extent::ExtentIo;
@@ -21,10 +22,10 @@ use std::collections::HashMap;
 /// Faults listed at most; a damaged pool has as many as it has objects.
 const FAULTS_MAX: usize = 100;
 
-/// What a walk over a quiet pool found.
+/// The result of a walk over a quiet pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Audit {
-    /// What is wrong, in words. Empty for a sound pool.
+    /// The faults, in words. Empty for a sound pool.
     pub faults: Vec<String>,
     /// Live objects.
     pub objects: u64,
@@ -33,13 +34,13 @@ pub struct Audit {
     /// Chunks in each state: free, open, queued (or in use), leaving, extent, bound; retired,
     /// discarding, discarded.
     pub chunks: [u64; ChunkState::ALL.len()],
-    /// Whether the counts of objects and free chunks may be off by a few: a client has died since
-    /// everything was counted, and no client has been alone since.
+    /// Whether the counts of objects and free chunks may be off by a few. That is so if a client
+    /// has died since everything was counted, and no client has been alone since.
     pub counts_estimated: bool,
 }
 
 impl Audit {
-    /// Notes a fault, unless there are enough.
+    /// Notes a fault, unless enough are noted.
     pub fn fault(&mut self, what: impl FnOnce() -> String) {
         if self.faults.len() < FAULTS_MAX {
             self.faults.push(what());
@@ -50,7 +51,7 @@ impl Audit {
 /// A walk under way.
 pub(crate) struct Walk {
     pub(crate) audit: Audit,
-    /// All chunks, READ as it began.
+    /// All chunks, READ at the start of the walk.
     pub(crate) descriptors: Vec<Descriptor>,
     /// The slot of the object that has an extent.
     extent_slots: HashMap<ChunkId, u64>,
@@ -59,7 +60,7 @@ pub(crate) struct Walk {
 }
 
 impl Walk {
-    /// Begins, with what the chunks' descriptors say.
+    /// Begins a walk with the chunks' descriptors.
     pub(crate) async fn begin<E: Endpoint>(client: &Client<E>) -> Result<Self, CacheError> {
         client.endpoint.flush().await?;
         let descriptors = client.all_descriptors().await?;
@@ -92,7 +93,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Visits the extents of the large object in `slot`; its key, unless something is wrong.
+    /// Visits the extents of the large object in `slot`; returns its key, unless there is a fault.
     pub(crate) async fn visit_large<E: Endpoint>(
         &mut self,
         extents: ExtentIo<'_, E>,
@@ -127,7 +128,7 @@ impl Walk {
         }
     }
 
-    /// Ends, after every object was visited.
+    /// Ends the walk, after every object was visited.
     pub(crate) async fn end<E: Endpoint>(mut self, client: &Client<E>) -> Result<Audit, CacheError> {
         let Self { audit, descriptors, extent_slots, .. } = &mut self;
         for (index, descriptor) in descriptors.iter().enumerate() {

@@ -1,8 +1,8 @@
-//! How often a client looks again at what another client keeps waiting.
+//! How long a client waits before it looks again at what another client holds up.
 //!
-//! A client that stands still may keep something waiting for ever, and each look costs READs. So
-//! the looks become rarer: one call looks, then one of two, of four, and so on to one of
-//! [`CALLS_MAX`]. And how long a change pauses that lost its compare-and-swap to another client.
+//! A client that stands still may hold something up for ever, and each look costs READs. So the
+//! looks become rarer: every call looks at first, then one of two, of four, and so on to one of
+//! [`CALLS_MAX`]. A change that lost its compare-and-swap pauses, too: see [`pause_ns`].
 
 use atoll_fabric::Endpoint;
 
@@ -21,15 +21,15 @@ pub(crate) fn pause_ns<E: Endpoint>(endpoint: &E, attempt: u32) -> Option<u64> {
 /// When the next look is due, in calls.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Backoff {
-    /// Calls that do not look before the next one that does.
+    /// Calls left that do not look.
     left: u32,
-    /// Calls that did not look before the last one that did.
+    /// Calls that did not look before the last look.
     last: u32,
 }
 
 impl Backoff {
-    /// Whether this call looks. If it does, the next look is farther away; a look that changed
-    /// something makes a new one of these.
+    /// Whether this call looks. If it does, the next look is farther away. After a look that
+    /// changed something, the caller starts with a new [`Backoff`].
     pub(crate) fn is_due(&mut self) -> bool {
         if self.left > 0 {
             self.left -= 1;

@@ -11,10 +11,10 @@ pub struct Cache<G: Engine> {
     engine: G,
 }
 
-/// When a [`Cache::set`] takes place.
+/// The condition under which a [`Cache::set`] stores its value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Condition {
-    /// Whatever is there.
+    /// Whether the key is there or not.
     #[default]
     Always,
     /// Only if the key is not there.
@@ -25,13 +25,13 @@ pub enum Condition {
     IfToken(u64),
 }
 
-/// When an object will expire. A moment that is over removes the key.
+/// When an object will expire. A time in the past removes the key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Expiry {
     /// Never.
     #[default]
     Never,
-    /// When the present object does; never if there is none.
+    /// Keeps the expiry of the present object; never if there is none.
     Keep,
     /// After so many milliseconds on the pool's clock.
     InMs(u64),
@@ -50,7 +50,7 @@ impl Expiry {
     }
 }
 
-/// How a [`Cache::set`] is done.
+/// The options of a [`Cache::set`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SetOptions {
     /// When it takes place.
@@ -59,25 +59,25 @@ pub struct SetOptions {
     pub expiry: Expiry,
 }
 
-/// What a [`Cache::set`] found and did.
+/// The outcome of a [`Cache::set`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SetOutcome {
-    /// Whether the value was stored; else the condition did not hold.
+    /// Whether the value was stored. If not, the condition did not hold.
     pub stored: bool,
-    /// What was there before.
+    /// The object that was there before.
     pub old: Option<Meta>,
-    /// The token of the stored value; of what is there, if nothing was stored; 0 if nothing is
-    /// there.
+    /// The token of the stored value. If nothing was stored: the token of the object that is there,
+    /// or 0 without one.
     pub token: u64,
 }
 
-/// When a [`Cache::expire`] takes place, given that the key is there. No expiry counts as one later
-/// than all others.
+/// When a [`Cache::expire`] takes place, given that the key is there. An object without an expiry
+/// counts as expiring last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExpireCondition {
     /// Only if it has no expiry.
     pub if_none: bool,
-    /// Only if it has one.
+    /// Only if it has an expiry.
     pub if_some: bool,
     /// Only if the new expiry is later.
     pub if_later: bool,
@@ -85,7 +85,7 @@ pub struct ExpireCondition {
     pub if_earlier: bool,
 }
 
-/// What a [`Cache::expire`] did.
+/// The outcome of a [`Cache::expire`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExpireOutcome {
     /// The key is not there.
@@ -94,7 +94,7 @@ pub enum ExpireOutcome {
     Refused,
     /// The expiry is set.
     Set,
-    /// The moment was over: the key is removed.
+    /// The time was in the past: the key is removed.
     Removed,
 }
 
@@ -124,7 +124,7 @@ impl<G: Engine> Cache<G> {
         &self.engine
     }
 
-    /// The engine, without what this type does around it.
+    /// Unwraps the engine.
     pub fn into_engine(self) -> G {
         self.engine
     }
@@ -148,13 +148,13 @@ impl<G: Engine> Cache<G> {
         self.engine.get_many(keys, each).await
     }
 
-    /// Says that operations on these keys are about to come, in this order: where memory is near,
-    /// what they will touch comes nearer.
+    /// Announces operations on these keys, in this order. Where memory is near, the engine
+    /// prefetches the words that they will read.
     pub async fn expect(&self, keys: &[&[u8]]) {
         self.engine.expect(keys).await;
     }
 
-    /// What is known of `key`, without counting an access; `None` if it is not there.
+    /// The metadata of `key`'s object, without counting an access; `None` if the key is not there.
     pub async fn peek(&self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
         self.engine.peek(checked(key)?).await
     }
@@ -183,12 +183,12 @@ impl<G: Engine> Cache<G> {
         if bytes > max { Err(CacheError::ValueTooLarge { bytes, max }) } else { Ok(()) }
     }
 
-    /// Sets `key` to `value`. An expiry that is over removes the key instead.
+    /// Sets `key` to `value`. An expiry in the past removes the key instead.
     pub async fn set(&self, key: &[u8], value: &[u8], options: &SetOptions) -> Result<SetOutcome, CacheError> {
         self.set_returning(key, value, options, None).await
     }
 
-    /// As [`Cache::set`], and copies the value that was there into `old_value`.
+    /// As [`Cache::set`], and copies the old value into `old_value`.
     pub async fn set_returning(
         &self,
         key: &[u8],
@@ -214,13 +214,12 @@ impl<G: Engine> Cache<G> {
         Ok(SetOutcome { stored: set.stored, old: set.old, token })
     }
 
-    /// Removes `key`; says whether it was there.
+    /// Removes `key`; returns whether it was there.
     pub async fn delete(&self, key: &[u8]) -> Result<bool, CacheError> {
         self.take(key, None).await
     }
 
-    /// Removes `key` and copies the value that was there into `old_value`; says whether it was
-    /// there.
+    /// Removes `key` and copies its value into `old_value`; returns whether it was there.
     pub async fn take(&self, key: &[u8], mut old_value: Option<&mut Value>) -> Result<bool, CacheError> {
         let old_place = old_value.as_deref_mut().map(std::mem::take);
         let mut remove = Remove { old_value: old_place, old: None };
@@ -242,8 +241,8 @@ impl<G: Engine> Cache<G> {
         Ok(expire.outcome)
     }
 
-    /// Copies the value of `key` into `value` and sets when it expires, in one step; says whether
-    /// it was there.
+    /// Copies the value of `key` into `value` and sets its expiry, in one step; returns whether it
+    /// was there.
     pub async fn get_and_expire(&self, key: &[u8], expiry: Expiry, value: &mut Value) -> Result<bool, CacheError> {
         let condition = ExpireCondition::default();
         let place = Some(std::mem::take(value));
@@ -271,19 +270,19 @@ impl<G: Engine> Cache<G> {
         })
     }
 
-    /// Appends to the value of `key`, an absent one being empty; gives the new length. Keeps the
-    /// expiry.
+    /// Appends to the value of `key` and returns the new length. An absent value counts as empty.
+    /// Keeps the expiry.
     pub async fn append(&self, key: &[u8], suffix: &[u8]) -> Result<usize, CacheError> {
         self.edit(key, Edit::Append(suffix.into())).await
     }
 
-    /// Puts `prefix` before the value of `key`, an absent one being empty; gives the new length.
-    /// Keeps the expiry.
+    /// Puts `prefix` before the value of `key` and returns the new length. An absent value counts
+    /// as empty. Keeps the expiry.
     pub async fn prepend(&self, key: &[u8], prefix: &[u8]) -> Result<usize, CacheError> {
         self.edit(key, Edit::Prepend(prefix.into())).await
     }
 
-    /// Overwrites the value of `key` from `offset` on, padding with zero bytes; gives the new
+    /// Overwrites the value of `key` from `offset` on, padding with zero bytes; returns the new
     /// length. Writing nothing changes nothing. Keeps the expiry.
     pub async fn set_range(&self, key: &[u8], offset: usize, bytes: &[u8]) -> Result<usize, CacheError> {
         if bytes.is_empty() {
@@ -309,8 +308,9 @@ impl<G: Engine> Cache<G> {
         Ok(change.outcome.expect("an engine that ends an update has called decide"))
     }
 
-    /// The bytes of `key`'s value from `start` to `end`, both inclusive and, if negative, counted
-    /// from the end (-1 is the last byte), clamped to what is there; empty if `key` is not there.
+    /// The bytes of `key`'s value from `start` to `end`, both inclusive; empty if `key` is not
+    /// there. A negative number counts from the end: -1 is the last byte. Both are clamped to the
+    /// value.
     pub async fn get_range<'v>(
         &self,
         key: &[u8],
@@ -327,9 +327,9 @@ impl<G: Engine> Cache<G> {
         Ok(if start > end { &[] } else { &into.bytes()[start as usize..=end as usize] })
     }
 
-    /// Shows at least `count` keys from `cursor` on, if there are as many, and gives the cursor to
-    /// go on from; 0 begins and ends. A key that is present from the first call to the last is
-    /// shown at least once.
+    /// Shows at least `count` keys from `cursor` on, if there are as many, and returns the next
+    /// cursor. The cursor 0 begins and ends a scan. A key that is present from the first call to
+    /// the last is shown at least once.
     pub async fn scan<F: FnMut(&[u8])>(&self, cursor: u64, count: usize, each: F) -> Result<u64, CacheError> {
         self.engine.scan(cursor, count, each).await
     }
@@ -339,12 +339,12 @@ impl<G: Engine> Cache<G> {
         self.engine.random_key().await
     }
 
-    /// Removes every key that was present when it began; gives how many it removed.
+    /// Removes every key that was present at the start of the call; returns how many it removed.
     pub async fn flush(&self) -> Result<u64, CacheError> {
         self.engine.flush().await
     }
 
-    /// Objects in the pool, expired ones that have not been found yet among them.
+    /// Objects in the pool, including expired objects that no client has found yet.
     pub async fn objects(&self) -> Result<u64, CacheError> {
         self.engine.objects().await
     }
@@ -354,25 +354,25 @@ impl<G: Engine> Cache<G> {
         self.engine.now_ms().await
     }
 
-    /// Tells the others that this client is alive, and looks after those that may not be.
-    /// Operations do this by themselves; a client that does nothing for long should be made to
-    /// every tenth of a second.
+    /// Announces that this client is alive, and looks after clients that may have died. Operations
+    /// do this by themselves. An idle client should call it every tenth of a second.
     pub async fn tend(&self) -> Result<(), CacheError> {
         self.engine.tend().await
     }
 
-    /// The longest value that this pool takes.
+    /// The longest value that this pool stores.
     pub fn value_bytes_max(&self) -> usize {
         self.engine.value_bytes_max()
     }
 
-    /// What this client has counted.
+    /// This client's counters.
     pub fn stats(&self) -> Stats {
         self.engine.stats()
     }
 }
 
-/// A decimal integer as Redis takes it: no blanks, no plus sign, no leading zeros, no `-0`.
+/// Parses a decimal integer by the rules of Redis: no blanks, no plus sign, no leading zeros, no
+/// `-0`.
 pub fn parse_integer(text: &[u8]) -> Option<i64> {
     let digits = text.strip_prefix(b"-").unwrap_or(text);
     let canonical = match digits {
@@ -383,7 +383,7 @@ pub fn parse_integer(text: &[u8]) -> Option<i64> {
     if canonical { std::str::from_utf8(text).ok()?.parse().ok() } else { None }
 }
 
-/// A finite or infinite decimal number; no blanks, no NaN.
+/// Parses a finite or infinite decimal number; no blanks, no NaN.
 pub fn parse_float(text: &[u8]) -> Option<f64> {
     let number: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
     (!number.is_nan()).then_some(number)

@@ -1,7 +1,7 @@
 //! What an engine must offer, and its duties.
 //!
 //! An engine is one folder with an implementation of [`Engine`]. [`Cache`](crate::Cache) checks the
-//! limits of keys and values and builds all operations from these few.
+//! limits of keys and values, and builds all its operations from the engine's.
 
 use crate::{Meta, Removals, Stats, Value};
 use atoll_fabric::VerbError;
@@ -16,21 +16,21 @@ pub enum CacheError {
         /// Length of the key.
         bytes: usize,
     },
-    /// The value is longer than this pool takes.
+    /// The value is longer than this pool stores.
     #[error("the value has {bytes} bytes, more than the {max} that this pool takes: make a larger pool, or split it")]
     ValueTooLarge {
         /// Length of the value.
         bytes: usize,
-        /// The most that this pool takes.
+        /// The longest value that this pool stores.
         max: usize,
     },
-    /// Nothing is left to evict: other clients hold what there is, in groups that they are filling.
+    /// No object is left to evict: other clients hold all memory, in groups that they are filling.
     #[error("the pool is full and nothing in it can be evicted: make it larger, or let fewer clients write to it")]
     OutOfMemory,
     /// The pool holds bytes that no client wrote.
     #[error("the pool is damaged ({what}): check it with `atoll pool verify`")]
     Damaged {
-        /// What was found.
+        /// The fault that was found.
         what: &'static str,
     },
     /// The fabric failed; whether a change happened is unknown after [`VerbError::OutcomeUnknown`].
@@ -39,7 +39,7 @@ pub enum CacheError {
 }
 
 impl From<PoolError> for CacheError {
-    /// What a client of an open pool meets: the fabric fails, or words are damaged.
+    /// The errors of an open pool: the fabric fails, or words are damaged.
     fn from(error: PoolError) -> Self {
         match error {
             PoolError::Verb(error) => Self::Verb(error),
@@ -50,7 +50,7 @@ impl From<PoolError> for CacheError {
 }
 
 impl CacheError {
-    /// Whether the client is of no use any more, and another one may join in its stead.
+    /// Whether the client is shut out. Another client may join in its place.
     pub fn is_shut_out(&self) -> bool {
         matches!(self, Self::Verb(VerbError::Fenced))
     }
@@ -63,7 +63,7 @@ pub enum Lookup {
     Hit,
     /// No object has the key.
     Absent,
-    /// An object has the key and its time is over.
+    /// The object with the key has expired.
     Expired,
 }
 
@@ -76,16 +76,16 @@ pub enum Want {
     Value,
 }
 
-/// The object that a [`Change`] would replace. An expired one is not shown.
+/// The object that a [`Change`] would replace. An expired object is not shown.
 #[derive(Clone, Copy, Debug)]
 pub struct Old<'a> {
-    /// What is known of it.
+    /// Its metadata.
     pub meta: Meta,
-    /// Its value, if [`Change::wants`] asked for it; else empty.
+    /// Its value, if [`Change::wants`] asked for it; otherwise empty.
     pub value: &'a [u8],
 }
 
-/// What becomes of the key.
+/// What happens to the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Nothing changes.
@@ -104,38 +104,39 @@ pub enum Verdict {
     },
 }
 
-/// A change of one key, decided on what is there and applied only if that is still there.
+/// A change of one key. It is decided on the present object and applied only if that object is
+/// still there.
 pub trait Change {
     /// How much of the present object `decide` must see.
     fn wants(&self) -> Want;
 
-    /// Decides. Called again, with what is there then, whenever another client was faster. Only the
-    /// last call counts. `now_ms` is the pool's clock.
+    /// Decides. It is called again, with the object that is there then, whenever another client was
+    /// faster. Only the last call counts. `now_ms` is the pool's clock.
     fn decide(&mut self, now_ms: u64, old: Option<Old<'_>>) -> Verdict;
 
     /// The value to put, read after `decide` gave [`Verdict::Put`].
     fn value(&self) -> &[u8];
 
-    /// The same change with all that it needs of its own: see [`Lasting`](crate::Lasting).
+    /// The same change, owning all that it needs: see [`Lasting`](crate::Lasting).
     type Lasting: Change + 'static;
 
-    /// Makes it, moving what can be moved.
+    /// Makes the lasting change, moving what can be moved.
     fn lasting(&mut self) -> Self::Lasting;
 
-    /// Takes over what the other one came to.
+    /// Takes over the outcome of the lasting change.
     fn ended(&mut self, lasting: Self::Lasting);
 
-    /// Whether the verdict is the same whatever is there, [`Verdict::Put`] or [`Verdict::Remove`].
-    /// An engine may then do what `decide` says of nothing without a look at what is there, and
-    /// show `decide` afterwards what was.
+    /// Whether the verdict does not depend on the present object; it is then [`Verdict::Put`] or
+    /// [`Verdict::Remove`]. An engine may then call `decide` with no object and change the key
+    /// without a look. It shows `decide` the replaced object afterwards.
     fn is_blind(&self) -> bool {
         false
     }
 }
 
-/// Writes the methods of an [`Engine`] around another one, in the field `$engine`, that pass on what
-/// they are asked: those that every engine must have but `get` and `update`, and those named behind
-/// the field.
+/// Writes the methods of an [`Engine`] that wraps another engine in the field `$engine`, and passes
+/// its calls on. Those are the required methods except `get` and `update`, and the methods named
+/// behind the field.
 #[macro_export]
 macro_rules! pass_on_operations {
     ($engine:ident $(, $more:ident)*) => {
@@ -183,9 +184,11 @@ macro_rules! pass_on_operations {
 /// A cache engine, as one client uses it: one thread, one operation at a time.
 ///
 /// The caller keeps keys within [`KEY_BYTES_MAX`](crate::KEY_BYTES_MAX) and values within
-/// [`Engine::value_bytes_max`]. The engine keeps the promises of a cache: lookups and changes of
-/// one key are linearizable, where a miss is an eviction; what has expired for one client has
-/// expired for all; a change does not fail while something can be evicted.
+/// [`Engine::value_bytes_max`]. The engine keeps the promises of a cache:
+///
+/// - Lookups and changes of one key are linearizable, where a miss counts as an eviction.
+/// - An object that has expired for one client has expired for all.
+/// - A change does not fail while an object can be evicted.
 #[allow(async_fn_in_trait)]
 pub trait Engine {
     /// Looks `key` up and counts the access; on a hit its value is put into `into`.
@@ -202,31 +205,31 @@ pub trait Engine {
         Ok(())
     }
 
-    /// A hint that these keys are about to be looked up or changed, in this order. Changes and
-    /// counts nothing, and never fails: what is wrong is found by the operations themselves.
+    /// A hint: these keys are about to be looked up or changed, in this order. It changes and
+    /// counts nothing, and never fails. The operations themselves find and report faults.
     async fn expect(&self, keys: &[&[u8]]) {
         let _ = keys;
     }
 
-    /// What is known of `key`'s object, without counting an access.
+    /// The metadata of `key`'s object, without counting an access.
     async fn peek(&self, key: &[u8]) -> Result<Option<Meta>, CacheError>;
 
-    /// Changes `key`'s object atomically; gives the token of the object that is there afterwards,
+    /// Changes `key`'s object atomically; returns the token of the object that is there afterwards,
     /// if there is one.
     async fn update<C: Change>(&self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError>;
 
-    /// Shows at least `count` keys from `cursor` on, if there are as many, and gives the cursor to
-    /// go on from; 0 begins and ends. A key that is present from the first call to the last is
-    /// shown at least once.
+    /// Shows at least `count` keys from `cursor` on, if there are as many, and returns the next
+    /// cursor. The cursor 0 begins and ends a scan. A key that is present from the first call to
+    /// the last is shown at least once.
     async fn scan<F: FnMut(&[u8])>(&self, cursor: u64, count: usize, each: F) -> Result<u64, CacheError>;
 
     /// Some key that is present.
     async fn random_key(&self) -> Result<Option<Vec<u8>>, CacheError>;
 
-    /// Removes every key that was present when it began; gives how many it removed.
+    /// Removes every key that was present at the start of the call; returns how many it removed.
     async fn flush(&self) -> Result<u64, CacheError>;
 
-    /// Objects in the pool, expired ones that have not been found yet among them.
+    /// Objects in the pool, including expired objects that no client has found yet.
     async fn objects(&self) -> Result<u64, CacheError>;
 
     /// The pool's clock: milliseconds since the Unix epoch, never going back.
@@ -239,20 +242,20 @@ pub trait Engine {
         Ok(())
     }
 
-    /// Ends what was begun, puts back what this client holds and gives up its place. No operation
-    /// follows. A caller that can wait calls it before it drops the engine: to drop the engine does
+    /// Ends the operations under way, releases what this client holds and gives up its place. No
+    /// operation follows. A caller that can wait calls it before it drops the engine: the drop does
     /// the same only where memory is near.
     async fn close(&self) -> Result<(), CacheError> {
         Ok(())
     }
 
-    /// The longest value that this pool takes.
+    /// The longest value that this pool stores.
     fn value_bytes_max(&self) -> usize;
 
-    /// What this client has counted.
+    /// This client's counters.
     fn stats(&self) -> Stats;
 
-    /// What this client notes of the objects that it removes, if its engine does.
+    /// The objects that this client has removed, if its engine notes them.
     #[inline]
     fn removals(&self) -> Option<&Removals> {
         None

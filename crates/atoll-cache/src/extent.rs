@@ -1,29 +1,29 @@
-//! Objects larger than half a chunk: key and value fill chunks of their own, one after the other,
+//! Objects larger than half a chunk. Key and value fill chunks of their own, one after the other,
 //! and the record lists them.
 //!
 //! An extent is a chunk and its generation. The record lists up to sixteen extents itself. For more
 //! extents, the record lists up to sixteen chunks that are full of such words. The descriptor of an
 //! extent holds the bucket of its object's key. The owner alone writes the chunks, before the
-//! record, and never changes them. They belong to the key's object, whichever record the object
-//! has: a copy of the record, or a record with another expiry, has the same extents.
+//! record, and never changes them. They belong to the key's object under any record: a copy of the
+//! record, or a record with another expiry, has the same extents.
 //!
 //! | the owner | verbs |
 //! |---|---|
 //! | allocates a chunk | WRITE descriptor's bucket, CAS Open -> Extent |
 //! | fills it | WRITE chunk |
 //! | publishes the record | as the engine does |
-//! | says so | CAS Extent -> Bound, unawaited |
+//! | announces that | CAS Extent -> Bound, unawaited |
 //!
 //! The client that makes the object dead frees the extents: CAS to Free, if the generation is the
 //! listed one. A reader that still reads them finds that the slot has changed, or another checksum.
 //!
-//! A client that died may leave an extent behind: a chunk in state Extent of a dead owner, or in
-//! state Bound, that no object of its bucket has. A repair frees it (see [`index`](crate::index)).
+//! A client that died may leave an extent that no object of its bucket has. It is in state Extent
+//! with a dead owner, or in state Bound. A repairer frees it (see [`index`](crate::index)).
 //!
-//! A repair cannot tell an extent that its living owner is about to publish from one whose object
-//! is dead already, and leaves both alone. An owner that stood still in between binds the extent
-//! after the repair, and no repair may follow. So an owner looks at what it has bound lately once
-//! another client has died ([`LatelyBound`]).
+//! A repairer leaves the extents of a living owner alone. It cannot tell whether the owner is about
+//! to publish the object, or whether the object is dead already. An owner that stood still in
+//! between binds the extent after the repair, and no repair may follow. So an owner checks the
+//! extents that it has bound lately once another client has died ([`LatelyBound`]).
 
 use crate::CacheError;
 use crate::record::{Hasher, Header, LARGE_EXTENTS, LargeBody};
@@ -31,10 +31,10 @@ use atoll_fabric::{Batch, Buffer, Endpoint};
 use atoll_pool::{Chunk, ChunkId, ChunkState, Client, chunks};
 use std::collections::BTreeMap;
 
-/// A chunk in state Open that its client owns and in which nothing is, with its generation.
+/// An empty chunk in state Open that its client owns, with its generation.
 pub(crate) type OpenChunk = (ChunkId, u32);
 
-/// A chunk of a large object, at the time of that object.
+/// A chunk of a large object, with the generation that the object's chunk has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Extent {
     pub(crate) chunk: ChunkId,
@@ -50,14 +50,14 @@ impl Extent {
 /// The chunks of a large object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Extents {
-    /// Those with key and value, in order.
+    /// The extents with key and value, in order.
     pub(crate) body: Vec<Extent>,
-    /// Those with the words of the former, if there are more than the record lists.
+    /// The extents that list those, if there are more than the record lists.
     pub(crate) lists: Vec<Extent>,
 }
 
 impl Extents {
-    /// All of them.
+    /// All extents of the object.
     pub(crate) fn all(&self) -> impl Iterator<Item = Extent> {
         self.body.iter().chain(&self.lists).copied()
     }
@@ -98,21 +98,21 @@ impl LatelyBound {
         self.extents.is_empty()
     }
 
-    /// Those that no repair may have looked after, now that so many clients have died.
+    /// The extents that no repairer may have checked, now that `deaths` clients have died.
     pub(crate) fn take(&mut self, deaths: u64) -> Vec<Extent> {
         let extents = std::mem::take(&mut self.extents);
         if std::mem::replace(&mut self.deaths, deaths) == deaths { Vec::new() } else { extents }
     }
 }
 
-/// What handling extents needs of a client.
+/// The client's operations that extents need.
 pub(crate) struct ExtentIo<'c, E: Endpoint> {
     pub(crate) client: &'c Client<E>,
     pub(crate) hasher: &'c Hasher,
 }
 
 impl<E: Endpoint> ExtentIo<'_, E> {
-    /// The extents of a large object; `None` if what is read is no list of chunks.
+    /// The extents of a large object; `None` if the bytes read are no list of chunks.
     pub(crate) async fn extents(&self, header: &Header, body: &LargeBody) -> Result<Option<Extents>, CacheError> {
         let layout = &self.client.pool.layout;
         let (bodies, lists) = chunks_needed(header.body_bytes(), layout.chunk_bytes);
@@ -133,7 +133,7 @@ impl<E: Endpoint> ExtentIo<'_, E> {
         Ok(self.listed(&words).await?.map(|body| Extents { body, lists: listed }))
     }
 
-    /// The extents that these words name; `None` if one of them names no chunk, also none of a node
+    /// The extents that these words name. `None` if a word names no chunk, or a chunk of a node
     /// that this process does not know yet.
     async fn listed(&self, words: &[u64]) -> Result<Option<Vec<Extent>>, CacheError> {
         let layout = &self.client.pool.layout;
@@ -149,7 +149,7 @@ impl<E: Endpoint> ExtentIo<'_, E> {
     }
 
     /// READs key and value of a large object, each chunk straight to its place in `buffer`; `None`
-    /// if their checksum is another.
+    /// if the checksum does not match.
     pub(crate) async fn read_body(
         &self,
         header: &Header,
@@ -181,7 +181,7 @@ impl<E: Endpoint> ExtentIo<'_, E> {
     }
 
     /// Writes key and value into chunks that this client owns in state Open, as many as
-    /// [`chunks_needed`], and turns them into extents. Gives `outgoing` back.
+    /// [`chunks_needed`], and turns them into extents. Returns `outgoing`.
     pub(crate) async fn write_extents(
         &self,
         open: Vec<OpenChunk>,
@@ -240,7 +240,7 @@ impl<E: Endpoint> ExtentIo<'_, E> {
         for extent in extents.all() {
             let written = Chunk::owned(ChunkState::Extent, self.client.me(), extent.generation);
             let bound = Chunk { state: ChunkState::Bound, ..written };
-            // The swap fails where another client has made the object dead already.
+            // The swap fails if another client has made the object dead already.
             let descriptor = self.client.pool.layout.descriptor(extent.chunk);
             batch.compare_and_swap(descriptor, written.word(), bound.word());
             if batch.is_full() {
@@ -260,7 +260,7 @@ impl<E: Endpoint> ExtentIo<'_, E> {
         Ok(())
     }
 
-    /// Those of these extents that are Bound: their owner looks whether an object has them.
+    /// Those of these extents that are Bound. Their owner checks whether an object has them.
     pub(crate) async fn still_bound(&self, extents: &[Extent]) -> Result<Vec<(ChunkId, Chunk)>, CacheError> {
         let mut bound = Vec::new();
         for extent in extents {
@@ -272,8 +272,8 @@ impl<E: Endpoint> ExtentIo<'_, E> {
         Ok(bound)
     }
 
-    /// The extents of these chunks by the bucket of their objects' keys, which is READ after their
-    /// states were.
+    /// The extents of these chunks, by the bucket of their objects' keys. The buckets are READ
+    /// after the states.
     pub(crate) async fn by_bucket(
         &self,
         suspects: Vec<(ChunkId, Chunk)>,
@@ -288,14 +288,14 @@ impl<E: Endpoint> ExtentIo<'_, E> {
         Ok(by_bucket)
     }
 
-    /// Frees an extent that no object has; whether it was one still.
+    /// Frees an extent that no object has; returns whether it was still an extent.
     pub(crate) async fn free_extent(&self, extent: Extent) -> Result<bool, CacheError> {
         let layout = &self.client.pool.layout;
         loop {
             let descriptor = chunks::descriptors(&self.client.endpoint, layout, extent.chunk, 1).await?[0];
             let still = descriptor.chunk.filter(|c| c.state.is_extent() && c.generation == extent.generation);
             let Some(chunk) = still else { return Ok(false) };
-            // Its owner may be telling that it is published just now: then look again.
+            // Its owner may be binding it just now: then look again.
             if chunks::free(&self.client.endpoint, layout, extent.chunk, chunk).await? {
                 return Ok(true);
             }

@@ -1,18 +1,18 @@
 //! Operations that run to their end, whether their futures are awaited or dropped.
 //!
 //! Over a fabric that waits, an operation has verbs under way whose outcome is unknown until they
-//! end. A client that forgot the operation there would leak what it holds. So the client owns the
-//! operation, and the caller's future only looks on:
+//! end. A client that forgot such an operation would leak what it holds. So the client owns the
+//! operation, and the caller's future only observes it:
 //!
 //! | the caller | the operation |
 //! |---|---|
-//! | polls its future | goes on, and with it all operations whose futures were dropped |
+//! | polls its future | continues, and with it all operations whose futures were dropped |
 //! | drops the future before the first poll | never begins |
-//! | drops the future later | goes on whenever the client does anything, and ends before the client leaves |
+//! | drops the future later | continues with whatever the client does next, and ends before the client leaves |
 //!
-//! The operation has a key, a value and room for results of its own, which costs a copy. Where
-//! memory is near, an operation ends at its first poll and nothing can be dropped on the way, so
-//! that clients do without this.
+//! The operation has its own key, value and room for results, which costs a copy. Where memory is
+//! near, an operation ends at its first poll. No operation can be dropped halfway there, so clients
+//! do without this.
 
 use crate::audit::Audit;
 use crate::{CacheError, Change, Engine, Lookup, Meta, Pooled, Removals, Stats, Value};
@@ -27,7 +27,7 @@ use std::task::{Context, Poll};
 
 /// An engine whose operations run to their end.
 pub struct Lasting<G> {
-    /// First, so that operations are dropped before the engine is.
+    /// First, so that operations are dropped before the engine.
     left: Left,
     engine: Rc<G>,
 }
@@ -37,7 +37,7 @@ pub struct Lasting<G> {
 struct Left {
     /// In the order in which they were dropped.
     operations: RefCell<Vec<Dropped>>,
-    /// How many there have been.
+    /// How many operations were dropped.
     count: Cell<u64>,
 }
 
@@ -47,7 +47,7 @@ struct Dropped {
 }
 
 impl Left {
-    /// Goes on with all of them.
+    /// Continues with all of them.
     fn go_on(&self, context: &mut Context<'_>) {
         if self.operations.borrow().is_empty() {
             return;
@@ -58,10 +58,10 @@ impl Left {
     }
 }
 
-/// What a caller has of an operation.
+/// The caller's end of an operation.
 struct Attended<'c, F: Future + 'static> {
     left: &'c Left,
-    /// `None` once it has ended.
+    /// `None` once the operation has ended.
     operation: Option<Pin<Box<F>>>,
     has_begun: bool,
 }
@@ -83,7 +83,7 @@ impl<F: Future + 'static> Future for Attended<'_, F> {
 
 impl<F: Future + 'static> Drop for Attended<'_, F> {
     fn drop(&mut self) {
-        // While its thread panics, a client may be half done with anything.
+        // While its thread panics, a client may have stopped halfway through anything.
         if self.has_begun
             && !std::thread::panicking()
             && let Some(operation) = self.operation.take()
@@ -98,12 +98,12 @@ impl<F: Future + 'static> Drop for Attended<'_, F> {
 }
 
 impl<G: 'static> Lasting<G> {
-    /// The same engine, with operations that last.
+    /// Wraps an engine: its operations last.
     pub fn new(engine: G) -> Self {
         Self { left: Left::default(), engine: Rc::new(engine) }
     }
 
-    /// Does what an operation does, to its end.
+    /// Runs an operation to its end.
     fn run<F: Future + 'static>(&self, operation: F) -> impl Future<Output = F::Output> {
         Attended { left: &self.left, operation: Some(Box::pin(operation)), has_begun: false }
     }
@@ -113,7 +113,8 @@ impl<G: 'static> Lasting<G> {
         self.left.count.get()
     }
 
-    /// How many of them, from the first one on, have ended.
+    /// How many of the operations that were left have ended: those from the first one on without a
+    /// gap.
     pub fn left_and_ended(&self) -> u64 {
         self.left.operations.borrow().first().map_or(self.left.count.get(), |oldest| oldest.number)
     }
@@ -128,7 +129,7 @@ impl<G: 'static> Lasting<G> {
     }
 }
 
-/// What only this engine offers.
+/// Methods that only this engine has.
 impl<G> std::ops::Deref for Lasting<G> {
     type Target = G;
 
@@ -315,7 +316,7 @@ mod tests {
             assert!(dropped.as_mut().poll(&mut context).is_pending());
         }
         let mut value = Value::new();
-        // Each look goes on with it.
+        // Each look continues with it.
         assert!(!run_ready(cache.get(b"dropped", &mut value)).unwrap());
         assert!(run_ready(cache.get(b"dropped", &mut value)).unwrap());
         assert_eq!(value.bytes(), b"value");

@@ -1,38 +1,37 @@
 //! Caches in the pool.
 //!
-//! [`Cache`] is what users call: every operation of a cache on keys and values of any bytes. It is
-//! written once, over the small core that an [`Engine`] offers: look a key up, and change a key's
-//! object atomically.
+//! Users call [`Cache`]: every operation of a cache, on keys and values of any bytes. It is written
+//! once over the small core of an [`Engine`]: look a key up, and change a key's object atomically.
 //!
 //! | module | concept |
 //! |---|---|
 //! | [`cache`] | the operations: set with conditions, increment, append, expire, scan |
 //! | [`engine`] | what an engine must offer, and its duties |
-//! | [`audit`] | a walk over a quiet pool, which names every fault |
+//! | [`audit`] | a walk over a quiet pool that reports every fault |
 //! | [`pooled`] | engines whose caches live in a pool |
 //! | [`lasting`] | operations that run to their end, whether their futures are awaited or dropped |
-//! | [`value`] | the bytes of a hit, and what is known of them |
+//! | [`value`] | the bytes of a hit, and the object's metadata |
 //! | [`stats`] | what a client counts |
 //! | [`removals`] | the objects that a client has removed, for a program that asks for them |
 //! | [`sweep`] | the pace at which clients look for expired objects |
-//! | [`engines`] | the engines that are served and embedded, and whichever of them a pool was made for |
+//! | [`engines`] | the engines that are served and embedded; the engine that a pool was made for |
 //! | [`forge`] | the engine `forge` |
 //! | [`ditto`] | the engine `ditto` |
-//! | [`table`] | a table of objects, each kept by itself: what several engines stand on |
+//! | [`table`] | a table of objects that are evicted one by one; several engines are built on it |
 //! | [`record`] | an object as it lies in a chunk: header, key, value |
-//! | `index` | the index of every engine: buckets of sixteen slots, and what follows from that |
+//! | `index` | the index of every engine: buckets of sixteen slots, and the operations on them |
 //! | `extent` | objects that need chunks of their own |
 //! | `limit` | the limit of resident objects |
-//! | `node_order` | what is in order between memory nodes |
+//! | `node_order` | the order of operations on several memory nodes |
 //! | `search` | how a change finds its key's object, and how an insertion becomes live |
 //! | `candidate` | what a lookup takes a slot's record for |
-//! | `at_once` | lookups of many keys: their buckets in one batch, a record of each in another |
+//! | `at_once` | lookups of many keys: their buckets in one batch, their records in another |
 //! | `spares` | buffers kept for the next use |
-//! | `backoff` | how often a client looks again at what another client keeps waiting |
-//! | `overtaken` | when a change that lost its compare-and-swap is done all the same |
+//! | `backoff` | how long a client waits before it looks again at what another client holds up |
+//! | `overtaken` | when a change that lost its compare-and-swap still counts as done |
 //! | [`open_holes`] | which holes a test has opened |
 //! | [`policy`] | eviction policies as pure functions, one file each |
-//! | [`experts`] | several policies at once, weighed by what they regret |
+//! | [`experts`] | several policies at once, weighed by their regrets |
 //! | [`model`] | the reference engine: one ordinary map, for tests |
 #![forbid(unsafe_code)]
 

@@ -15,12 +15,12 @@ use atoll_fabric::{Batch, Endpoint, VerbError};
 use atoll_pool::{Client, read_word};
 use std::cell::Cell;
 
-/// What a client has reserved below the limit.
+/// A client's reservation below the limit.
 #[derive(Debug, Default)]
 pub(crate) struct Limit {
     /// Objects that operations under way have counted and not yet inserted.
     reserved: Cell<u64>,
-    /// Whether this client has counted everything anew, and has not compared with the limit since.
+    /// Whether this client has recounted everything, and has not compared with the limit since.
     is_recounted: Cell<bool>,
 }
 
@@ -30,22 +30,22 @@ impl Limit {
         self.reserved.get()
     }
 
-    /// Notes that this client has counted everything anew.
+    /// Notes that this client has recounted everything.
     pub(crate) fn note_recounted(&self) {
         self.is_recounted.set(true);
     }
 
-    /// Whether it has, and has not compared with the limit since.
+    /// Whether this client has recounted everything, and has not compared with the limit since.
     pub(crate) fn is_recounted(&self) -> bool {
         self.is_recounted.get()
     }
 
-    /// The same, before it compares.
+    /// Whether this client has recounted; resets that, for the caller to compare now.
     pub(crate) fn take_recounted(&self) -> bool {
         self.is_recounted.take()
     }
 
-    /// Counts the object that an operation is to insert; whether there was room for it.
+    /// Counts the object that an operation is to insert; returns whether there was room for it.
     pub(crate) async fn reserve<E: Endpoint, W, N>(
         &self,
         client: &Client<E>,
@@ -66,7 +66,7 @@ impl Limit {
         Ok(false)
     }
 
-    /// Gives a reservation back that the operation did not use.
+    /// Releases a reservation that the operation did not use.
     #[inline]
     pub(crate) fn release<E: Endpoint, W, N>(&self, client: &Client<E>, op: &mut Operation<W, N>) {
         if op.has_reserved() {
@@ -81,14 +81,14 @@ impl Limit {
         op.set_reserved(&self.reserved, false);
     }
 
-    /// Tells that objects are resident no more, where there is a limit.
+    /// Subtracts objects that are no longer resident, where there is a limit.
     pub(crate) fn note_removed<E: Endpoint>(client: &Client<E>, objects: u64) {
         if client.pool.settings.objects_max > 0 {
             subtract(client, objects);
         }
     }
 
-    /// Whether more objects are resident than may be: a client that died had not counted all of
+    /// Whether more objects are resident than the limit. A client that died had not counted all of
     /// its own.
     pub(crate) async fn is_exceeded<E: Endpoint>(client: &Client<E>) -> Result<bool, VerbError> {
         let resident = read_word(&client.endpoint, client.pool.layout.resident_objects()).await?;
@@ -114,7 +114,7 @@ mod tests {
     use atoll_pool::{PoolSettings, read_word, repair};
     use atoll_sim::{Sim, SimEndpoint, SimOptions};
 
-    /// Counts everything anew while an operation has reserved a place, and a client has died.
+    /// Recounts everything while an operation has a reservation, and a client has died.
     fn recount_with_reservation<S>(settings: PoolSettings)
     where
         S: Pooled<SimEndpoint> + Unlink + 'static,
@@ -142,8 +142,8 @@ mod tests {
         done.unwrap();
     }
 
-    /// An operation that has counted the object that it is to insert, and waits for memory, counts
-    /// everything anew: the object stays counted.
+    /// An operation has counted the object that it is to insert, and waits for memory. When it
+    /// recounts everything, the object stays counted.
     #[test]
     fn counting_anew_keeps_what_the_operation_under_way_has_counted() {
         let base = PoolSettings { chunk_bytes: 1024, objects_max: 10, ..PoolSettings::for_capacity(200 << 10) };

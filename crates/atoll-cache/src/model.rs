@@ -1,5 +1,5 @@
-//! The reference engine: one ordinary map that never evicts. Tests hold the other engines against
-//! it, and whatever is built on [`Engine`] can be tested on it without a pool.
+//! The reference engine: one ordinary map that never evicts. Tests compare the other engines with
+//! it. Programs built on [`Engine`] can be tested on it without a pool.
 
 use crate::stats::Counters;
 use crate::{CacheError, Change, Engine, Lookup, Meta, Old, Stats, VALUE_BYTES_MAX, Value, Verdict};
@@ -33,7 +33,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// An empty one on `clock`.
+    /// An empty map on `clock`.
     pub fn new(clock: Clock) -> Self {
         Self { entries: RefCell::default(), clock, token_last: Cell::new(0), stats: Counters::default() }
     }

@@ -1,7 +1,7 @@
-//! What is in order between memory nodes.
+//! The order of verbs on several memory nodes.
 //!
 //! Verbs of one batch are in order on one node alone. A WRITE that must take effect before a verb
-//! on another node is posted and awaited first, for a round trip more.
+//! on another node is posted and awaited first, for one more round trip.
 
 use atoll_fabric::{Address, Batch, Buffer, Ticket};
 

@@ -11,7 +11,7 @@ pub trait Numbered: Copy {
     fn number(self) -> u32;
 }
 
-/// The harm that a linearizability checker reports.
+/// The failure that a linearizability checker reports.
 pub const NO_ORDER: &str = "no order of the operations explains";
 
 /// Declares an engine's holes, each with the words of the failures that prove it. A failure with
@@ -37,7 +37,7 @@ macro_rules! holes {
                 }
             }
 
-            /// Whether a failure is the harm that this hole does.
+            /// Whether a failure is one that this hole causes.
             pub fn is_shown_by(self, failure: &str) -> bool {
                 self.harms().iter().any(|harm| failure.contains(harm))
             }
@@ -60,7 +60,7 @@ pub struct OpenHoles<H> {
 }
 
 impl<H: Numbered> OpenHoles<H> {
-    /// None, as in every product.
+    /// No hole, as in every product.
     pub const NONE: Self = Self {
         #[cfg(feature = "holes")]
         bits: 0,

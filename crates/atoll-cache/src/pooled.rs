@@ -1,4 +1,4 @@
-//! What engines have in common whose caches live in a pool: how a pool is made, joined, left,
+//! The common interface of engines whose caches live in a pool: how a pool is made, joined, left,
 //! repaired and verified.
 //!
 //! A program that lets a user choose an engine is written once, over [`Pooled`].
@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// A pool of an engine, as one process has it open.
 #[allow(async_fn_in_trait)]
 pub trait EnginePool: Sized + 'static {
-    /// What the engine wants of the memory besides what every pool has.
+    /// The memory that the engine needs besides the words of every pool.
     fn engine_area(settings: &PoolSettings) -> EngineArea;
 
     /// Checks a new pool's settings against the engine's own limits, before there is any memory.
@@ -24,21 +24,20 @@ pub trait EnginePool: Sized + 'static {
     /// The pool behind it.
     fn pool(&self) -> &Pool;
 
-    /// What of the engine's own is at an address.
+    /// Names the engine's own word at an address.
     fn describe_own(&self, at: Address) -> Option<String>;
 
-    /// What the pool was made with, for people: name and value.
+    /// The settings that the pool was made with, for people: name and value.
     fn describe_settings(&self) -> Vec<(&'static str, String)> {
         Vec::new()
     }
 
-    /// What is at an address, for people who follow a trace.
+    /// Names the word at an address, for people who follow a trace.
     fn describe(&self, at: Address) -> Option<String> {
         self.describe_own(at).or_else(|| self.pool().layout.describe(at))
     }
 
-    /// Formats all-zero regions, which the endpoint reaches. A hash seed of 0 stands for a random
-    /// one.
+    /// Formats all-zero regions, which the endpoint reaches. A hash seed of 0 means a random seed.
     async fn format<E: Endpoint>(endpoint: &E, settings: PoolSettings) -> Result<Arc<Self>, PoolError> {
         Self::check(&settings)?;
         let hash_seed = if settings.hash_seed == 0 { endpoint.random() } else { settings.hash_seed };
@@ -53,7 +52,7 @@ pub trait EnginePool: Sized + 'static {
     }
 }
 
-/// What every pool was made with, for people: name and value.
+/// The settings of every pool, for people: name and value.
 pub(crate) fn describe_pool(pool: &Pool) -> Vec<(&'static str, String)> {
     let settings = &pool.settings;
     vec![
@@ -100,45 +99,44 @@ pub trait Pooled<E: Endpoint>: Engine + Sized {
     /// The pool, as this client's process has it open.
     fn shared(&self) -> &Arc<Self::Shared>;
 
-    /// The client of the pool that this is.
+    /// The client of the pool.
     fn client(&self) -> &Client<E>;
 
-    /// Puts everything that this client holds back into the pool and gives up its place.
+    /// Releases everything that this client holds and gives up its place.
     async fn leave(&self) -> Result<(), CacheError>;
 
     /// Looks after all clients now, and reclaims what dead clients held.
     async fn repair(&self) -> Result<Repaired, CacheError>;
 
-    /// Walks the pool. No other client may use it meanwhile, or what is under way is reported as
-    /// faults.
+    /// Walks the pool. No other client may use it meanwhile, since operations under way would be
+    /// reported as faults.
     async fn verify(&self) -> Result<Audit, CacheError>;
 
-    /// Makes the pool smaller by some chunks, at least one and at most `most`, evicting what is in
-    /// them if none are free; nothing is moved. Gives how many. An error if all chunks are in use
-    /// for what cannot be evicted.
+    /// Makes the pool smaller by at least one and at most `most` chunks; returns by how many. If no
+    /// chunk is free, it evicts the objects in some. An error if all chunks are in use for what
+    /// cannot be evicted.
     async fn retire_chunks(&self, most: u64) -> Result<u64, CacheError> {
-        // An engine whose memory is not its clients' to give has these.
+        // An engine whose memory its clients cannot return keeps this default.
         let _ = most;
         Err(CacheError::OutOfMemory)
     }
 
-    /// Continues to give back the memory of chunks that were taken out of use; how many it still
-    /// waits with. Clients do this by themselves when they look after each other, a few chunks at a
-    /// time. The memory of a chunk stays while an operation is under way that was so when the chunk
-    /// was retired: see [`retirement`](atoll_pool::retirement).
+    /// Continues to return the memory of retired chunks to the host; returns how many chunks still
+    /// wait. Clients do this by themselves when they look after each other, a few chunks at a time.
+    /// The memory of a chunk stays until all operations that were under way when it was retired
+    /// have ended: see [`retirement`](atoll_pool::retirement).
     async fn discard_retired(&self) -> Result<u64, CacheError> {
         let client = self.client();
         Ok(client.as_operation(client.discard_retired(usize::MAX)).await?)
     }
 
-    /// Gives one of the chunks back that were taken out of use; whether there was one, and memory
-    /// for it.
+    /// Restores a retired chunk; returns whether there was one, and memory for it.
     async fn restore_chunk(&self) -> Result<bool, CacheError> {
         Ok(false)
     }
 
-    /// Adds a memory node with at most so many bytes, on a fabric whose regions are all there;
-    /// gives its number.
+    /// Adds a memory node with at most so many bytes, on a fabric whose regions all exist already;
+    /// returns its number.
     async fn grow(&self, bytes: u64) -> Result<u8, PoolError> {
         self.client().grow(bytes).await
     }

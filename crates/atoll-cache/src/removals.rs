@@ -3,19 +3,19 @@
 //! | cause | what the client did | noted by |
 //! |---|---|---|
 //! | [`Cause::Evicted`] | made room | the engine |
-//! | [`Cause::Expired`] | found an object whose time was over, and removed it | the engine |
-//! | [`Cause::Removed`] | did what a caller asked: a delete, an expiry that is over, a flush | [`Cache`](crate::Cache); of a flush the engine |
+//! | [`Cause::Expired`] | found an expired object, and removed it | the engine |
+//! | [`Cause::Removed`] | obeyed a caller: a delete, an expiry that is over, a flush | [`Cache`](crate::Cache); of a flush the engine |
 //! | [`Cause::Replaced`] | put another value | [`Cache`](crate::Cache) |
 //!
 //! Invariants:
 //! - A client notes an object only after its own compare-and-swap took the object out of its slot.
 //!   So all clients of a pool together note an object at most once.
-//! - The key is what the object's record says. The client READs the record for that, which it does
-//!   not while nobody asks. An object whose record is damaged is not noted.
+//! - The key comes from the object's record. The client READs the record only if the program asks
+//!   for removals. An object whose record is damaged is not noted.
 //! - An expired object that a change overwrites is not noted: the change found nothing there.
 //!
-//! A client notes nothing until it is [asked](Removals::begin). Until then this costs a change one
-//! branch, and a lookup that hits nothing.
+//! A client notes nothing until the program [asks](Removals::begin). Until then this costs a change
+//! one branch, and a lookup that hits nothing.
 
 use crate::index::Index;
 use crate::record::Record;
@@ -41,13 +41,13 @@ pub enum Cause {
 pub struct Removal {
     /// The object's key.
     pub key: Vec<u8>,
-    /// What was known of it besides its value.
+    /// The object's metadata.
     pub meta: Meta,
     /// Why it was removed.
     pub cause: Cause,
 }
 
-/// What one client has removed and its caller has not taken yet.
+/// The removals of one client that its caller has not taken yet.
 #[derive(Debug, Default)]
 pub struct Removals {
     is_on: Cell<bool>,
@@ -56,8 +56,8 @@ pub struct Removals {
 }
 
 impl Removals {
-    /// Notes what the client removes from now on. The caller takes it after each operation, or the
-    /// notes need more and more memory.
+    /// Notes what the client removes from now on. The caller must take the notes after each
+    /// operation. Otherwise they need more and more memory.
     pub fn begin(&self) {
         self.is_on.set(true);
     }
@@ -68,7 +68,7 @@ impl Removals {
         self.is_on.get()
     }
 
-    /// Takes what was noted since the last time.
+    /// Takes the notes since the last call.
     pub fn take(&self) -> Vec<Removal> {
         self.noted.take()
     }
@@ -78,15 +78,16 @@ impl Removals {
         self.noted.borrow_mut().push(removal);
     }
 
-    /// Notes what [`removal_of`] gave before the object was removed.
+    /// Notes the result of [`removal_of`], which was taken before the object was removed.
     pub(crate) fn note_read(&self, removal: Option<Box<Removal>>) {
         removal.into_iter().for_each(|removal| self.note(*removal));
     }
 }
 
-/// What is to be noted of an object with this record, which is still in its slot or was removed by
-/// this client, which has not freed its memory yet. An object whose time is over has expired,
-/// unless a caller removes it. `None` if the extents of a large object do not say the key.
+/// The removal to note of an object with this record. The object is still in its slot, or this
+/// client has removed it and not freed its memory yet. An expired object has
+/// [expired](Cause::Expired), unless a caller removes it. `None` if the extents of a large object
+/// do not give the key.
 pub(crate) async fn removal_of(
     index: &impl Index,
     record: &Record<'_>,

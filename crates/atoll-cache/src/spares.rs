@@ -5,7 +5,7 @@ use std::cell::RefCell;
 
 /// Buffers kept at most.
 const KEPT_MAX: usize = 64;
-/// Bytes of a buffer that is kept, at most.
+/// The largest buffer that is kept, in bytes.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
 /// Buffers that are not in use.

@@ -1,4 +1,4 @@
-//! What a client counts. Plain numbers of one thread; a caller adds them up for a process.
+//! A client's counters. They are plain numbers of one thread; a caller adds them up for a process.
 
 use atoll_pool::Upkeep;
 use std::cell::Cell;
@@ -12,14 +12,14 @@ macro_rules! counters {
             $($(#[$doc])* pub $name: u64,)*
         }
 
-        /// The same while they are counted.
+        /// The counters, while they are counted.
         #[derive(Debug, Default)]
         pub struct Counters {
             $($(#[$doc])* pub $name: Counter,)*
         }
 
         impl Counters {
-            /// What was counted so far, with what the client of the pool has counted of its upkeep.
+            /// The counts so far, with the upkeep that the client of the pool has counted.
             pub fn stats(&self, upkeep: Upkeep) -> Stats {
                 let Upkeep { clocks_refused, clients_fenced, repairs, chunks_repaired } = upkeep;
                 let counted = Stats { $($name: self.$name.0.get(),)* };
@@ -31,7 +31,7 @@ macro_rules! counters {
             /// How many counters there are.
             pub const COUNT: usize = [$(stringify!($name),)*].len();
 
-            /// Adds what another client has counted.
+            /// Adds another client's counters.
             pub fn add(&mut self, other: &Self) {
                 $(self.$name += other.$name;)*
             }
@@ -49,17 +49,17 @@ counters! {
     hits,
     /// Lookups that found no object with their key.
     misses_absent,
-    /// Lookups that found an object whose time was over.
+    /// Lookups that found an expired object.
     misses_expired,
     /// Objects written.
     puts,
     /// Objects removed by request.
     removes,
-    /// Objects evicted to make room, of which the next ones are parts.
+    /// Objects evicted to make room. The next counters are parts of it.
     evictions,
     /// Objects evicted because the bucket of a key was full.
     evictions_index,
-    /// Expired objects whose room was taken back.
+    /// Expired objects whose room was reclaimed.
     expirations,
     /// Groups taken from the queues.
     groups_evicted,
@@ -69,24 +69,24 @@ counters! {
     groups_cleaned,
     /// Objects copied into another group.
     regroups,
-    /// Changes begun anew because another client was faster.
+    /// Changes retried because another client was faster.
     conflicts,
-    /// Lookups begun anew because what they read was being reused.
+    /// Lookups retried because the bytes that they read were being reused.
     rereads,
-    /// Objects found where the address cache said.
+    /// Objects found at the remembered address.
     addresses_right,
-    /// Objects that were not there any more.
+    /// Remembered objects that were no longer there.
     addresses_stale,
-    /// Objects dropped because their bytes were not what was written.
+    /// Objects dropped because their bytes were damaged.
     damaged,
-    /// Clocks of this client's own that were refused: its host's wall clock came to be a second off
-    /// the pool's time or more.
+    /// Clocks that this client refused as its own: its host's wall clock was a second or more off
+    /// the pool's time.
     clocks_refused,
     /// Clients found dead and shut out.
     clients_fenced,
-    /// Times that what dead clients held was looked for.
+    /// Searches for what dead clients held.
     repairs,
-    /// Chunks that came back from dead clients.
+    /// Chunks reclaimed from dead clients.
     chunks_repaired,
 }
 
@@ -103,13 +103,13 @@ impl Counter {
 }
 
 impl Stats {
-    /// The same, with what the client of the pool has counted of its upkeep.
+    /// Adds the upkeep that the client of the pool has counted.
     pub fn with_upkeep(self, upkeep: Upkeep) -> Self {
         let Upkeep { clocks_refused, clients_fenced, repairs, chunks_repaired } = upkeep;
         Self { clocks_refused, clients_fenced, repairs, chunks_repaired, ..self }
     }
 
-    /// Lookups that did not find their key, for whatever reason.
+    /// Lookups that did not find their key, for any reason.
     pub fn misses(&self) -> u64 {
         self.misses_absent + self.misses_expired
     }

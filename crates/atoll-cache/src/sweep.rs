@@ -5,35 +5,35 @@
 //!
 //! ```text
 //! 63            32 31             0
-//! +---------------+---------------+
-//! | unit 32       | time 32       |     the next unit to look at, and the time up to which the hand has moved, in 64ths of a millisecond, wrapping
-//! +---------------+---------------+
+//! +---------------+---------------+     unit: the next unit to look at
+//! | unit 32       | time 32       |     time: up to which the hand has moved,
+//! +---------------+---------------+           in 64ths of a millisecond, wrapping
 //! ```
 //!
 //! | step | verbs |
 //! |---|---|
-//! | what is due | READ the hand; [`Hand::stretch`] says which units |
-//! | claim it | CAS the hand |
-//! | look at it | the engine's |
+//! | find the due units | READ the hand; [`Hand::stretch`] returns the units |
+//! | claim them | CAS the hand |
+//! | look at them | the engine's |
 //!
 //! So the clients of a pool divide the work of a pass. A client that dies leaves its stretch to the
-//! next pass, so that nothing waits longer than two. A client spends at most one part in [`SHARE`]
-//! of its time on this ([`Budget`]). A pool so large that this is too little is passed over more
-//! slowly.
+//! next pass. So no unit waits longer than two passes. A client spends at most one part in
+//! [`SHARE`] of its time on this ([`Budget`]). If that is too little for a large pool, its passes
+//! are slower.
 
 use std::ops::Range;
 
-/// A pass over all units takes so long, in milliseconds.
+/// How long a pass over all units takes, in milliseconds.
 pub const PASS_MS: u64 = 4_000;
-/// A client spends at most one part of its time in so many.
+/// A client spends at most one part in so many of its time.
 pub const SHARE: u64 = 20;
 const TICKS_PER_MS: u64 = 64;
 const PASS_TICKS: u64 = PASS_MS * TICKS_PER_MS;
 /// Units of a stretch, at least, if so many are due.
 const STRETCH_MIN: u64 = 64;
-/// Less than this is not worth beginning.
+/// A shorter time is not worth beginning.
 const BUDGET_NS_MIN: u64 = 100_000;
-/// The most that a client spends at once.
+/// The longest time that a client spends at once.
 const BUDGET_NS_MAX: u64 = 10_000_000;
 
 /// How far clients have come.
@@ -41,29 +41,29 @@ const BUDGET_NS_MAX: u64 = 10_000_000;
 pub struct Hand {
     /// The next unit.
     pub unit: u32,
-    /// Up to when the hand has gone.
+    /// The time up to which the hand has moved.
     ticks: u32,
 }
 
 impl Hand {
-    /// What the pool's word says.
+    /// Decodes the pool's word.
     pub fn from_word(word: u64) -> Self {
         Self { unit: (word >> 32) as u32, ticks: word as u32 }
     }
 
-    /// The same as a word.
+    /// The hand as a word.
     pub fn word(self) -> u64 {
         u64::from(self.unit) << 32 | u64::from(self.ticks)
     }
 
-    /// What is due at a time of the pool's clock, among so many units: a stretch of them, and the
-    /// hand after it. `None` if nothing is. What a pool was not tended for is due once, however
-    /// long that was.
+    /// The units that are due at a time of the pool's clock: a stretch of them, and the hand after
+    /// it. `None` if no unit is due. Units that were not tended for long are due once, however long
+    /// that was.
     pub fn stretch(self, now_ms: u64, units: u32) -> Option<(Range<u32>, Self)> {
         let now = (now_ms.wrapping_mul(TICKS_PER_MS)) as u32;
         let passed = now.wrapping_sub(self.ticks);
-        // The hand may be a little ahead of this client's clock. Where it is far ahead, no client
-        // has tended for long.
+        // The hand may be a little ahead of this client's clock. If it is far ahead, no client has
+        // tended for long.
         if passed.wrapping_neg() < PASS_TICKS as u32 {
             return None;
         }
@@ -80,14 +80,14 @@ impl Hand {
     }
 }
 
-/// What a client may spend.
+/// A client's budget of time.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
     since_ns: u64,
 }
 
 impl Budget {
-    /// For a client that begins now.
+    /// The budget of a client that begins now.
     pub fn new(now_ns: u64) -> Self {
         Self { since_ns: now_ns }
     }
@@ -108,8 +108,8 @@ impl Budget {
 mod tests {
     use super::*;
 
-    /// How long one pass takes that a client makes who looks every `step_ms`, from some time on;
-    /// how often each unit was looked at.
+    /// How long one pass takes for a client that looks every `step_ms`, from some time on; how
+    /// often each unit was looked at.
     fn passes(units: u32, from_ms: u64, step_ms: u64, for_ms: u64) -> Vec<u32> {
         let mut hand = Hand { unit: units / 3, ticks: (from_ms * TICKS_PER_MS) as u32 };
         let mut looked = vec![0; units as usize];

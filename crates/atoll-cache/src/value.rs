@@ -1,8 +1,8 @@
-//! The bytes of a hit, and what is known of them.
+//! The bytes of a hit, and the object's metadata.
 
 use atoll_fabric::Buffer;
 
-/// What is known of an object besides its bytes.
+/// An object's metadata: what is known of it besides its bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Meta {
     /// When it expires, in milliseconds since the Unix epoch on the pool's clock; `None` for never.
@@ -14,12 +14,12 @@ pub struct Meta {
     pub value_bytes: usize,
 }
 
-/// A place for the value of a hit. Reuse one: in steady state a lookup then allocates nothing and
+/// A buffer for the value of a hit. Reuse it: in steady state a lookup then allocates nothing and
 /// copies the value once.
 #[derive(Debug, Default)]
 pub struct Value {
-    /// Holds the value at `start .. start + meta.value_bytes`, with whatever else the engine read
-    /// around it.
+    /// Holds the value at `start .. start + meta.value_bytes`, with other bytes that the engine
+    /// read around it.
     pub(crate) buffer: Buffer,
     pub(crate) start: usize,
     pub(crate) meta: Meta,
@@ -37,13 +37,13 @@ impl Value {
         &self.buffer.bytes()[self.start..self.start + self.meta.value_bytes]
     }
 
-    /// What is known of it.
+    /// Its metadata.
     #[inline]
     pub fn meta(&self) -> Meta {
         self.meta
     }
 
-    /// Takes its memory, to READ into: it is empty until [`hold`](Self::hold). For engines.
+    /// Takes its memory, to READ into it. It is empty until [`hold`](Self::hold). For engines.
     pub fn take_buffer(&mut self) -> Buffer {
         std::mem::take(self).buffer
     }
@@ -66,7 +66,7 @@ impl Value {
         (self.start, self.meta) = (0, Meta { value_bytes: bytes.len(), ..meta });
     }
 
-    /// Gives back the memory of a large value, so that it does not stay with a client that had one once.
+    /// Frees the memory of a large value, so that a client does not keep it for ever.
     pub fn shrink_beyond(&mut self, bytes_max: usize) {
         if self.meta.value_bytes > bytes_max {
             *self = Self::new();

@@ -1,28 +1,28 @@
-//! What a client tells the server of its GETs, which that does not see.
+//! A client's log of its GETs for the server, which does not see them.
 //!
-//! Each access is noted with its time and the hash of its key, sixteen bytes. They are sent when 2
-//! KB of them are there, or when the first is 2 ms old and the client does something. Clocks of
-//! different hosts cannot be compared, so that a message has the age of each access in place of its
-//! time. The server does not need it: it takes accesses in the order in which they come.
+//! The client notes each access with its time and the hash of its key, sixteen bytes. It sends the
+//! log when it has 2 KB, or when the first access is 2 ms old and the client does something. Clocks
+//! of different hosts cannot be compared. So a message has the age of each access in place of its
+//! time. The server does not need the age: it counts accesses in the order in which they arrive.
 
 use super::Session;
 use super::wire::{self, LOG_ACCESSES};
 use atoll_cache::CacheError;
 use atoll_fabric::{Endpoint, Messenger};
 
-/// How old the first access of a log becomes at most, if the client does something.
+/// The longest age of a log's first access, if the client does something.
 const LOG_NS: u64 = 2_000_000;
-/// For how long a client waits for the server to note a log before it sends the next one.
+/// How long a client waits for the server to note a log before it sends the next one.
 pub const LOG_PATIENCE_NS: u64 = 100_000_000;
 
-/// Accesses that have not been sent, and the log that is on its way.
+/// Accesses that have not been sent, and the log in flight.
 #[derive(Debug, Default)]
 pub(super) struct Log {
-    /// When, and the hash of the key.
+    /// The time, and the hash of the key.
     accesses: Vec<(u64, u64)>,
     /// The last log that was sent.
     sequence: u64,
-    /// When it was, until the server has acknowledged it.
+    /// When it was sent, until the server has acknowledged it.
     sent_ns: Option<u64>,
 }
 
@@ -58,9 +58,9 @@ impl<E: Endpoint + Messenger> Session<E> {
         while let Some(sent_ns) = self.log.sent_ns {
             let waited_ns = self.client.endpoint.now_ns().wrapping_sub(sent_ns);
             match LOG_PATIENCE_NS.checked_sub(waited_ns).filter(|left_ns| *left_ns > 0) {
-                // No change is under way, so that an answer now is a duplicate.
+                // No change is under way, so an answer now is a duplicate.
                 Some(left_ns) => drop(self.hear(left_ns).await),
-                // It is lost, or the server is: accesses are hints.
+                // The log is lost, or the server is: accesses are hints.
                 None => (self.log.sent_ns, self.server) = (None, None),
             }
         }

@@ -6,8 +6,8 @@
 //! word 2  record: first unit of 16 B in the heap 40 | units 24
 //! ```
 //!
-//! An object is present while its version stands in an entry. The other two words may be READ torn
-//! from the version. The record shows that, for it has the version too.
+//! An object is present while its version is in an entry. A READ may tear the other two words from
+//! the version. The record shows that, for it has the version too.
 
 use super::record::{RECORD_HEADER_BYTES, RECORD_UNIT_BYTES};
 
@@ -19,9 +19,9 @@ pub const ENTRY_BYTES: u64 = 24;
 pub const ENTRY_WORDS: usize = 3;
 /// Bytes of a bucket.
 pub const BUCKET_BYTES: u64 = ENTRY_BYTES * BUCKET_ENTRIES as u64;
-/// Bytes of heap that an entry can tell of.
+/// Bytes of heap that an entry can address.
 pub const HEAP_BYTES_MAX: u64 = RECORD_UNIT_BYTES << UNIT_BITS;
-/// Bytes of the longest record that an entry can tell of.
+/// Bytes of the longest record that an entry can address.
 pub const RECORD_BYTES_MAX: u64 = RECORD_UNIT_BYTES * LENGTH_MASK;
 const UNIT_BITS: u32 = 40;
 const LENGTH_MASK: u64 = (1 << (64 - UNIT_BITS)) - 1;
@@ -66,7 +66,7 @@ impl Entry {
         [self.hash, self.version, self.record]
     }
 
-    /// Where its record is, if that is within a heap of so many bytes and can be one.
+    /// The span of its record, if that is possible and within a heap of so many bytes.
     pub fn span(&self, heap_bytes: u64) -> Option<Span> {
         let unit = self.record & ((1 << UNIT_BITS) - 1);
         let (offset, bytes) = (unit * RECORD_UNIT_BYTES, (self.record >> UNIT_BITS) * RECORD_UNIT_BYTES);

@@ -1,24 +1,24 @@
-//! What could be wrong with the engine, by name, so that a simulation can open each one and show
-//! what goes wrong.
+//! Checks that the engine could miss, by name. A simulation can open each hole and show what goes
+//! wrong.
 //!
-//! Without the feature `holes` (tests only) no hole can be opened and the questions cost nothing.
+//! Without the feature `holes` (tests only) no hole can be opened and the checks cost nothing.
 
 atoll_cache::holes! {
-    /// A hole that the engine closes. The doc says what closes it.
+    /// A hole that the engine closes. Its doc says how it is closed.
     pub enum Hole {
-        /// A lookup believes whatever lies where the entry says, if its key looks right (closed by
+        /// A lookup accepts any bytes where the entry points, if the key is right (closed by
         /// checksum and version of the record).
         Validation => [NO_ORDER],
-        /// A change that comes twice is done twice (closed by its number, which the server
+        /// A change that arrives twice is done twice (closed by its number, which the server
         /// remembers).
         Repeats => [NO_ORDER],
-        /// A change is done whatever is there (closed by the version that it names).
+        /// A change is done on any version (closed by the version that it names).
         LostUpdate => [NO_ORDER],
-        /// A client that finds an object expired leaves it where it is (closed by having it removed
-        /// first).
+        /// A client that finds an object expired leaves it where it is (closed by having the server
+        /// remove it first).
         UntakenExpiry => [NO_ORDER],
     }
 }
 
-/// Those of them that are open.
+/// The holes that are open.
 pub(super) type OpenHoles = atoll_cache::open_holes::OpenHoles<Hole>;

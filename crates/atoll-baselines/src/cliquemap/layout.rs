@@ -9,8 +9,7 @@
 //! +---------+--------+---------+------+----------------------+ +--------------------------------+
 //! ```
 //!
-//! All of it is owned by the server, which alone WRITEs it; clients READ. Entries:
-//! [`entry`](super::entry).
+//! The server owns all of it and alone WRITEs it; clients READ. Entries: [`entry`](super::entry).
 
 use super::entry::{BUCKET_BYTES, ENTRY_BYTES, Span};
 use super::settings::CliqueMapSettings;
@@ -32,7 +31,7 @@ pub struct CliqueMapLayout {
 }
 
 impl CliqueMapLayout {
-    /// That of a pool with these choices.
+    /// The layout of a pool with these choices.
     pub fn new(pool: &Pool, settings: &CliqueMapSettings) -> Self {
         let (heap, heap_bytes) = (pool.layout.chunk(ChunkId(0)), pool.layout.heap_bytes());
         Self { buckets: settings.buckets, engine: pool.layout.engine(), heap, heap_bytes }
@@ -50,7 +49,7 @@ impl CliqueMapLayout {
         (((hash >> 32) * u64::from(self.buckets)) >> 32) as u32
     }
 
-    /// Where the server receives; 0 while there is none.
+    /// The server's mailbox; 0 while there is none.
     pub fn mailbox(&self) -> Address {
         self.engine
     }
@@ -87,7 +86,7 @@ impl CliqueMapLayout {
         self.heap.add(span.offset)
     }
 
-    /// What is at an address, for a trace.
+    /// Names the word at an address, for a trace.
     pub fn describe(&self, at: Address) -> Option<String> {
         let index_bytes = u64::from(self.buckets) * BUCKET_BYTES;
         let offset = at.offset().checked_sub(self.engine.offset()).filter(|_| at.is_home())?;
@@ -102,7 +101,7 @@ impl CliqueMapLayout {
     }
 }
 
-/// What a pool with these settings needs for the engine's words.
+/// The size of the engine's words in a pool with these settings.
 pub fn engine_area(settings: &PoolSettings) -> EngineArea {
     let home_bytes =
         CliqueMapSettings::decode(settings).map_or(0, |settings| LINE + u64::from(settings.buckets) * BUCKET_BYTES);

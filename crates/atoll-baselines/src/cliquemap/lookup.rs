@@ -1,15 +1,14 @@
-//! The way of a GET: READ the key's bucket, READ the record. Two round trips, and nothing that the
-//! server sees.
+//! The way of a GET: READ the key's bucket, READ the record. It takes two round trips, and the
+//! server sees none of it.
 //!
-//! | what the record READ says | then |
+//! | what the record READ shows | then |
 //! |---|---|
 //! | a whole record of the entry's version, this key | hit, as of the moment when the version's word was READ |
-//! | the same, another key | an equal hash, or an entry that changed hands: the next one |
+//! | a whole record of the entry's version, another key | an equal hash, or an entry that was reused: the next one |
 //! | torn, or of another version | the span was reused meanwhile: begin again |
 //!
-//! Versions never come again, so that a record which passes is the entry's own. A key that is
-//! present throughout stays in one entry, so that a bucket READ word by word in any order cannot
-//! miss it.
+//! Versions never come again, so a record that passes is the entry's own. A key that is present
+//! throughout stays in one entry. So a bucket READ word by word in any order cannot miss it.
 
 use super::entry::{BUCKET_BYTES, Entry};
 use super::record::{self, Header, RECORD_HEADER_BYTES, Record};
@@ -18,28 +17,27 @@ use super::{Hole, Session};
 use atoll_cache::{CacheError, Lookup, Meta, Value};
 use atoll_fabric::{Endpoint, Messenger};
 
-/// Beginnings after which an operation that finds only unsound records gives up: the pool is
-/// damaged.
+/// Attempts after which an operation that finds only unsound records gives up: the pool is damaged.
 pub(super) const ATTEMPTS_MAX: u32 = 10_000;
 
-/// What there is of a key.
+/// The result of a look for a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     /// Nothing.
     Absent,
-    /// There was an object whose time was over.
+    /// There was an expired object.
     Expired,
     /// An object.
     Live(Header),
 }
 
-/// What an entry turned out to be.
+/// The result of a look at an entry.
 enum Candidate {
     /// The key's object, which is in the value.
     Ours(Header),
     /// Another key's.
     Other,
-    /// Not what the entry said.
+    /// It is not the record that the entry names.
     Reused,
 }
 
@@ -63,7 +61,7 @@ impl<E: Endpoint + Messenger> Session<E> {
         Ok(if found == Found::Absent { Lookup::Absent } else { Lookup::Expired })
     }
 
-    /// What is known of `key`'s object.
+    /// The metadata of `key`'s object.
     pub(super) async fn peek_now(&mut self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
         let mut value = std::mem::take(&mut self.old);
         let found = self.look_for_live(self.shared.hasher.hash(key), key, &mut value).await;
@@ -72,9 +70,9 @@ impl<E: Endpoint + Messenger> Session<E> {
         Ok(matches!(found?, Found::Live(_)).then_some(meta))
     }
 
-    /// The object of a key, in `into` if it is live. One whose time is over is removed by the
-    /// server, as every change is, before this says that it has expired: clients' clocks differ,
-    /// and once one client has found it expired no other may find it live.
+    /// The object of a key, in `into` if it is live. The server removes an expired object, as in
+    /// every change, before this reports that it has expired. Clients' clocks differ: once one
+    /// client has found it expired, no client may find it live.
     pub(super) async fn look_for_live(&mut self, hash: u64, key: &[u8], into: &mut Value) -> Result<Found, CacheError> {
         loop {
             let Some(header) = self.look(hash, key, into).await? else { return Ok(Found::Absent) };
@@ -91,7 +89,7 @@ impl<E: Endpoint + Messenger> Session<E> {
         }
     }
 
-    /// As the other, for the hole that leaves what has expired where it is.
+    /// As [`Self::look_for_live`], for the hole that leaves expired objects in place.
     async fn look_at_expiry(&mut self, hash: u64, key: &[u8], into: &mut Value) -> Result<Found, CacheError> {
         let Some(header) = self.look(hash, key, into).await? else { return Ok(Found::Absent) };
         let is_over = self.is_over(header.expiry_ms).await?;

@@ -1,48 +1,51 @@
 //! CliqueMap (SIGCOMM 2021) as Ditto compares itself with it (section 5.1): the baselines
-//! `cliquemap-lru` and `cliquemap-lfu`, whose memory node has a processor that does every change.
+//! `cliquemap-lru` and `cliquemap-lfu`. Their memory node has a processor that does every change.
 //!
 //! ```text
-//! GET   client: READ the bucket, READ the record. The record shows itself that it is the entry's
+//! GET   client: READ the bucket, READ the record. The record proves that it is the entry's
 //! SET   client --- key, value --->  server: evict, WRITE record and entry
 //!              <--- answer ------
-//!       client --- accesses: age, key's hash; when 2 KB are full, or 2 ms old --->  server: order of eviction
+//!       client --- accesses: age, key's hash --->  server: order of eviction
+//!                  when 2 KB are full, or 2 ms old
 //! ```
 //!
-//! What Ditto's paper and prototype say of it is all that is here: no replication, no quorums, no
-//! resizing of the index. CliqueMap's own paper was not at hand.
+//! It is built from Ditto's paper and prototype alone, since CliqueMap's own paper was not at hand.
+//! It has no replication, no quorums, and no resizing of the index.
 //!
-//! **What it needs.** An endpoint with [messages](Messenger) beside the verbs: the simulated
-//! fabric. Shared memory has no messages, so that no pool of one host can be of this engine.
-//! Clients can change something only while a process runs the pool's [`Server`].
+//! **Needs.** An endpoint with [messages](Messenger) beside the verbs: the simulated fabric. Shared
+//! memory has no messages, so no pool of one host can be of this engine. Clients can change
+//! something only while a process runs the pool's [`Server`].
 //!
-//! **What it promises** while the server lives:
+//! **Promises** while the server lives:
 //!
-//! - Lookups and changes of a key are linearizable, and a miss is an eviction, whatever becomes of
-//!   messages. A change takes effect at the server, once, between its request and its answer. A
-//!   request that is sent again carries the same number, by which the server knows it (see
-//!   `server`'s `sessions`); one of a client that died may still be done, as a verb in flight may.
+//! - Lookups and changes of a key are linearizable, and a miss counts as an eviction, even if
+//!   messages are lost.
+//! - A change takes effect at the server, once, between its request and its answer. A request that
+//!   is sent again carries the same number, by which the server knows it (see `server`'s
+//!   `sessions`). A request of a client that died may still be done, as a verb in flight may.
 //! - A change decided at the client (an increment, a condition) names the version that it was
-//!   decided on, and is decided again if that is not there any more. A plain SET names none and is
+//!   decided on. If that version is gone, the client decides again. A plain SET names none and is
 //!   one round trip.
-//! - Clients that die hold nothing but their place in the registry. Nothing waits for them.
+//! - A client that dies holds nothing but its place in the registry. Nothing waits for it.
 //! - A client whose request has no answer for [`PATIENCE_NS`] gives up with
-//!   [`VerbError::OutcomeUnknown`](atoll_fabric::VerbError). GETs need no server, but where they
-//!   find an object whose time is over: that is removed before they miss.
+//!   [`VerbError::OutcomeUnknown`](atoll_fabric::VerbError). A GET needs no server, unless it finds
+//!   an expired object: the server removes that before the GET misses.
 //!
-//! **A server that dies loses the cache**: its books are in its own memory. The next one begins
-//! with an empty index; changes that were under way end with an unknown outcome, and GETs miss.
-//! Before an operator starts the next one, the one before must have ended.
+//! **A server that dies loses the cache**: its books are in its own memory. The next server begins
+//! with an empty index. Changes that were under way end with an unknown outcome, and GETs miss. An
+//! operator must not start the next server before the last one has ended.
 //!
 //! **Accesses** are hints. A log may be lost, and a log that arrives twice counts once. A client
-//! has one log on its way at a time and waits for the server before it sends the next, at most
-//! [`LOG_PATIENCE_NS`]: a server that does not keep up slows its clients down, which is what the
-//! paper's figures show.
+//! has one log in flight at a time. It waits for the server before it sends the next, at most
+//! [`LOG_PATIENCE_NS`]. So a slow server slows its clients down, as the paper's figures show.
 //!
-//! **Memory**: index and records are in the pool and count; the server's books (keys, order, free
-//! room) are in its own memory and do not.
+//! | memory | counts as capacity |
+//! |---|---|
+//! | index and records, in the pool | yes |
+//! | the server's books (keys, order, free room), in its own memory | no |
 //!
-//! **Limits**: one memory node, whose pool does not grow; values of up to
-//! [`VALUE_BYTES_MAX_MESSAGES`] bytes, or a quarter of the heap, in as many messages as they need.
+//! **Limits**: one memory node, whose pool does not grow. A value has up to
+//! [`VALUE_BYTES_MAX_MESSAGES`] bytes, or a quarter of the heap, in as many messages as it needs.
 //!
 //! | module | concept |
 //! |---|---|
@@ -53,11 +56,11 @@
 //! | [`wire`] | messages |
 //! | `server` | the memory node's processor |
 //! | `lookup` | the way of a GET |
-//! | `request` | a change on its way, until there is an answer |
-//! | `accesses` | what a client sends of its GETs |
+//! | `request` | a change in flight, until there is an answer |
+//! | `accesses` | a client's log of its GETs |
 //! | `update` | changes decided at the client |
 //! | `walk` | SCAN, and the walk over a quiet pool |
-//! | `holes` | what could be wrong with it, for tests |
+//! | `holes` | checks that it could miss, for tests |
 //! | `pooled` | among the engines whose caches live in a pool |
 
 mod accesses;
@@ -119,7 +122,7 @@ impl CliqueMapPool {
         &self.settings
     }
 
-    /// The longest value that it takes.
+    /// The longest value that it stores.
     pub fn value_bytes_max(&self) -> usize {
         let heap_bytes = self.layout.heap_bytes.min(entry::RECORD_BYTES_MAX);
         VALUE_BYTES_MAX_MESSAGES.min(heap_bytes as usize / 4)
@@ -165,7 +168,7 @@ impl EnginePool for CliqueMapPool {
     }
 }
 
-/// A client of a pool. It does one operation at a time; another one waits.
+/// A client of a pool. It does one operation at a time; further operations wait.
 pub struct CliqueMap<E: Endpoint + Messenger> {
     shared: Arc<CliqueMapPool>,
     client: Rc<Client<E>>,
@@ -173,7 +176,7 @@ pub struct CliqueMap<E: Endpoint + Messenger> {
     session: Lender<Box<Session<E>>>,
 }
 
-/// What a client has, for one operation at a time.
+/// A client's state for one operation at a time.
 struct Session<E: Endpoint + Messenger> {
     shared: Arc<CliqueMapPool>,
     client: Rc<Client<E>>,
@@ -209,7 +212,7 @@ impl<E: Endpoint + Messenger> CliqueMap<E> {
         Self { shared: shared.clone(), client, stats, session: Lender::new(Box::new(session)) }
     }
 
-    /// Opens a hole, to show in a simulation what it does.
+    /// Opens a hole, to show its effect in a simulation.
     #[cfg(feature = "holes")]
     pub fn open_hole(&mut self, hole: Hole) {
         if let Some(mut session) = self.session.lend() {
@@ -219,7 +222,7 @@ impl<E: Endpoint + Messenger> CliqueMap<E> {
 }
 
 impl<E: Endpoint + Messenger> Session<E> {
-    /// What an operation does first.
+    /// The first step of every operation.
     #[inline]
     async fn begin(&mut self) -> Result<(), CacheError> {
         if self.client.count_operation() {
@@ -248,7 +251,7 @@ impl<E: Endpoint + Messenger> Session<E> {
         self.client.pool_ms(self.client.endpoint.now_ns()).await
     }
 
-    /// Whether something with this expiry has expired. If so, no client that looks at the pool's
+    /// Whether an object with this expiry has expired. If so, no client that looks at the pool's
     /// clock from now on finds it live.
     async fn is_over(&mut self, expiry_ms: Option<u64>) -> Result<bool, VerbError> {
         let Some(expiry_ms) = expiry_ms else { return Ok(false) };
@@ -257,8 +260,8 @@ impl<E: Endpoint + Messenger> Session<E> {
 }
 
 impl<E: Endpoint + Messenger> Drop for CliqueMap<E> {
-    /// Leaves the pool if the fabric needs no waiting; over a fabric that does, call
-    /// [`Pooled::leave`] before.
+    /// Leaves the pool if the fabric needs no waiting. Over another fabric, call [`Pooled::leave`]
+    /// before.
     fn drop(&mut self) {
         if !std::thread::panicking() {
             let mut context = std::task::Context::from_waker(std::task::Waker::noop());
@@ -314,7 +317,7 @@ impl<E: Endpoint + Messenger> Engine for CliqueMap<E> {
         Ok(self.client.pool_ms(self.client.endpoint.now_ns()).await?)
     }
 
-    /// Moves the lease, and sends accesses that are 2 ms old.
+    /// Renews the lease, and sends accesses that are 2 ms old.
     async fn tend(&self) -> Result<(), CacheError> {
         self.session.lent().await.tend_now().await
     }

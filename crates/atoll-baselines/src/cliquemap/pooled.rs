@@ -29,7 +29,7 @@ impl<E: Endpoint + Messenger> Pooled<E> for CliqueMap<E> {
         &self.client
     }
 
-    /// Accesses that it has not sent are lost.
+    /// Unsent accesses are lost.
     async fn leave(&self) -> Result<(), CacheError> {
         Ok(self.client.leave().await?)
     }

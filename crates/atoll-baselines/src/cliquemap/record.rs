@@ -4,16 +4,17 @@
 //! word 0   checksum of everything behind it
 //! word 1   key length 17 | value length 47          (from bit 0 up)
 //! word 2   version: a number that no other change has
-//! word 3   token: the version of the change that wrote the value; a change of the expiry alone keeps it
+//! word 3   token: the version of the change that wrote the value;
+//!          a change of the expiry alone keeps it
 //! word 4   expiry, ms since 1970; 0 for never
 //! then     the key, then the value, without a gap, and zeros up to a word
 //! ```
 //!
 //! The server writes a record before any entry names it, and never changes it. A new value or a new
-//! expiry is a new record. A client may READ a span that the server reuses meanwhile. It finds then
-//! that the checksum or the version does not fit: a record proves by itself that it is the entry's.
+//! expiry is a new record. A client may READ a span that the server reuses meanwhile. Then the
+//! checksum or the version does not match. So a record proves by itself that it is the entry's.
 //!
-//! Everything here is decoded from remote bytes: [`Record::decode`] is the only way in.
+//! All bytes here are remote: [`Record::decode`] is the only way in.
 
 use atoll_cache::record::Hasher;
 use atoll_fabric::Buffer;
@@ -24,7 +25,7 @@ pub const RECORD_HEADER_BYTES: usize = 40;
 pub const RECORD_UNIT_BYTES: u64 = 16;
 const KEY_BITS: u32 = 17;
 
-/// What a record says besides key and value.
+/// A record without its key and value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header {
     /// A number that no other change of any key has; not 0.
@@ -36,18 +37,18 @@ pub struct Header {
 }
 
 impl Header {
-    /// Whether its time is over.
+    /// Whether it has expired.
     pub fn is_expired(&self, now_ms: u64) -> bool {
         self.expiry_ms.is_some_and(|expiry_ms| expiry_ms <= now_ms)
     }
 }
 
-/// A moment in a word, where 0 stands for never; the beginning of 1970 becomes a millisecond later.
+/// A time as a word, where 0 means never. The first millisecond of 1970 becomes the second.
 pub(super) fn expiry_word(expiry_ms: Option<u64>) -> u64 {
     expiry_ms.map_or(0, |ms| ms.max(1))
 }
 
-/// What such a word says.
+/// Decodes such a word.
 pub(super) fn expiry_of(word: u64) -> Option<u64> {
     (word != 0).then_some(word)
 }
@@ -60,7 +61,7 @@ pub fn record_bytes(key_bytes: usize, value_bytes: usize) -> u64 {
 /// A record that has been checked against its checksum and its own lengths.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
-    /// What it says besides key and value.
+    /// Its header.
     pub header: Header,
     /// The key.
     pub key: &'a [u8],
@@ -69,8 +70,8 @@ pub struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// The record at the start of `buffer`, if there is a whole and unharmed one. `buffer` may be
-    /// longer than the record.
+    /// The record at the start of `buffer`, if it is whole and undamaged. `buffer` may be longer
+    /// than the record.
     #[inline]
     pub fn decode(buffer: &'a Buffer, hasher: &Hasher) -> Option<Self> {
         let record = unchecked(buffer)?;
@@ -79,7 +80,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// What the bytes would say if they were a record's, if there are enough of them; for the hole that
+/// The bytes taken as a record without a check, if there are enough of them; for the hole that
 /// trusts them.
 pub(super) fn unchecked(buffer: &Buffer) -> Option<Record<'_>> {
     let (bytes, words) = (buffer.bytes(), buffer.words());

@@ -1,8 +1,8 @@
-//! A change on its way: sent until there is an answer.
+//! A change in flight: the client sends it until there is an answer.
 //!
-//! What is sent again is the same to the byte, so that the server knows it by its number. A client
-//! that has no answer for [`PATIENCE_NS`] gives up; a request of its that is still on its way is
-//! dropped once the server has seen a later one.
+//! A request that is sent again is the same to the byte, so the server knows it by its number. A
+//! client that has no answer for [`PATIENCE_NS`] gives up. The server drops a request in flight
+//! once it has seen a later request of the client.
 
 use super::Session;
 use super::wire::{self, Answer, Change, Head, Outcome, Payload};
@@ -10,13 +10,13 @@ use atoll_cache::CacheError;
 use atoll_fabric::purpose::Scope;
 use atoll_fabric::{Batch, Endpoint, Mailbox, MessageError, Messenger, Purpose, VerbError};
 
-/// For how long a client waits for an answer.
+/// How long a client waits for an answer.
 pub const PATIENCE_NS: u64 = 20_000_000_000;
-/// After how long without an answer a request is sent again at first; then after twice as long, up
-/// to the other. Longer than a busy server's queue.
+/// The first and the longest pause before a request is sent again. The pause doubles each time.
+/// Both are longer than a busy server's queue.
 const RESEND_NS: u64 = 20_000_000;
 const RESEND_NS_MAX: u64 = 320_000_000;
-/// How long a client waits before it looks again whether there is a server.
+/// How long a client waits before it looks again for a server.
 const LOOK_NS: u64 = 1_000_000;
 
 /// A server, as a client knows it.
@@ -27,7 +27,7 @@ pub(super) struct Reached {
 }
 
 impl<E: Endpoint + Messenger> Session<E> {
-    /// Asks for a change; gives what became of it, which is never [`Outcome::Stale`].
+    /// Requests a change; returns its outcome, which is never [`Outcome::Stale`].
     pub(super) async fn request(&mut self, change: &Change, key: &[u8], value: &[u8]) -> Result<Answer, CacheError> {
         self.sequence += 1;
         let begun_ns = self.client.endpoint.now_ns();
@@ -48,10 +48,11 @@ impl<E: Endpoint + Messenger> Session<E> {
                     _ => {}
                 }
             }
-            // It may take long, and others look at the lease.
+            // It may take long, and other clients look at the lease.
             self.renew();
             if self.look_for_server().await?.is_some_and(|found| found != server) {
-                // Whether the server that this was sent to did it died with that server.
+                // Only the server that it was sent to knew whether it did the change, and that
+                // server is dead.
                 break;
             }
             self.server = Some(server);
@@ -64,7 +65,8 @@ impl<E: Endpoint + Messenger> Session<E> {
     fn answered(&mut self, answer: Answer) -> Result<Answer, CacheError> {
         match answer.outcome {
             Outcome::Stale => {
-                // Whether the server that this was sent to did it died with that server.
+                // Only the server that it was sent to knew whether it did the change, and that
+                // server is dead.
                 self.server = None;
                 Err(VerbError::OutcomeUnknown.into())
             }
@@ -92,7 +94,7 @@ impl<E: Endpoint + Messenger> Session<E> {
     pub(super) async fn look_for_server(&mut self) -> Result<Option<Reached>, VerbError> {
         let (layout, mut batch) = (&self.shared.layout, Batch::new());
         let mailbox = batch.read_word(layout.mailbox());
-        // Behind the mailbox: the epoch is not an earlier server's than that.
+        // READ after the mailbox, so that the epoch is not an earlier server's.
         let epoch = batch.read_word(layout.server_epoch());
         batch.fence();
         self.client.endpoint.post(&mut batch).await?;
@@ -105,7 +107,7 @@ impl<E: Endpoint + Messenger> Session<E> {
         Head { client: self.client.me(), server_epoch: server.epoch, sequence }
     }
 
-    /// Sends what is outgoing.
+    /// Sends the outgoing message.
     pub(super) fn send(&self, server: Reached) -> Result<(), VerbError> {
         match self.client.endpoint.send(server.mailbox, &self.outgoing) {
             Ok(()) => Ok(()),
@@ -115,8 +117,8 @@ impl<E: Endpoint + Messenger> Session<E> {
         }
     }
 
-    /// Waits for at most so long for a message; gives an answer, with its number. What else comes
-    /// is taken note of.
+    /// Waits for a message for at most so long; returns an answer, with its number. Other messages
+    /// are noted.
     pub(super) async fn hear(&mut self, ns: u64) -> Option<(u64, Answer)> {
         let message = self.client.endpoint.receive_within(ns).await?;
         let server = self.server.filter(|server| server.mailbox == message.from)?;
@@ -134,7 +136,7 @@ impl<E: Endpoint + Messenger> Session<E> {
         }
     }
 
-    /// Removes every object; how many there were.
+    /// Removes every object; returns how many there were.
     pub(super) async fn remove_all(&mut self) -> Result<u64, CacheError> {
         let flush = Change {
             operation: wire::Operation::Flush,
@@ -148,7 +150,7 @@ impl<E: Endpoint + Messenger> Session<E> {
         Ok(removed)
     }
 
-    /// From now on, what is posted is counted as hints of hotness.
+    /// From now on, posted verbs count as hints of hotness.
     pub(super) fn hinting(&self) -> Scope<'_, E> {
         Scope::new(&self.client.endpoint, Purpose::Hotness)
     }

@@ -20,10 +20,11 @@ const ENTRIES_PER_OBJECT: u64 = 2;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Policy {
-    /// The one whose last access is the longest ago.
+    /// The object whose last access is the longest ago.
     #[default]
     Lru = 0,
-    /// The one with the fewest accesses; of several, the one whose last access is the longest ago.
+    /// The object with the fewest accesses; of several, the one whose last access is the longest
+    /// ago.
     Lfu = 1,
 }
 
@@ -31,7 +32,7 @@ impl Policy {
     /// Both.
     const ALL: [Self; 2] = [Self::Lru, Self::Lfu];
 
-    /// What the engine is called with it.
+    /// The name of the engine with this policy.
     pub const fn engine_name(self) -> &'static str {
         match self {
             Self::Lru => "cliquemap-lru",
@@ -45,8 +46,8 @@ impl Policy {
 pub struct CliqueMapOptions {
     /// Which objects the server evicts.
     pub policy: Policy,
-    /// Expected bytes of an object (key, value and what its record has besides), by which the index
-    /// is sized.
+    /// Expected bytes of an object (key, value and the rest of its record). The index is sized by
+    /// it.
     pub object_bytes_mean: u32,
 }
 
@@ -69,7 +70,8 @@ impl CliqueMapOptions {
         settings.with_engine(ENGINE_CLIQUEMAP, [WORD_0.pack([buckets, self.policy as u64])])
     }
 
-    /// Bytes of pool that an object with a record of so many takes: the record, and its entries.
+    /// Bytes of the pool that an object with a record of `record_bytes` needs: the record, and its
+    /// entries.
     pub fn footprint_bytes(&self, record_bytes: u64) -> u64 {
         record_bytes.next_multiple_of(RECORD_UNIT_BYTES) + ENTRIES_PER_OBJECT * ENTRY_BYTES
     }
@@ -85,7 +87,7 @@ pub struct CliqueMapSettings {
 }
 
 impl CliqueMapSettings {
-    /// What a pool's settings say.
+    /// Decodes a pool's settings.
     pub fn decode(settings: &PoolSettings) -> Result<Self, PoolError> {
         let [word, rest @ ..] = settings.engine_words(ENGINE_CLIQUEMAP)?;
         if settings.nodes_max != 1 {

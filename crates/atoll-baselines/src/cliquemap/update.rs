@@ -2,8 +2,8 @@
 //!
 //! | the change | the client | round trips |
 //! |---|---|---|
-//! | [is blind](atoll_cache::Change::is_blind) | asks for it, whatever is there, and tells the change what was there | 1 |
-//! | depends on what is there | READs it, lets the change decide, and requests the change of that version; if the version is gone, again | 3 |
+//! | [is blind](atoll_cache::Change::is_blind) | requests it on any version, and shows the change the replaced object | 1 |
+//! | depends on the present object | READs it, lets the change decide, and requests the change of that version; if the version is gone, again | 3 |
 
 use super::Session;
 use super::lookup::Found;
@@ -12,7 +12,7 @@ use super::wire::{self, Condition, Operation, Outcome};
 use atoll_cache::{CacheError, Change, Meta, Old, Value, Verdict};
 use atoll_fabric::{Endpoint, Messenger};
 
-/// What a verdict asks of the server; `None` for nothing.
+/// The request that a verdict needs; `None` for nothing.
 fn asked(verdict: Verdict) -> Option<(Operation, Option<u64>)> {
     match verdict {
         Verdict::Leave => None,
@@ -23,8 +23,8 @@ fn asked(verdict: Verdict) -> Option<(Operation, Option<u64>)> {
 }
 
 impl<E: Endpoint + Messenger> Session<E> {
-    /// Changes `key`'s object; gives the token of the object that is there afterwards, if there is
-    /// one.
+    /// Changes `key`'s object; returns the token of the object that is there afterwards, if there
+    /// is one.
     pub(super) async fn apply<C: Change>(&mut self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
         if change.is_blind() {
             return self.apply_blindly(key, change).await;
@@ -58,7 +58,8 @@ impl<E: Endpoint + Messenger> Session<E> {
     ) -> Result<Option<u64>, CacheError> {
         let hash = self.shared.hasher.hash(key);
         loop {
-            // Judged before the look: what this change finds absent was so at a time that has come.
+            // The time is READ before the look. So an object that this change finds expired had
+            // expired at a time that has come.
             let now_ms = self.pool_ms().await?;
             let live = match self.look_for_live(hash, key, old).await? {
                 Found::Live(header) => Some(header),

@@ -1,4 +1,4 @@
-//! Through the index by one-sided READs: SCAN, a random key, and the walk over a quiet pool.
+//! Walks through the index by one-sided READs: SCAN, a random key, and the walk over a quiet pool.
 
 use super::Session;
 use super::entry::{BUCKET_BYTES, BUCKET_ENTRIES, Entry};
@@ -41,7 +41,7 @@ impl<E: Endpoint + Messenger> Session<E> {
                 match self.record(entry, &mut buffer).await? {
                     Some(record) if record.header.is_expired(now_ms) => {}
                     Some(record) => keys.push(record.key.to_vec()),
-                    // It has gone, or become another one, since the bucket was READ.
+                    // It was removed or replaced since the bucket was READ.
                     None => continue 'again,
                 }
             }
@@ -78,7 +78,7 @@ impl<E: Endpoint + Messenger> Session<E> {
         Ok(None)
     }
 
-    /// Walks a quiet pool: every entry has its own record, no two share a byte or a key, and the
+    /// Walks a quiet pool. Every entry has its own record, no two share a byte or a key, and the
     /// count is right.
     pub(super) async fn audit(&mut self) -> Result<Audit, CacheError> {
         let (mut audit, mut keys, mut spans) = (Audit::default(), HashSet::new(), Vec::new());

@@ -3,21 +3,24 @@
 //! ```text
 //! every message   word 0  kind 8 | operation or outcome 8 | condition 8 | 0 8 | client's place 32
 //!                 word 1  client's epoch 32 | server's epoch 32
-//!                 word 2  sequence number: each client counts its changes, and its logs of accesses, from 1
+//!                 word 2  sequence number: each client counts its changes, and its logs, from 1
 //! a change        word 3  the version that must be there, if the condition is one
 //!                 word 4  expiry, ms since 1970; 0 for never
 //!                 word 5  key length 32 | value length 32
 //!                 word 6  first byte of this part 32
-//!                 then    key and value without a gap, from that byte on: all of it, or as much as the message takes
-//! an answer       word 3  token of what is there now; 0 for nothing. Of a flush: how many objects were removed
-//!                 word 4  token of what was there; 0 for nothing
+//!                 then    key and value without a gap, from that byte on:
+//!                         all of it, or as much as the message holds
+//! an answer       word 3  token of the present object; 0 for none
+//!                         of a flush: how many objects were removed
+//!                 word 4  token of the old object; 0 for none
 //!                 word 5  its expiry
 //!                 word 6  its value's length
-//! accesses        word 3.. for each: its age in microseconds when the message was sent, and the hash of the key
+//! accesses        word 3.. for each: its age in microseconds when the message was sent,
+//!                         and the hash of the key
 //! ```
 //!
-//! Words are little-endian. Any process may send to a mailbox. A message that is not wholly one of
-//! these is dropped, and lengths are checked before they are used.
+//! Words are little-endian. Any process may send to a mailbox. A message of any other form is
+//! dropped, and lengths are checked before they are used.
 
 use super::record::{expiry_of, expiry_word};
 use atoll_fabric::MESSAGE_BYTES_MAX;
@@ -26,7 +29,7 @@ use atoll_pool::Incarnation;
 /// Bytes of the words that a change and an answer have.
 const CHANGE_BYTES: usize = 56;
 const HEAD_BYTES: usize = 24;
-/// Bytes of key and value that one message takes.
+/// Bytes of key and value that one message holds.
 pub const PART_BYTES: usize = MESSAGE_BYTES_MAX - CHANGE_BYTES;
 /// Bytes of accesses that are sent at once (Ditto's CliqueMap sends them when 2 KB are full).
 pub const LOG_BYTES: usize = 2048;
@@ -43,25 +46,25 @@ const NOTED: u8 = 4;
 /// What every message says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// Whose it is, or to whom it is an answer.
+    /// The client that sent it, or that it answers.
     pub client: Incarnation,
-    /// The server that it is to, or from.
+    /// The server that sent it, or that it is for.
     pub server_epoch: u32,
-    /// Which of the client's changes, or logs.
+    /// The sequence number of the client's change, or log.
     pub sequence: u64,
 }
 
-/// What is to be done with a key.
+/// The operation on a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Operation {
-    /// The value becomes another one.
+    /// The value is replaced.
     Put = 1,
     /// Value and token stay, the expiry changes.
     Expire = 2,
-    /// The object goes.
+    /// The object is removed.
     Remove = 3,
-    /// Every object goes.
+    /// Every object is removed.
     Flush = 4,
 }
 
@@ -69,21 +72,21 @@ impl Operation {
     const ALL: [Self; 4] = [Self::Put, Self::Expire, Self::Remove, Self::Flush];
 }
 
-/// What must be there for that.
+/// The condition of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condition {
     /// Anything, or nothing.
     Any,
     /// Nothing.
     Absent,
-    /// An object of this version.
+    /// The present object has this version.
     Version(u64),
 }
 
 /// A request to change something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// What is to be done.
+    /// The operation.
     pub operation: Operation,
     /// What must be there.
     pub condition: Condition,
@@ -101,24 +104,24 @@ impl Change {
         self.key_bytes as usize + self.value_bytes as usize
     }
 
-    /// How many messages it takes.
+    /// How many messages it needs.
     pub fn parts(&self) -> usize {
         self.body_bytes().div_ceil(PART_BYTES).max(1)
     }
 }
 
-/// What became of a change.
+/// The outcome of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Outcome {
     /// It is done.
     Done = 1,
-    /// What had to be there was not; nothing is changed.
+    /// The condition did not hold; nothing is changed.
     Conflict = 2,
-    /// There is no room for it, whatever is evicted; nothing is changed.
+    /// Even eviction finds no room for it; nothing is changed.
     NoRoom = 3,
-    /// It was sent to an earlier server; this one has done nothing, of the earlier one it does not
-    /// know.
+    /// The request was sent to an earlier server. This server has done nothing, and does not know
+    /// what the earlier one did.
     Stale = 4,
 }
 
@@ -126,7 +129,7 @@ impl Outcome {
     const ALL: [Self; 4] = [Self::Done, Self::Conflict, Self::NoRoom, Self::Stale];
 }
 
-/// What was there before a change, or is.
+/// The object before a change, or the present one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Present {
     /// Its token.
@@ -140,18 +143,18 @@ pub struct Present {
 /// The answer to a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// What became of it.
+    /// The outcome of the change.
     pub outcome: Outcome,
-    /// The token of what is there now; of a flush, how many objects were removed. 0 for nothing.
+    /// The token of the present object, 0 for none. Of a flush, how many objects were removed.
     pub token: u64,
-    /// What was there before.
+    /// The object before the change.
     pub before: Option<Present>,
 }
 
 /// A message that has been checked.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Payload<'a> {
-    /// A client wants a change. A message has a part of key and value, from a byte on.
+    /// A client requests a change. A message has a part of key and value, from a byte on.
     Change(Change, usize, &'a [u8]),
     /// A client sends accesses.
     Accesses(Accesses<'a>),
@@ -166,18 +169,18 @@ pub enum Payload<'a> {
 pub struct Accesses<'a>(&'a [u8]);
 
 impl Accesses<'_> {
-    /// The age in microseconds and the hash of the key, of each.
+    /// The age in microseconds and the hash of the key, of each access.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (u64, u64)> {
         self.0.chunks_exact(ACCESS_BYTES).map(|access| (word(access, 0), word(access, 1)))
     }
 }
 
-/// A word of bytes that have it.
+/// A word of bytes that are long enough.
 fn word(bytes: &[u8], index: usize) -> u64 {
     u64::from_le_bytes(bytes[8 * index..8 * index + 8].try_into().expect("eight bytes"))
 }
 
-/// What a message says, if it is one.
+/// Decodes a message, if it is one.
 pub fn decode(bytes: &[u8]) -> Option<(Head, Payload<'_>)> {
     if bytes.len() < HEAD_BYTES {
         return None;
@@ -212,7 +215,7 @@ fn decode_change(bytes: &[u8], operation: u8, condition: u8) -> Option<Payload<'
     let (lengths, first) = (word(bytes, 5), word(bytes, 6));
     let (key_bytes, value_bytes) = (lengths as u32, (lengths >> 32) as u32);
     let change = Change { operation, condition, expiry_ms: expiry_of(word(bytes, 4)), key_bytes, value_bytes };
-    // Parts are cut in one way only, so that a part that comes again is the same.
+    // Parts are cut in one way only, so a part that arrives again is the same.
     let first = usize::try_from(first).ok()?;
     let is_a_part = first.is_multiple_of(PART_BYTES)
         && (first < change.body_bytes() || first == 0)
@@ -268,7 +271,7 @@ pub fn encode_answer(into: &mut Vec<u8>, head: &Head, answer: &Answer) {
     add(into, &[answer.token, token, expiry, value_bytes]);
 }
 
-/// Writes a log of accesses: the age in microseconds and the hash of the key, of each.
+/// Writes a log of accesses: the age in microseconds and the hash of the key, of each access.
 pub fn encode_accesses(into: &mut Vec<u8>, head: &Head, accesses: impl Iterator<Item = (u64, u64)>) {
     begin(into, ACCESSES, 0, 0, head);
     accesses.for_each(|(age_us, hash)| add(into, &[age_us, hash]));

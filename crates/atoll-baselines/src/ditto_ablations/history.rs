@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! +--------------+--------+-------------+
-//! | id + 1, or 0 | slot   | its word    |   data, 24 B an entry: that of history id i is at i modulo their number
+//! | id + 1, or 0 | slot   | its word    |   data, 24 B an entry; history id i is at i modulo their number
 //! +--------------+--------+-------------+
 //! ```
 //!
@@ -15,7 +15,7 @@
 //! | eviction | the id's FAA is in the batch of the sample | FAA; READ the entry that was there; not awaited: WRITE the entry, CAS the slot that the old one named from its word to empty |
 //! | regret | the slot's word is the entry | READ the entry, which must be of this slot word; not awaited: WRITE its first word, 0 |
 //!
-//! A lookup would see that the old entry is over. It is emptied all the same: without the paper's
+//! A lookup would see that the old entry is over. It is emptied nevertheless: without the paper's
 //! lazy eviction that is the queue's duty.
 
 use atoll_cache::CacheError;
@@ -36,7 +36,7 @@ pub(super) struct History {
 }
 
 impl Default for History {
-    /// One that is not used.
+    /// A history that is not used.
     fn default() -> Self {
         Self::new(Address::new(0, 0, 0), 1)
     }
@@ -68,7 +68,7 @@ impl History {
         buffer.words_mut().copy_from_slice(&[id + 1, slot, word.0]);
         let mut batch = Batch::new();
         batch.write(self.entry(id), buffer);
-        // Only a history entry, in a slot that there is.
+        // Only a history entry, in an existing slot.
         let slots = u64::from(core.shared.settings().buckets) * layout::BUCKET_SLOTS as u64;
         if told != 0 && old_slot < slots && Slot(old_word).any_history().is_some() {
             batch.compare_and_swap(core.shared.layout().slot(old_slot), old_word, Slot::EMPTY.0);

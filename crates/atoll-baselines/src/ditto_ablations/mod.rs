@@ -8,7 +8,7 @@
 //! |---|---|
 //! | the sample-friendly table | a sample READs slots alone, then the access information of [`SAMPLED_OBJECTS`] objects, one after the other; an insertion WRITEs each word of it by itself |
 //! | the lightweight history | a ring of entries beside the pool (`history`); the slot of an evicted key names its entry |
-//! | lazy weights | every regret is told at once, and every eviction READs the weights first |
+//! | lazy weights | every regret is published at once, and every eviction READs the weights first |
 //! | the frequency-counter cache | every access is a FAA |
 
 mod history;
@@ -41,7 +41,8 @@ pub struct Variant {
     /// Without the lightweight history (section 4.3.1).
     pub history_apart: bool,
     /// Without the sample-friendly table (section 4.2.1). The words stay where they are; only how
-    /// they are READ and WRITTEN changes. To the network they are as if each lay with its object.
+    /// they are READ and WRITTEN changes. The network sees the same verbs as if each word lay with
+    /// its object.
     pub information_apart: bool,
 }
 
@@ -122,7 +123,7 @@ impl Technique for Ablated {
     }
 }
 
-/// Tells the pool of an object that was just inserted by a WRITE for each word, without waiting.
+/// Publishes an object that was just inserted by a WRITE for each word, without waiting.
 fn tell_words_one_by_one<E: Endpoint>(core: &Core<E>, slot: u64, words: [u64; 4]) {
     let mut batch = Batch::new();
     for (place, word) in (1..).zip(words) {
@@ -131,7 +132,7 @@ fn tell_words_one_by_one<E: Endpoint>(core: &Core<E>, slot: u64, words: [u64; 4]
     core.client.endpoint.post_unawaited(&mut batch);
 }
 
-/// READs the sums of all clients' penalties, and takes the weights that follow from them.
+/// READs the sums of all clients' penalties, and computes the weights from them.
 async fn read_weights<E: Endpoint>(core: &Core<E>, experts: &mut Experts) -> Result<(), CacheError> {
     let mut buffer = Buffer::new();
     buffer.resize(8 * experts.set().len());

@@ -1,12 +1,11 @@
 //! Locks of buckets and queues, for clients without the lock-free index or the contention-free
 //! queue.
 //!
-//! A lock is 0 or 1. A client takes it by a compare-and-swap from 0 to 1, and releases it by a
+//! A lock is 0 or 1. A client acquires it by a compare-and-swap from 0 to 1, and releases it by a
 //! WRITE of 0, which it does not await. No other verb changes a lock that is held.
 //!
 //! A client never makes room while it holds a bucket's lock, and locks nothing while it holds a
-//! queue's. So a bucket's lock always comes before a queue's, and no two clients wait for each
-//! other.
+//! queue's. So a bucket's lock always comes before a queue's, and there is no deadlock.
 
 use atoll_cache::CacheError;
 use atoll_cache::forge::ring::Cursors;
@@ -14,12 +13,12 @@ use atoll_fabric::{Address, Batch, Endpoint};
 use atoll_pool::read_word;
 
 const LOCKED: u64 = 1;
-/// Longest pause after the first failure to take a lock; it doubles with each further one.
+/// Longest pause after the first failure to acquire a lock; it doubles with each further failure.
 const LOCK_PAUSE_NS: u64 = 1_000;
 /// Doublings of that pause.
 const LOCK_DOUBLINGS: u32 = 5;
 
-/// Takes a lock, with pauses of random length between looks at one that is held.
+/// Acquires a lock, with pauses of random length between looks at a held lock.
 pub(super) async fn lock<E: Endpoint>(endpoint: &E, at: Address) -> Result<(), CacheError> {
     let mut tried = 0;
     loop {
@@ -39,15 +38,15 @@ pub(super) async fn lock<E: Endpoint>(endpoint: &E, at: Address) -> Result<(), C
     }
 }
 
-/// Releases a lock that this client holds. Until the WRITE lands no client can take it, this one
-/// included.
+/// Releases a lock that this client holds. Until the WRITE lands, no client can acquire it,
+/// including this one.
 pub(super) fn unlock<E: Endpoint>(endpoint: &E, at: Address) {
     let mut batch = Batch::new();
     batch.write_word(at, 0);
     endpoint.post_unawaited(&mut batch);
 }
 
-/// Adds `by` to the cursors of a queue whose lock this client holds, and gives what they were.
+/// Adds `by` to the cursors of a queue whose lock this client holds, and returns the old cursors.
 pub(super) async fn move_cursors<E: Endpoint>(endpoint: &E, at: Address, by: u64) -> Result<Cursors, CacheError> {
     loop {
         // Only a client that moves a head which fell a ring behind changes them meanwhile.

@@ -1,17 +1,18 @@
 //! FORGE without single techniques, to measure what each is worth (FORGE 6.7, Fig. 18).
 //!
 //! All clients of a pool do without the same techniques. Then the engine's promises hold: a variant
-//! adds locks, round trips or bytes to steps that are sound without them. The exception is death:
-//! a lock that a dead client held stays locked, so variants with locks are for runs without
-//! faults. The words of a variant lie in a region of their own, so the format of pools does not
-//! depend on variants. That region is zero when the first client joins:
+//! adds locks, round trips or bytes to steps that are sound without them. The exception is death: a
+//! lock that a dead client held stays locked, so variants with locks are for runs without faults.
+//!
+//! The words of a variant lie in a region of their own, so the format of pools does not depend on
+//! variants. That region is zero when the first client joins:
 //!
 //! ```text
 //! 0                 64                128                  128 + 8 B a bucket
-//! +-----------------+-----------------+--------------------+-------------------------------------------+
-//! | lock of the     | lock of the     | locks of buckets,  | counters: 16 bits an object of every      |
-//! | small queue     | main queue      | 8 B each           | chunk, four to a word                     |
-//! +-----------------+-----------------+--------------------+-------------------------------------------+
+//! +-----------------+-----------------+--------------------+---------------------------------+
+//! | lock of the     | lock of the     | locks of buckets,  | counters: 16 bits an object of  |
+//! | small queue     | main queue      | 8 B each           | every chunk, four to a word     |
+//! +-----------------+-----------------+--------------------+---------------------------------+
 //! ```
 //!
 //! | module | concept |
@@ -59,7 +60,7 @@ pub struct Variant {
     /// evicted groups enter it again at the tail, in a new group, like new objects. Ghosts are an
     /// option of the pool.
     pub plain_queue: bool,
-    /// Without lazy synchronization of hotness (FORGE 5.2), where accesses are counted at home
+    /// Without lazy synchronization of hotness (FORGE 5.2), where clients count accesses locally
     /// until the group nears the queue's head. Here every hit adds one to the object's counter in
     /// the pool at once, by a fetch-and-add that the client does not await.
     pub eager_hotness: bool,
@@ -103,8 +104,8 @@ impl Default for Ablated {
 }
 
 impl Ablated {
-    /// Lets the client do without some techniques; `area` is where the variants' region begins. To
-    /// be called before its first operation, by all clients of the pool or by none.
+    /// Lets the client do without some techniques, before its first operation; `area` is where the
+    /// variants' region begins. All clients of the pool must call it, or none.
     pub fn set(&mut self, without: Variant, area: Address) {
         *self = Self { without, area };
     }
@@ -126,7 +127,7 @@ impl Ablated {
     }
 
     /// Counts an access in the pool. A counter of 16 bits holds the accesses until its group is
-    /// evicted. One that overflows adds one to the next object; all counts are hints.
+    /// evicted. A counter that overflows adds one to the next object; all counts are hints.
     #[cold]
     fn count_in_pool<E: Endpoint>(&self, forge: &AblatedForge<E>, chunk: ChunkId, number: u16) {
         if u32::from(number) >= forge.client().pool.settings.group_objects_max {

@@ -5,8 +5,8 @@
 //! | find the records and their keys | READ the chunk |
 //! | find the slot of each object | READ the bucket of each key |
 //!
-//! A record has no place for the frequency that its object brings along. Only that is taken from
-//! the group's map, which was READ with the rest.
+//! A record has no place for the frequency that its object brings from an earlier group. The
+//! evictor takes only that from the group's map, which it READ with the rest.
 
 use atoll_cache::forge::Forge;
 use atoll_cache::forge::group::MapEntry;

@@ -11,7 +11,7 @@
 //! +---------------------------------+----------------+-------------------------+
 //! ```
 //!
-//! The owner of a chunk owns the first three words of its record; the record's counters are atomics
+//! The owner of a chunk owns the first three words of its record. The record's counters are atomics
 //! only. Samples so far: atomics only. Samples are data: any client may WRITE them, and they are
 //! hints.
 
@@ -105,7 +105,7 @@ impl Area {
         self.base.add(self.samples_line() + LINE + (number & (self.samples() - 1)) * Sample::BYTES)
     }
 
-    /// What is at an offset.
+    /// Names the word at an offset.
     pub(super) fn describe(&self, offset: u64) -> String {
         let samples = self.samples_line();
         match offset {

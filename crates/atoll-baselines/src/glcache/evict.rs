@@ -1,5 +1,5 @@
-//! The verbs of an eviction: an evictor samples groups and merges those of least utility. What it
-//! decides on the way is in the modules that use no verb; the verbs of learning are in `learn`.
+//! The verbs of an eviction: an evictor samples groups and merges those of least utility. Its
+//! decisions are in the modules that use no verb; the verbs of learning are in `learn`.
 //!
 //! | step of an eviction | verbs |
 //! |---|---|
@@ -14,7 +14,7 @@
 //! so that rings do not fill with stale nodes. It puts a group that is still queued back at the
 //! tail.
 //!
-//! Invariant: an owned group is always emptied. It is never put back while its old node stands.
+//! Invariant: an owned group is always emptied. It is never put back while its old node is there.
 
 use super::features::{Features, Written};
 use super::learner::INFERENCE_NS;
@@ -50,7 +50,7 @@ pub(super) struct Sampled {
 }
 
 impl GlCache {
-    /// Samples groups, and merges those worth least into one.
+    /// Samples groups, and merges those of least utility into one.
     pub(super) async fn evict_least<E: Endpoint>(
         &self,
         forge: &GlCacheDm<E>,
@@ -110,7 +110,8 @@ impl GlCache {
             }
         }
         if found.is_empty() {
-            // So few are queued that the evictor must look at every chunk, from a random one on.
+            // So few groups are queued that the evictor must look at every chunk, from a random one
+            // on.
             let begin = (forge.client().endpoint.random() % u64::from(runs_max.max(1))) as u32;
             let runs: Vec<_> = (0..runs_max).map(|nth| ChunkId((begin + nth) % runs_max * RUN_CHUNKS)).collect();
             for firsts in runs.chunks(RUNS_AT_ONCE) {
@@ -129,8 +130,8 @@ impl GlCache {
         Ok(found)
     }
 
-    /// READs the runs that begin at these chunks, and adds the queued groups among them. Gives the
-    /// number of chunks that it READ.
+    /// READs the runs that begin at these chunks, and adds the queued groups among them. Returns
+    /// the number of chunks that it READ.
     async fn sample_runs<E: Endpoint>(
         &self,
         forge: &GlCacheDm<E>,
@@ -168,7 +169,7 @@ impl GlCache {
         Ok(looked)
     }
 
-    /// What is known of the group in a chunk, if that is queued.
+    /// The features of the group in a chunk, if that is queued.
     fn sampled<E: Endpoint>(
         &self,
         forge: &GlCacheDm<E>,
@@ -190,8 +191,8 @@ impl GlCache {
         Some(Sampled { chunk, descriptor, generation: queued.generation, contents, features })
     }
 
-    /// The sampled groups in the order of their worth, the least first: as the trees predict, or by
-    /// age while there are none.
+    /// The sampled groups by utility, the least first: as the trees predict it, or by age while
+    /// there are no trees.
     fn least_first<E: Endpoint>(&self, forge: &GlCacheDm<E>, sampled: &[Sampled]) -> Vec<usize> {
         let features: Vec<Features> = sampled.iter().map(|sampled| sampled.features).collect();
         let trees = forge.pool().annex().learner.trees(forge.client().endpoint.now_ns());
@@ -205,7 +206,7 @@ impl GlCache {
         places
     }
 
-    /// Moves the best objects of several groups, which come with their ages, into one, and empties
+    /// Moves the best objects of several groups, given with their ages, into one group, and empties
     /// the groups.
     async fn merge<E: Endpoint>(
         &self,
@@ -227,13 +228,13 @@ impl GlCache {
                 leavers.push(leaver);
             }
         }
-        // Several groups become one; one becomes half a group.
+        // Several groups become one; a single group becomes half a group.
         let share = candidates.len() / merged.max(2);
         let objects_max = if effort > EFFORT_ALL { 0 } else { share.min(settings.group_objects_max as usize) };
         for place in keep_best(&candidates, objects_max, chunk_bytes) {
             leavers[place].stays = true;
         }
-        // The merged objects are to be alone in their group, so the group that is filled is closed
+        // The merged objects must be alone in their group, so the group that is filled is closed
         // first.
         forge.close_group(Queue::Main, 0).await?;
         for (group, _) in groups {

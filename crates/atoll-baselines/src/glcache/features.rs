@@ -1,14 +1,15 @@
-//! What is known of a group: its record in the pool, and its seven features, by which trees judge.
+//! A group's record in the pool, and its seven features, by which trees judge it.
 //!
 //! ```text
-//! a record, 24 B   word 0   generation of the chunk 32 | groups written when this one was 32        owned by the owner of the chunk
-//!                  word 1   lookups a second, f32      | objects written a second, f32              the same
-//!                  word 2   share of misses, f32       | bytes of an object in the mean, f32        the same
-//! counters         16 bits an object, four to a word                                                atomics only
+//! a record, 24 B   word 0   generation of the chunk 32 | groups written when this one was 32
+//!                  word 1   lookups a second, f32      | objects written a second, f32
+//!                  word 2   share of misses, f32       | bytes of an object in the mean, f32
+//!                           the owner of the chunk owns these words
+//! counters         16 bits an object, four to a word; atomics only
 //! ```
 //!
 //! Of the seven features of GL-Cache (section 4 of its paper) four are fixed when the group is
-//! written, and three change: age, requests, objects that were requested.
+//! written. Three change: age, requests, and objects that were requested.
 
 /// Features of a group.
 pub const FEATURES: usize = 7;
@@ -16,15 +17,15 @@ pub const FEATURES: usize = 7;
 /// Larger numbers carry no more information. Sums of squares up to this stay finite.
 const NUMBER_MAX: f32 = 1e12;
 
-/// A number from the pool, made fit to learn from.
+/// A number from the pool, clamped so that it is fit to learn from.
 pub(super) fn sound(number: f32) -> f32 {
     if number.is_finite() { number.clamp(0.0, NUMBER_MAX) } else { 0.0 }
 }
 
-/// What its writer knew of a group.
+/// The facts that a group's writer knew.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Written {
-    /// Generation of its chunk: a record of another one is of a group that is gone.
+    /// Generation of its chunk. A record of another generation is of an earlier group.
     pub generation: u32,
     /// Groups that had been written to the pool, modulo 2^32.
     pub groups_before: u32,
@@ -59,7 +60,7 @@ impl Written {
         ]
     }
 
-    /// The record of words that were READ; every three words are one.
+    /// The record of words that were READ. Any three words are a record.
     pub fn from_words([first, rates, rest]: [u64; 3]) -> Self {
         let ((lookup_rate, write_rate), (miss_ratio, object_bytes)) = (unpaired(rates), unpaired(rest));
         let (generation, groups_before) = (first as u32, (first >> 32) as u32);
@@ -73,13 +74,13 @@ impl Written {
     }
 }
 
-/// What trees see of a group: lookup rate, write rate, miss ratio, object size, age, requests,
+/// The features of a group: lookup rate, write rate, miss ratio, object size, age, requests,
 /// objects that were requested.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Features(pub [f32; FEATURES]);
 
 impl Features {
-    /// Those of a group when so many groups had been written, with its objects' counters.
+    /// The features of a group when so many groups had been written, with its objects' counters.
     pub fn of(written: &Written, groups_now: u32, counters: &[u16]) -> Self {
         let requests: u64 = counters.iter().map(|count| u64::from(*count)).sum();
         let active = counters.iter().filter(|count| **count > 0).count();

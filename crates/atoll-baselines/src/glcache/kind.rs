@@ -8,8 +8,8 @@ use atoll_cache::forge::{ForgeKind, ForgeOptions};
 use atoll_fabric::Endpoint;
 use atoll_pool::PoolSettings;
 
-/// Choices of a pool of GLCache-DM: those of a pool of FORGE, whose queues and ghosts it does not
-/// use.
+/// Choices of a pool of GLCache-DM: the choices of a pool of FORGE. Its queues and ghosts are not
+/// used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GlCacheOptions(pub ForgeOptions);
 

@@ -1,14 +1,14 @@
-//! The verbs of learning: what clients tell the pool, and what they READ from it.
+//! The verbs of learning: what clients publish, and what they READ.
 //!
 //! | step | verbs |
 //! |---|---|
-//! | tell what groups were worth that were watched for long enough | FAA samples so far; WRITE samples, unawaited |
+//! | publish the utility of groups that were watched for long enough | FAA samples so far; WRITE samples, unawaited |
 //! | learn, if enough samples are new | READ all samples |
 //! | watch some of the groups that were sampled | READ their maps, in one batch |
-//! | tell what the writer of a group knows | WRITE the group's record, in the batch that queues it |
-//! | tell of accesses | FAA counters, unawaited: some chunks in every round of a client |
+//! | publish what the writer of a group knows | WRITE the group's record, in the batch that queues it |
+//! | publish accesses | FAA counters, unawaited: some chunks in every round of a client |
 //!
-//! Counts of an emptied group that are flushed late go to the next group in its chunk.
+//! Counts of an emptied group that are flushed late count for the next group in its chunk.
 
 use super::evict::Sampled;
 use super::features::Written;
@@ -25,14 +25,14 @@ use atoll_fabric::{Address, BATCH_VERBS_MAX, Batch, Buffer, Endpoint};
 /// Groups that an eviction begins to watch.
 const WATCH_AT_ONCE: usize = 4;
 
-/// What tells keys apart in the watch: the parts of their hashes that a group's map has.
+/// The identity of a key in the watch: the parts of its hash that a group's map has.
 #[inline]
 fn identity(bucket: u64, fingerprint: u8, more: u16) -> u64 {
     bucket << 15 | u64::from(fingerprint) << 7 | u64::from(more & GHOST_MORE_MAX)
 }
 
 impl GlCache {
-    /// Tells the process's watch that a key was looked up.
+    /// Notes in the process's watch that a key was looked up.
     #[inline]
     pub(super) fn watch_lookup<E: Endpoint>(&self, forge: &GlCacheDm<E>, hash: KeyHash) {
         let KeyHash { bucket, fingerprint, more } = hash;
@@ -52,7 +52,7 @@ impl GlCache {
         Ok(())
     }
 
-    /// The record of a group that is about to be queued, and where it goes.
+    /// The record of a group that is about to be queued, and its address.
     pub(super) fn written<E: Endpoint>(&self, forge: &GlCacheDm<E>, group: &OpenGroup) -> Option<(Address, Buffer)> {
         let Learning { learner, area } = forge.pool().annex();
         let at = area.group_record(group.chunk)?;
@@ -73,8 +73,8 @@ impl GlCache {
         Some((at, words))
     }
 
-    /// Tells what groups were worth that have been watched for long enough, learns if that is
-    /// enough that is new, and begins to watch others.
+    /// Publishes the utility of groups that have been watched for long enough. Learns if enough
+    /// samples are new. Then begins to watch other groups.
     pub(super) async fn learn<E: Endpoint>(&self, forge: &GlCacheDm<E>, sampled: &[Sampled]) -> Result<(), CacheError> {
         let Learning { learner, area } = forge.pool().annex();
         let samples = learner.watch.finish(learner.watched_lookups());
@@ -91,7 +91,7 @@ impl GlCache {
         Ok(())
     }
 
-    /// Adds samples to those of the pool; how many there have been with them.
+    /// Adds samples to the pool's; returns how many there have been with them.
     async fn add_samples<E: Endpoint>(&self, forge: &GlCacheDm<E>, samples: &[Sample]) -> Result<u64, CacheError> {
         let area = &forge.pool().annex().area;
         let mut batch = Batch::new();
@@ -114,7 +114,7 @@ impl GlCache {
         Ok(first.wrapping_add(samples.len() as u64))
     }
 
-    /// All samples of the pool that make sense, when so many have been added.
+    /// All sound samples of the pool, when so many have been added.
     async fn read_samples<E: Endpoint>(&self, forge: &GlCacheDm<E>, so_far: u64) -> Result<Vec<Sample>, CacheError> {
         let area = &forge.pool().annex().area;
         let mut buffer = Buffer::new();
@@ -151,8 +151,8 @@ impl GlCache {
             let map = batch.take_nth(nth);
             let mut end = one.contents.used_units;
             let objects = map.words().iter().map(|word| {
-                // The last object's entry is the first of the map: where one begins the one before
-                // it ends.
+                // The last object's entry is the first of the map: where an entry begins, the one
+                // before it ends.
                 let entry = MapEntry::from_word(*word);
                 let units = end.saturating_sub(entry.offset_units).max(1);
                 end = entry.offset_units;

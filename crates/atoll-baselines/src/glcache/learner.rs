@@ -12,17 +12,17 @@ use std::sync::{Arc, Mutex, MutexGuard};
 /// implementation on XGBoost; this is the least that it can mean. (Ours took 90 us for 64 groups on
 /// one core, optimised.)
 pub(super) const INFERENCE_NS: u64 = 200_000;
-/// The processor time of learning, a sample: [`Trees::train`] took 26 ms for 1024 samples on the
-/// same core.
+/// The processor time of learning for one sample: [`Trees::train`] took 26 ms for 1024 samples on
+/// the same core.
 const TRAINING_NS_PER_SAMPLE: u64 = 25_000;
-/// A client learns when one part in so many of the kept samples is new, and no fewer than this.
+/// A client learns when this part of the kept samples is new, and no fewer than the minimum.
 const NEW_ONE_IN: u64 = 4;
 const NEW_MIN: u64 = 32;
-/// A group is watched for one part in so many of the lookups that would turn the cache over.
+/// A group is watched for this part of the lookups that would turn the cache over.
 const WATCHED_ONE_IN: u64 = 2;
-/// Counts are flushed once in one part in so many of those lookups.
+/// Counts are flushed once in this part of those lookups.
 const FLUSHED_ONE_IN: u64 = 8;
-/// Fewer lookups than this are no time.
+/// The shortest time of a watch or between flushes, in lookups.
 const LOOKUPS_MIN: u64 = 16;
 /// Lookups over which rates are taken.
 const RATE_LOOKUPS: u64 = 1024;
@@ -40,21 +40,21 @@ struct Rates {
     now: Written,
 }
 
-/// The trees in use and those to come.
+/// The trees in use and the trees to come.
 #[derive(Default)]
 struct Model {
     trees: Option<Arc<Trees>>,
-    /// The trees that are being learned, and when they come into use on the process's clock.
+    /// The trees that are being trained, and when they come into use on the process's clock.
     next: Option<(u64, Arc<Trees>)>,
     /// Samples that there had been when learning began last.
     learned_from: u64,
 }
 
-/// What one process knows.
+/// The knowledge of one process.
 pub struct Learner {
-    /// What it watches.
+    /// The groups that it watches.
     pub watch: Watch,
-    /// Objects that the cache holds, as far as samples tell; 0 before the first.
+    /// Objects that the cache holds, by the samples; 0 before the first.
     resident_objects: AtomicU64,
     rates: Mutex<Rates>,
     model: Mutex<Model>,
@@ -65,7 +65,7 @@ pub struct Learner {
 }
 
 impl Learner {
-    /// For a pool of at most so many chunks, each a group of at most so many objects.
+    /// The learner of a pool of at most so many chunks, each a group of at most so many objects.
     pub fn new(chunks_max: u32, group_objects_max: u32) -> Self {
         Self {
             watch: Watch::new(group_objects_max),
@@ -77,7 +77,7 @@ impl Learner {
         }
     }
 
-    /// Notes how many objects there seem to be.
+    /// Notes the estimated number of objects.
     pub fn note_resident(&self, objects: u64) {
         self.resident_objects.store(objects.max(1), Ordering::Relaxed);
     }
@@ -92,16 +92,16 @@ impl Learner {
     pub fn touch(&self, chunk: ChunkId, generation: u16) {
         if let Some(touched) = self.touched.get(chunk.0 as usize) {
             let word = TOUCHED | u32::from(generation);
-            // Most lookups are of groups that were touched before: a line that is only read stays
-            // with every processor.
+            // Most lookups are of groups that were touched before. So they only read the line, and
+            // it stays in every processor's cache.
             if touched.load(Ordering::Relaxed) != word {
                 touched.store(word, Ordering::Relaxed);
             }
         }
     }
 
-    /// The groups whose counts are to be flushed after a client's `operations`: those among the
-    /// next chunks, of `chunks`, that were touched. None before a client of this process had to
+    /// The groups whose counts are to be flushed after a client's `operations`: the touched ones
+    /// among the next of `chunks` chunks. There are none before a client of this process had to
     /// make room.
     pub fn to_flush(&self, operations: u32, chunks: u32) -> impl Iterator<Item = (ChunkId, u16)> + '_ {
         let resident = self.resident_objects.load(Ordering::Relaxed);
@@ -117,8 +117,8 @@ impl Learner {
         })
     }
 
-    /// Notes that a client has written so many objects after so many lookups and misses more, and
-    /// gives the rates of the process: a record without generation, age and sizes.
+    /// Notes that a client has written so many objects after so many more lookups and misses.
+    /// Returns the rates of the process: a record without generation, age and sizes.
     pub fn rates(&self, written: u64, lookups: u64, misses: u64, now_ns: u64) -> Written {
         let mut rates = locked(&self.rates);
         rates.written += written;
@@ -147,8 +147,8 @@ impl Learner {
         model.trees.clone()
     }
 
-    /// Whether there are enough new samples to learn anew, of `kept` at most. A caller that is told
-    /// so must learn.
+    /// Whether there are enough new samples to learn again, of `kept` at most. A caller that gets
+    /// `true` must learn.
     pub fn wants_training(&self, samples_so_far: u64, kept: u64) -> bool {
         let mut model = locked(&self.model);
         let new = samples_so_far.wrapping_sub(model.learned_from);
@@ -159,7 +159,7 @@ impl Learner {
         is_worth_it
     }
 
-    /// Learns from samples. The trees come into use when the time that this takes has passed.
+    /// Learns from samples. The trees come into use when the time of learning has passed.
     pub fn train(&self, samples: &[Sample], now_ns: u64) {
         let Some(trees) = Trees::train(samples) else { return };
         let ready_ns = now_ns.saturating_add(samples.len() as u64 * TRAINING_NS_PER_SAMPLE);

@@ -5,23 +5,23 @@
 pub(super) struct Candidate {
     /// Accesses since it was written.
     pub(super) frequency: u16,
-    /// Bytes that it takes of the pool.
+    /// Bytes of the pool that it occupies.
     pub(super) bytes: u64,
-    /// Those of them in the group: its record and its entry in the map.
+    /// The bytes in the group: its record and its entry in the map.
     pub(super) room_bytes: u64,
     /// Age of its group, at least 1.
     pub(super) age: u32,
 }
 
 impl Candidate {
-    /// What it is worth to keep.
+    /// The value of keeping it.
     fn score(&self) -> f64 {
         f64::from(self.frequency) / (self.bytes.max(1) as f64 * f64::from(self.age.max(1)))
     }
 }
 
-/// Which of the candidates, by their places, stay in a group of at most so many objects and bytes:
-/// those of the highest score, none of which was never asked for. In no particular order.
+/// Which of the candidates, by their places, stay in a group of at most so many objects and bytes.
+/// The highest scores stay, in no particular order. A candidate without an access is evicted.
 pub(super) fn keep_best(candidates: &[Candidate], objects_max: usize, bytes_max: u64) -> Vec<usize> {
     let mut places: Vec<usize> = (0..candidates.len()).filter(|place| candidates[*place].frequency > 0).collect();
     places.sort_by(|a, b| candidates[*b].score().total_cmp(&candidates[*a].score()));

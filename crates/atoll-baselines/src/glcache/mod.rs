@@ -1,26 +1,26 @@
 //! GLCache-DM: FORGE's groups, of which trees choose the victims.
 //!
 //! After Yang et al., "GL-Cache: Group-level learning for efficient and high-performance caching"
-//! (FAST'23). Section 6.1 of FORGE's paper brings it to a pool of memory as a baseline: an evictor
-//! samples groups, gradient-boosted trees predict the utility of each from seven features, and the
+//! (FAST'23). Section 6.1 of FORGE's paper brings it to a pool of memory as a baseline. An evictor
+//! samples groups. Gradient-boosted trees predict the utility of each from seven features. The
 //! evictor merges the eight of least utility into one. Index, rings, regrouping and repair are
 //! those of [`forge`](atoll_cache::forge).
 //!
 //! | module | concept |
 //! |---|---|
 //! | `kind` | the descriptor, and the choices of a new pool |
-//! | `technique` | where a client does otherwise than the shipped FORGE |
+//! | `technique` | the steps in which a client differs from the shipped FORGE |
 //! | `area` | what a pool has besides: settings, records of groups, samples |
 //! | `evict` | the verbs of an eviction |
 //! | `learn` | the verbs of learning |
-//! | `features` | what is known of a group: its record in the pool, the seven features |
-//! | `watch` | what a group turns out to be worth: the process watches its objects for a while |
-//! | `sample` | features and worth together, kept in the pool to learn from |
+//! | `features` | a group's record in the pool, and its seven features |
+//! | `watch` | the utility of a group: the process watches its objects for a while |
+//! | `sample` | features and utility together, kept in the pool to learn from |
 //! | `trees` | the gradient boosting |
 //! | `learner` | all of that in one process: rates, watch, the trees in use |
 //! | `merge` | which objects of merged groups stay |
 //!
-//! | where we say more than the papers, or otherwise | |
+//! | where we add to the papers, or differ | here |
 //! |---|---|
 //! | **Training** is asynchronous, on memory nodes; ours have no processor. | Samples of all processes are in the pool. The client that adds enough new ones READs them all and trains its process's trees. The trees come into use when the time of training has passed. On a real fabric that client stands still meanwhile; on the simulated one it does not, as if its machine had a spare core. Each process has its own trees, of the same samples. |
 //! | **Inference** takes hundreds of microseconds of the client's processor (FORGE 6.2). | All groups of one eviction are one inference, charged as `INFERENCE_NS`, the least that "hundreds" can mean. |
@@ -32,8 +32,8 @@
 //! | **Score** of an object in a merge: GL-Cache ranks by size and age; the paper's baseline regroups as FORGE does, by frequency. | Frequency / (size x age of the group). An object without an access is evicted. |
 //! | **Before there are trees** the oldest of the sampled groups are evicted. | |
 //!
-//! All that the pool holds of this is a hint, and is checked. A field that is not a number counts
-//! as zero, and an impossible sample is left out.
+//! All these words in the pool are hints, and are checked. A field that is not a number counts as
+//! zero, and an impossible sample is left out.
 
 mod area;
 mod evict;
@@ -64,12 +64,12 @@ mod tests {
     /// Lookups for which a group is watched.
     const WATCHED: u64 = 4_000;
 
-    /// A group of a load of three kinds: a scan, whose objects are never requested again; a crowd,
-    /// whose objects are requested for a while; and objects that are always requested.
+    /// A group of a load of three kinds. Objects of a scan are never requested again. Objects of a
+    /// crowd are requested for a while. The third kind is always requested.
     struct Group {
         chunk: u32,
         features: Features,
-        /// How often it is requested, and so what it is worth.
+        /// How often it is requested, which gives its utility.
         weight: u64,
     }
 
@@ -85,7 +85,7 @@ mod tests {
     fn group(chunk: u32, chance: &mut Chance) -> Group {
         let (kind, age) = (chance.below(3), 1 + chance.below(50));
         let weight = [0, if age < 10 { 8 } else { 0 }, 4][kind as usize];
-        // Scans write much and miss much; a crowd has requested its objects before. All features
+        // Scans write much and miss much. A crowd has requested its objects before. All features
         // have noise.
         let written = Written {
             generation: 1,
@@ -100,7 +100,8 @@ mod tests {
         Group { chunk, features: Features::of(&written, 1_000, &counters), weight }
     }
 
-    /// Watches groups while they are requested, as often as they are worth, and gives the samples.
+    /// Watches groups while they are requested, each as often as its weight says, and returns the
+    /// samples.
     fn watched(groups: &[Group], chance: &mut Chance) -> Vec<Sample> {
         let watch = Watch::new(GROUP_OBJECTS as u32);
         let object = |group: &Group, nth: u64| u64::from(group.chunk) * GROUP_OBJECTS + nth;
@@ -111,13 +112,13 @@ mod tests {
         for _ in 0..WATCHED {
             let group = &groups[chance.below(groups.len() as u64) as usize];
             let object = object(group, chance.below(GROUP_OBJECTS));
-            // A group of less worth leaves the lookup to a key that is not watched.
+            // For a group of less weight, the lookup is of a key that is not watched.
             watch.observe(if chance.below(8) < group.weight { object } else { u64::MAX });
         }
         watch.finish(WATCHED)
     }
 
-    /// The loss is what the eight evicted groups of sixty-four were worth, in the mean.
+    /// The loss is the mean utility of the eight evicted groups of sixty-four.
     #[test]
     fn the_groups_that_trees_let_go_are_worth_less_than_those_of_chance_or_age() {
         let mut chance = Chance(1);

@@ -1,20 +1,20 @@
-//! A sample: a group's features at one moment, and what the group was worth from then on.
+//! A sample: a group's features at one moment, and the group's utility from then on.
 //!
 //! ```text
 //! 32 B    word 0..3   seven features f32, the logarithm of the utility f32       data; hints
 //! ```
 //!
 //! The pool keeps samples in a ring. A writer takes its sample's number by a fetch-and-add, and the
-//! last writer of a place wins. A sample that is torn or lost is one of many.
+//! last writer of a place wins. A torn or lost sample does little harm among many.
 
 use super::features::{FEATURES, Features, sound};
 
 /// A sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
-    /// What was known.
+    /// The features.
     pub features: Features,
-    /// The logarithm of 1 + what came of it.
+    /// The logarithm of 1 + the utility.
     pub utility_log: f32,
 }
 
@@ -32,7 +32,7 @@ impl Sample {
         std::array::from_fn(|word| u64::from(numbers[2 * word]) | u64::from(numbers[2 * word + 1]) << 32)
     }
 
-    /// The sample of words that were READ, if it is one that a client may have written.
+    /// Decodes a sample from words that were READ, if a client may have written it.
     pub fn from_words(words: &[u64]) -> Option<Self> {
         let number = |nth: usize| Some(f32::from_bits((words.get(nth / 2)? >> (32 * (nth % 2))) as u32));
         let mut features = [0.0; FEATURES];

@@ -1,4 +1,4 @@
-//! Where GLCache-DM does otherwise than the shipped FORGE: see [`Technique`].
+//! The steps in which GLCache-DM differs from the shipped FORGE: see [`Technique`].
 
 use super::area::{Area, ENGINE_GLCACHE};
 use super::learner::Learner;

@@ -6,14 +6,14 @@ use super::sample::Sample;
 use smartcore::linalg::basic::matrix::DenseMatrix;
 use smartcore::xgboost::{XGRegressor, XGRegressorParameters};
 
-/// Trees that are added up.
+/// Trees in the sum.
 const TREES: usize = 16;
 /// Splits from a tree's root to a leaf, at most.
 const DEPTH_MAX: u16 = 4;
 /// Samples of a leaf, at least.
 const LEAF_SAMPLES_MIN: usize = 4;
 
-/// What was learned.
+/// The learnt trees.
 #[derive(Debug)]
 pub struct Trees {
     regressor: XGRegressor<f32, f32, DenseMatrix<f32>, Vec<f32>>,
@@ -26,7 +26,7 @@ fn matrix(rows: impl ExactSizeIterator<Item = Features>) -> Option<DenseMatrix<f
 }
 
 impl Trees {
-    /// Learns from samples; `None` if there are none, or nothing can be learned.
+    /// Learns from samples; `None` if there are none, or the training fails.
     pub fn train(samples: &[Sample]) -> Option<Self> {
         if samples.is_empty() {
             return None;
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     fn sample(nth: u32) -> Sample {
-        // What a group is worth depends on its requests and its age alone; the rest is noise.
+        // A group's utility depends on its requests and its age alone; the rest is noise.
         let noise = |of: u32| (of.wrapping_mul(2_654_435_761) >> 16) as f32;
         let (age, requests) = (1.0 + (nth % 13) as f32, (nth % 7) as f32);
         let features = Features([noise(nth), noise(nth + 1), 0.5, 256.0, age, requests, requests.min(3.0)]);

@@ -1,5 +1,5 @@
-//! What a group turns out to be worth: the process watches the group's objects for a while, even
-//! after they were moved or evicted.
+//! The utility of a group: the process watches the group's objects for a while, even after they
+//! were moved or evicted.
 //!
 //! A watched object is known by the parts of its key's hash that the group's map has. So a lookup
 //! counts although the object was moved or evicted meanwhile. Each lookup of a process searches for
@@ -7,9 +7,10 @@
 //!
 //! ```text
 //! a word of the table   63                     24 23            8 7         0
-//!                       +------------------------+---------------+-----------+        0: nothing is watched here
+//!                       +------------------------+---------------+-----------+
 //!                       |  more of the hash  40  | size, units 16| place + 1 |
 //!                       +------------------------+---------------+-----------+
+//!                       0: nothing is watched here
 //! ```
 //!
 //! The first lookup of an object adds 1 / (size x lookups since) to its group's utility, and
@@ -25,12 +26,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const GROUPS_MAX: usize = 128;
 /// Words of the table for each object that may be watched.
 const WORDS_PER_OBJECT: usize = 4;
-/// Objects that the table is made for, at most: groups of more leave no room for so many groups.
+/// The most objects that the table is made for. Larger groups leave room for fewer groups.
 const OBJECTS_MAX: usize = 1 << 16;
 /// A utility of 1 in the sums: the largest of a group fits 64 bits, the smallest is a few units.
 const UTILITY_ONE: f64 = (1u64 << 40) as f64;
-/// Utility is told as of so many units of sixteen bytes, so that an object of this size that is
-/// looked up at the very end of the time counts one.
+/// Utility is counted in units of sixteen bytes. An object of this size that is looked up at the
+/// very end of the time counts one.
 const SIZE_UNITS: f64 = 16.0;
 
 const PLACE_MASK: u64 = 0xff;
@@ -42,18 +43,18 @@ struct Watched {
     /// The group's chunk and generation.
     group: (u32, u32),
     features: Features,
-    /// Lookups of the process when it began.
+    /// Lookups of the process when the watch began.
     begun: u64,
     /// Where its objects are in the table.
     objects: Vec<usize>,
 }
 
-/// What one process watches.
+/// The groups that one process watches.
 pub struct Watch {
     /// Lookups of the process so far.
     lookups: AtomicU64,
     table: Vec<AtomicU64>,
-    /// For each place, when the group there was begun to be watched, and the sum of its utility.
+    /// For each place, when the watch of its group began, and the sum of its utility.
     begun: Vec<AtomicU64>,
     utility: Vec<AtomicU64>,
     watched: Mutex<Vec<Watched>>,
@@ -66,7 +67,7 @@ fn mixed(object: u64) -> u64 {
 }
 
 impl Watch {
-    /// For groups of at most so many objects.
+    /// A watch for groups of at most so many objects.
     pub fn new(group_objects_max: u32) -> Self {
         let objects = (GROUPS_MAX * group_objects_max as usize).min(OBJECTS_MAX);
         let zeros = |count: usize| (0..count).map(|_| AtomicU64::new(0)).collect();
@@ -144,8 +145,7 @@ impl Watch {
         watched.push(Watched { place, group, features, begun, objects });
     }
 
-    /// Stops watching the groups that have been watched for so many lookups. Gives what they were
-    /// worth.
+    /// Stops watching the groups that have been watched for so many lookups. Returns their samples.
     pub fn finish(&self, interval: u64) -> Vec<Sample> {
         let lookups = self.lookups();
         let mut watched = self.lock();

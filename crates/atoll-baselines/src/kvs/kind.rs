@@ -1,4 +1,4 @@
-//! What is said of `kvs` where users choose an engine.
+//! The descriptor of `kvs` among the engines that users choose from.
 
 use super::{ENGINE_KVS, Kvs, options};
 use atoll_cache::EngineKind;

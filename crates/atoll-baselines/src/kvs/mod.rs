@@ -1,8 +1,8 @@
-//! A key-value store that tracks nothing and evicts at random: the baseline of Ditto (section 3.1)
-//! that shows what tracking costs.
+//! A key-value store that tracks no accesses and evicts at random. It is the baseline of Ditto
+//! (section 3.1) that shows what tracking costs.
 //!
-//! It is [`table`](atoll_cache::table) alone. Objects that expire are noted as such
-//! beside their slots, so that samples find them.
+//! It is [`table`](atoll_cache::table) alone. An object's expiry is kept beside its slot, so that
+//! samples find expired objects.
 
 mod kind;
 

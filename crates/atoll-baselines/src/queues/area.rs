@@ -1,31 +1,32 @@
-//! Where the words of lists are, in the replacement's area; those of rings: [`RingsArea`].
+//! Where the words of lists are, in the replacement's area. The words of rings: [`RingsArea`].
 //!
 //! ```text
 //! +------------------------+---------------------------------+
 //! | 64 lists, 64 B each    | nodes, 32 B for every slot      |
 //! +------------------------+---------------------------------+
 //!
-//! a list    word 0   lock: the holder's place + 1, 32 | its epoch 32; 0: nobody's      atomics only
-//!           word 1   head: slot + 1, or 0                                              data, the holder's
-//!           word 2   tail: slot + 1, or 0                                              data, the holder's
-//!           word 3   turn: how often the list was begun anew                           data, the holder's
-//!           word 4   hand: slot + 1, or 0                                              data, the holder's
-//!           word 5   how often the hand has begun at the tail                          data, the holder's
+//! a list    word 0   lock: the holder's place + 1, 32 | its epoch 32; 0: free   atomics only
+//!           word 1   head: slot + 1, or 0                                       data, the holder's
+//!           word 2   tail: slot + 1, or 0                                       data, the holder's
+//!           word 3   turn: how often the list was reset                         data, the holder's
+//!           word 4   hand: slot + 1, or 0                                       data, the holder's
+//!           word 5   how often the hand has begun at the tail                   data, the holder's
 //!
-//! a node    word 0   prev, towards the head: slot + 1, or 0                            data, the holder's
-//!           word 1   next, towards the tail: slot + 1, or 0                            data, the holder's
-//!           word 2   turn 16 | microseconds of the pool's clock when it was linked 48; 0: in no list    data, the holder's
-//!           word 3   not 0: visited                                                    atomics only
+//! a node    word 0   prev, towards the head: slot + 1, or 0                     data, the holder's
+//!           word 1   next, towards the tail: slot + 1, or 0                     data, the holder's
+//!           word 2   turn 16 | microseconds of the pool's clock when it was
+//!                    linked 48; 0: in no list                                   data, the holder's
+//!           word 3   not 0: visited                                             atomics only
 //! ```
 //!
-//! A node is its slot's, whatever object the slot holds, and the list of a slot is its bucket's.
-//! The holder is the client that the list's lock names: it alone WRITEs the list's data and that of
-//! its nodes. A node is in its list if it has the list's turn; so a list is begun anew by one
-//! WRITE.
+//! A node belongs to its slot, for any object that the slot holds. The list of a slot is its
+//! bucket's. The holder is the client that the list's lock names. It alone WRITEs the list's data
+//! and that of its nodes. A node is in its list if it has the list's turn. So one WRITE resets a
+//! list.
 //!
-//! Invariants while the lock is free: from the tail along `prev` every node of the list is met
-//! once, and from the head along `next` in the other order. No client relies on them: a client that
-//! finds them broken begins the list anew.
+//! Invariants while the lock is free: a walk from the tail along `prev` meets every node of the
+//! list once. A walk from the head along `next` meets them in the other order. No client relies on
+//! them: a client that finds them broken resets the list.
 
 use atoll_cache::table::layout::BUCKET_SLOTS;
 use atoll_fabric::Address;
@@ -39,7 +40,7 @@ pub(super) const LIST_READ_WORDS: usize = 6;
 /// The holder's words of a node.
 pub(super) const NODE_DATA_WORDS: usize = 3;
 const TURN_SHIFT: u32 = 48;
-/// Turns are told apart modulo this; 0 stands for no list.
+/// Turns are compared modulo this; 0 means no list.
 const TURNS: u64 = (1 << (64 - TURN_SHIFT)) - 1;
 
 /// Bytes of the area, given the slots of the index.
@@ -67,7 +68,7 @@ pub(super) mod node_word {
 const _: () = assert!(list_word::SWEEPS < LIST_READ_WORDS as u64 && LIST_READ_WORDS as u64 <= LIST_WORDS);
 const _: () = assert!(node_word::MARK < NODE_DATA_WORDS as u64 && node_word::VISITED < NODE_WORDS);
 
-/// Addresses of the words, and what is within bounds.
+/// Addresses of the words, and their bounds.
 #[derive(Clone, Debug)]
 pub(super) struct Area {
     base: Address,
@@ -111,7 +112,7 @@ impl Area {
         self.base.add(8 * word)
     }
 
-    /// The slot that a link of this list names; `Err` if there is none of the list.
+    /// The slot that a link of this list names; `Err` if it names no slot of the list.
     pub(super) fn linked(&self, list: u32, link: u64) -> Result<Option<u64>, Broken> {
         match link.checked_sub(1) {
             None => Ok(None),
@@ -121,7 +122,7 @@ impl Area {
     }
 }
 
-/// A list is not what it should be.
+/// A list breaks its invariants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Broken;
 
@@ -130,12 +131,12 @@ pub(super) fn link(slot: Option<u64>) -> u64 {
     slot.map_or(0, |slot| slot + 1)
 }
 
-/// The mark of a node that is linked now, in a list that was begun anew so often.
+/// The mark of a node that is linked now, in a list with this turn.
 pub(super) fn mark(turn: u64, now_us: u64) -> u64 {
     (turn % TURNS + 1) << TURN_SHIFT | now_us & ((1 << TURN_SHIFT) - 1)
 }
 
-/// Whether a node with this mark is in a list that was begun anew so often.
+/// Whether a node with this mark is in a list with this turn.
 pub(super) fn is_linked(mark: u64, turn: u64) -> bool {
     mark >> TURN_SHIFT == turn % TURNS + 1
 }
@@ -149,7 +150,7 @@ const LINE: u64 = 64;
 const RINGS: u64 = 2;
 const RINGS_NODE_BYTES: u64 = 16;
 
-/// Entries of a ring, given the slots of the index: every object finds room in either.
+/// Entries of a ring, given the slots of the index. Either ring has room for every object.
 fn entries(slots: u64) -> u64 {
     slots.next_power_of_two()
 }
@@ -162,10 +163,10 @@ pub(super) fn rings_bytes(slots: u64) -> u64 {
 /// Where the words of rings are, in the replacement's area.
 ///
 /// ```text
-/// +----------------------------------------------+-------------------------+-----------------------+
-/// | small head, small tail, main head, main tail | nodes, 16 B for a slot  | small ring, main ring |
-/// | a line each                                  |                         | a word for an entry   |
-/// +----------------------------------------------+-------------------------+-----------------------+
+/// +--------------------------------------------+------------------------+-----------------------+
+/// | small head, small tail, main head,         | nodes, 16 B for a slot | small ring, main ring |
+/// | main tail: a line each                     |                        | a word for an entry   |
+/// +--------------------------------------------+------------------------+-----------------------+
 /// ```
 ///
 /// Heads, tails and entries: atomics only (see `ring`). Nodes: data (see `s3_fifo`).

@@ -1,4 +1,4 @@
-//! What is said of the engines with queues where users choose an engine.
+//! The descriptors of the engines with queues among the engines that users choose from.
 
 use super::{ENGINE_QUEUES, QueueOptions, QueuePolicy, Queued};
 use atoll_cache::EngineKind;

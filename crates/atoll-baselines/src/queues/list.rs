@@ -1,10 +1,10 @@
-//! A list, as the client sees it that has its lock.
+//! A list, as the client sees it that holds its lock.
 
 use super::area::{self, Area, Broken, link, list_word, node_word};
 use arrayvec::ArrayVec;
 use atoll_fabric::{Batch, Buffer};
 
-/// Most nodes that are linked anew under one lock: what is written for them fits into one batch.
+/// Most nodes that are relinked under one lock: their WRITEs fit into one batch.
 pub(super) const TOGETHER_MAX: usize = 8;
 
 /// A node, as it was READ.
@@ -34,7 +34,7 @@ impl Node {
     }
 }
 
-/// A list whose lock this client has, and what it has changed and not written.
+/// A list whose lock this client holds, and its changes that are not written yet.
 pub(super) struct Locked {
     pub(super) list: u32,
     head: u64,
@@ -42,7 +42,7 @@ pub(super) struct Locked {
     turn: u64,
     hand: u64,
     sweeps: u64,
-    /// Nodes that were READ, as they are with the changes.
+    /// Nodes that were READ, with the changes.
     known: Vec<(u64, Node)>,
     /// Words to be written, by their numbers in the area.
     edits: Vec<(u64, u64)>,
@@ -72,7 +72,7 @@ impl Locked {
         self.known.iter().find(|(other, _)| *other == slot).map_or_else(Node::default, |(_, node)| *node)
     }
 
-    /// A node that was READ now, with what was changed of it and not written.
+    /// A node that was READ now, with its unwritten changes.
     pub(super) fn edited(&self, area: &Area, slot: u64, mut node: Node) -> Node {
         for word in [node_word::PREV, node_word::NEXT, node_word::MARK] {
             let number = area.node_word(slot, word);
@@ -145,7 +145,7 @@ impl Locked {
         }
     }
 
-    /// Begins the list anew, empty: whatever its nodes say, none is in it.
+    /// Resets the list to empty: none of its nodes counts any more.
     pub(super) fn begin_anew(&mut self, area: &Area) {
         self.edits.clear();
         (self.head, self.tail, self.hand, self.turn) = (0, 0, 0, self.turn.wrapping_add(1));
@@ -156,7 +156,7 @@ impl Locked {
         }
     }
 
-    /// Takes a node that was READ and is in the list out of it.
+    /// Unlinks a node that was READ and is in the list.
     pub(super) fn unlink(&mut self, area: &Area, slot: u64) -> Result<(), Broken> {
         let node = self.node(slot);
         let (prev, next) = (area.linked(self.list, node.prev)?, area.linked(self.list, node.next)?);
@@ -212,7 +212,7 @@ impl Locked {
         !self.edits.is_empty()
     }
 
-    /// Adds what is to be written to a batch: words that lie together in one WRITE.
+    /// Adds the unwritten changes to a batch: one WRITE for words that lie together.
     pub(super) fn add_writes(&mut self, area: &Area, batch: &mut Batch) {
         self.edits.sort_unstable();
         for run in self.edits.chunk_by(|one, next| one.0 + 1 == next.0) {

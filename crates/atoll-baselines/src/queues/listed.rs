@@ -1,5 +1,5 @@
-//! What the policies on lists have in common: a victim is taken from a list's tail end, and an
-//! object that is in no list is unqueued.
+//! The common base of the policies on lists. A victim is taken from a list's tail end. An object
+//! that is in no list is unqueued.
 
 use super::lock::{Lists, Seen};
 use atoll_cache::CacheError;
@@ -15,10 +15,10 @@ pub(super) trait Listed {
     /// The rank of a candidate that is in its list: the lowest is evicted.
     fn rank(seen: &Seen) -> (bool, u64);
 
-    /// Takes the next victim of a list out of it; `None` if the list gives none.
+    /// Takes the next victim out of a list; `None` if the list gives none.
     async fn pop<E: Endpoint>(&mut self, core: &Core<E>, list: u32) -> Result<Option<Victim>, CacheError>;
 
-    /// Takes a victim from the list that is farthest behind, else from another one.
+    /// Takes a victim from the list that is farthest behind, else from another list.
     async fn victim<E: Endpoint>(&mut self, core: &Core<E>) -> Result<Option<Victim>, CacheError> {
         let list = self.lists().progress.last();
         if let Some(victim) = self.pop(core, list).await? {
@@ -31,15 +31,15 @@ pub(super) trait Listed {
         }
     }
 
-    /// Puts a victim that was not evicted back. The next one of its list would be the same, so that
-    /// the list is passed over.
+    /// Puts a victim that was not evicted back. The list would give the same victim next, so it is
+    /// passed over.
     async fn spared<E: Endpoint>(&mut self, core: &Core<E>, slot: u64) -> Result<(), CacheError> {
         let list = self.lists().area.list_of(slot);
         self.lists().progress.skip(list);
         self.lists().put_back(core, slot).await
     }
 
-    /// Takes an object that is gone out of its list.
+    /// Unlinks an object that was removed from its list.
     async fn removed<E: Endpoint>(&mut self, core: &Core<E>, slot: u64) -> Result<(), CacheError> {
         self.lists().take_out(core, slot).await
     }

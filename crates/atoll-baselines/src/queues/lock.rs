@@ -1,16 +1,16 @@
-//! Who changes a list: the client that its lock names.
+//! Which client changes a list: the client that its lock names.
 //!
 //! | the lock is | then |
 //! |---|---|
 //! | free | CAS to this client |
-//! | another client's | try again after 5 us (Ditto, section 5.1), for 20 ms; then go on without it, and remember the holder: while the same client holds it, one look is enough |
-//! | a dead client's | CAS to this client, and begin the list anew |
-//! | this client's own | its last unlocking has not landed, which it waits for; or an operation was dropped in the middle: begin the list anew |
+//! | another client's | try again after 5 us (Ditto, section 5.1), for 20 ms; then continue without it, and remember the holder: while the same client holds it, one look is enough |
+//! | a dead client's | CAS to this client, and reset the list |
+//! | this client's own | its last unlocking has not landed, which it waits for; or an operation was dropped in the middle: reset the list |
 //!
-//! A client that is not alive, by a look at the registry later than the look at the lock, never
+//! A client that a look at the registry, later than the look at the lock, shows to be dead never
 //! writes again (see `atoll_pool::registry`). So only the holder WRITEs a list. Unlocking is a
 //! compare-and-swap behind the WRITEs of the change, in one batch, which keeps them in order. So
-//! the next holder READs what was written.
+//! the next holder READs the change.
 
 use super::area::{self, Area, LIST_READ_WORDS, NODE_DATA_WORDS, list_word};
 use super::list::{Locked, Node};
@@ -22,20 +22,19 @@ use atoll_cache::table::slot::Slot;
 use atoll_fabric::{Batch, Buffer, Endpoint};
 use atoll_pool::registry;
 
-/// How long a client waits that did not get a lock (Ditto, section 5.1).
+/// The pause of a client that did not get a lock (Ditto, section 5.1).
 const BACKOFF_NS: u64 = 5_000;
-/// How long it tries before it goes on without.
+/// How long a client tries before it continues without the lock.
 const WAIT_NS_MAX: u64 = 20_000_000;
 /// Tries in that time, at most.
 const TRIES_MAX: u32 = (WAIT_NS_MAX / BACKOFF_NS) as u32;
-/// Tries in a row that find the same client's lock between two questions whether that client is
-/// alive.
+/// Tries in a row that find the same holder before a client checks whether the holder is alive.
 const QUESTION_EVERY: u32 = 64;
-/// Looks at locks of suspects between two questions.
+/// Looks at suspects' locks between two checks whether a suspect is alive.
 const LOOKS_PER_QUESTION: u32 = 16;
 
-/// How far victims have come in each list, as one client knows it from its own. The next one is of
-/// the list that is farthest behind, so that all lists together give nearly what one would.
+/// How far victims have come in each list, by this client's own victims. The next victim is of the
+/// list that is farthest behind. So all lists together give nearly the victims of one list.
 pub(super) struct Progress(Vec<(u64, u64)>);
 
 impl Progress {
@@ -53,7 +52,7 @@ impl Progress {
         self.0[list as usize] = at;
     }
 
-    /// Passes a list over until the others have come as far as any has.
+    /// Passes a list over until the other lists have come as far as any has.
     pub(super) fn skip(&mut self, list: u32) {
         let most = self.0.iter().copied().max().unwrap_or_default();
         self.0[list as usize] = (most.0, most.1 + 1);
@@ -64,7 +63,7 @@ impl Progress {
 /// batch.
 const LOOKED_AT_MAX: usize = 16;
 
-/// The node of a candidate, as a look had it.
+/// The node of a candidate, as it was READ.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     pub(super) node: Node,
@@ -74,14 +73,14 @@ pub(super) struct Seen {
 /// One client's way to the lists.
 pub(super) struct Lists {
     pub(super) area: Area,
-    /// Whether every step is waited for by itself, as a first implementation does it.
+    /// Whether every step is awaited by itself, as in a simple implementation.
     is_straight: bool,
-    /// By list: whose lock this client did not get in all its tries.
+    /// By list: the holder whose lock this client did not get in all its tries.
     suspects: Vec<u64>,
-    /// Looks at suspects' locks since the last question whether one is alive.
+    /// Looks at suspects' locks since the last check whether one is alive.
     looks: u32,
-    /// The list whose lock this client has; between operations only if one was dropped in the
-    /// middle.
+    /// The list whose lock this client holds. Between operations it holds one only if an operation
+    /// was dropped in the middle.
     holding: Option<u32>,
     pub(super) progress: Progress,
 }
@@ -93,13 +92,13 @@ impl Lists {
         Self { area, is_straight, suspects, looks: 0, holding: None, progress }
     }
 
-    /// Whether every step is waited for by itself.
+    /// Whether every step is awaited by itself.
     pub(super) fn is_straight(&self) -> bool {
         self.is_straight
     }
 
-    /// Takes a list's lock and READs the list and the nodes of these slots, which are of it; `None`
-    /// if another client keeps it.
+    /// Acquires a list's lock and READs the list and the nodes of these slots, which belong to it;
+    /// `None` if another client keeps it.
     pub(super) async fn lock<E: Endpoint>(
         &mut self,
         core: &Core<E>,
@@ -110,7 +109,7 @@ impl Lists {
         self.try_lock(core, list, slots).await
     }
 
-    /// Gives a lock back that an operation which was dropped had.
+    /// Releases a lock that a dropped operation held.
     pub(super) async fn settle<E: Endpoint>(&mut self, core: &Core<E>) -> Result<(), CacheError> {
         if let Some(list) = self.holding.take()
             && let Some(locked) = Box::pin(self.try_lock(core, list, &[])).await?
@@ -128,8 +127,8 @@ impl Lists {
     ) -> Result<Option<Locked>, CacheError> {
         let mine = name(core);
         let at = self.area.at(self.area.list_word(list, 0));
-        // What the lock is swapped from: 0 if it is free, else a client that does not hold it any
-        // more.
+        // The word that the lock is swapped from: 0 if it is free, else a client that no longer
+        // holds it.
         let (mut expected, mut tried, mut own) = (0, 0, 0);
         let (mut before, mut same, mut begun_ns) = (0, 0, u64::MAX);
         let mut batch = loop {
@@ -147,8 +146,7 @@ impl Lists {
             if found == mine {
                 core.client.endpoint.flush().await?;
                 own += 1;
-                // The unlocking has landed, so that only a dropped operation can have left the
-                // lock.
+                // The unlocking has landed, so only a dropped operation can have left the lock.
                 expected = if own > 1 { mine } else { 0 };
                 continue;
             }
@@ -198,8 +196,8 @@ impl Lists {
         }
     }
 
-    /// READs a further node of the list and the word of its slot. `visited` is a node that is to be
-    /// visited no more, and what its word was.
+    /// READs a further node of the list and the word of its slot. `visited` is a node whose mark is
+    /// to be removed, with the word that it had.
     pub(super) async fn read<E: Endpoint>(
         &self,
         core: &Core<E>,
@@ -224,7 +222,7 @@ impl Lists {
         Ok(Slot(atoll_pool::read_word(&core.client.endpoint, core.shared.layout().slot(slot)).await?))
     }
 
-    /// WRITEs what was changed so far, where every step is waited for.
+    /// WRITEs the changes so far, if every step is awaited.
     pub(super) async fn step<E: Endpoint>(&self, core: &Core<E>, locked: &mut Locked) -> Result<(), CacheError> {
         if self.is_straight && locked.is_changed() {
             let mut batch = Batch::new();
@@ -234,13 +232,13 @@ impl Lists {
         Ok(())
     }
 
-    /// WRITEs what was changed and gives the lock back. Not waited for, unless every step is.
+    /// WRITEs the changes and releases the lock. Awaited only if every step is.
     pub(super) async fn unlock<E: Endpoint>(&mut self, core: &Core<E>, mut locked: Locked) -> Result<(), CacheError> {
         self.step(core, &mut locked).await?;
         let mut batch = Batch::new();
         locked.add_writes(&self.area, &mut batch);
         batch.compare_and_swap(self.area.at(self.area.list_word(locked.list, 0)), name(core), 0);
-        // Whatever becomes of the operation from here on, the batch takes effect whole.
+        // Even if the operation is dropped from here on, the whole batch takes effect.
         self.holding = None;
         if self.is_straight {
             core.client.endpoint.post(&mut batch).await?;
@@ -250,7 +248,7 @@ impl Lists {
         Ok(())
     }
 
-    /// Takes a node out of its list whose object is gone, unless another one has come into the
+    /// Unlinks the node of a slot whose object was removed, unless another object has come into the
     /// slot.
     pub(super) async fn take_out<E: Endpoint>(&mut self, core: &Core<E>, slot: u64) -> Result<(), CacheError> {
         let Some(mut locked) = self.lock(core, self.area.list_of(slot), &[slot]).await? else { return Ok(()) };
@@ -262,8 +260,8 @@ impl Lists {
         self.unlock(core, locked).await
     }
 
-    /// Puts a node whose object was to go and did not back to the tail of its list, unless it is
-    /// linked again or the object is gone.
+    /// Links the node of a spared victim at the tail of its list, unless it is linked again or the
+    /// object was removed.
     pub(super) async fn put_back<E: Endpoint>(&mut self, core: &Core<E>, slot: u64) -> Result<(), CacheError> {
         let Some(mut locked) = self.lock(core, self.area.list_of(slot), &[slot]).await? else { return Ok(()) };
         if !locked.has(slot) && self.slot_word(core, slot).await?.is_live() {
@@ -272,8 +270,7 @@ impl Lists {
         self.unlock(core, locked).await
     }
 
-    /// READs the nodes of candidates and whether they are in their lists, for the first so many of
-    /// them.
+    /// READs the nodes of the first candidates, and whether they are in their lists.
     pub(super) async fn look<E: Endpoint>(
         &self,
         core: &Core<E>,
@@ -308,8 +305,8 @@ impl Lists {
             .collect())
     }
 
-    /// Says what is wrong with lists whose lock is free. The next client begins a dead holder's
-    /// list anew.
+    /// Describes the faults of lists whose lock is free. The next client resets a dead holder's
+    /// list.
     pub(super) async fn verify<E: Endpoint>(&self, core: &Core<E>, faults: &mut Vec<String>) -> Result<(), CacheError> {
         for list in 0..self.area.lists() {
             let at = self.area.at(self.area.list_word(list, 0));
@@ -347,7 +344,7 @@ impl Lists {
         Ok(Some("it has no end".to_owned()))
     }
 
-    /// A list that is not empty, other than this one; any of them.
+    /// Any list that is not empty, other than this one.
     pub(super) async fn other_list<E: Endpoint>(&self, core: &Core<E>, but: u32) -> Result<Option<u32>, CacheError> {
         let lists = self.area.lists();
         let stride = (self.area.list_word(1, 0) - self.area.list_word(0, 0)) as usize;
@@ -362,7 +359,7 @@ fn words(count: usize) -> Buffer {
     Buffer::sized(8 * count)
 }
 
-/// What a lock says that this client holds.
+/// The word of a lock that this client holds.
 fn name<E: Endpoint>(core: &Core<E>) -> u64 {
     let me = core.client.me();
     u64::from(me.slot + 1) << 32 | u64::from(me.epoch)

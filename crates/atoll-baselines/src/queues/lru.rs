@@ -1,12 +1,12 @@
-//! LRU: what is accessed moves to the head of its list, what goes is at the tail.
+//! LRU: an accessed object moves to the head of its list, and the object at the tail is evicted.
 //!
 //! | | `shard-lru` | `lru-dm` |
 //! |---|---|---|
-//! | a hit | lock; READ the list and the node; WRITE the neighbours; WRITE the node and the old head; unlock: each waited for | noted at home; of eight of one list all are moved under one lock, and what is left when a client makes its round |
+//! | a hit | lock; READ the list and the node; WRITE the neighbours; WRITE the node and the old head; unlock: each waited for | noted locally; eight hits of one list are moved under one lock, and the rest when a client makes its round |
 //! | the same under one lock | | lock and READ in one batch; WRITE and unlock in one, not awaited |
 //! | an insertion | as a hit | at once, with the hits of its list that were noted |
 //!
-//! A hit on what is at the head changes nothing. A client that does not get the lock leaves the
+//! A hit on the object at the head changes nothing. A client that does not get the lock leaves the
 //! object where it is.
 
 use super::area::{Area, linked_us};
@@ -48,7 +48,7 @@ impl Lru {
         self.promote(core, inserted.object.slot).await
     }
 
-    /// Notes an access; how many of the list are noted now.
+    /// Notes an access; returns how many of the list are noted now.
     fn note(&mut self, slot: u64) -> usize {
         let noted = &mut self.noted[self.lists.area.list_of(slot) as usize];
         noted.retain(|other| *other != slot);
@@ -56,13 +56,13 @@ impl Lru {
         noted.len()
     }
 
-    /// Moves a node to the head of its list, behind those of the list that were noted before.
+    /// Moves a node to the head of its list, after the noted nodes of the list.
     async fn promote<E: Endpoint>(&mut self, core: &Core<E>, slot: u64) -> Result<(), CacheError> {
         self.note(slot);
         self.move_noted(core, self.lists.area.list_of(slot)).await
     }
 
-    /// Moves what was noted of a list to its head.
+    /// Moves the noted objects of a list to its head.
     async fn move_noted<E: Endpoint>(&mut self, core: &Core<E>, list: u32) -> Result<(), CacheError> {
         let mut slots = std::mem::take(&mut self.noted[list as usize]);
         let moved = self.move_to_head(core, list, &slots).await;

@@ -12,28 +12,29 @@
 //! |---|---|
 //! | [`settings`] | what clients of a pool agree on |
 //! | `area` | where the words are |
-//! | `lock` | who changes a list |
-//! | `listed` | what policies on lists have in common |
+//! | `lock` | which client changes a list |
+//! | `listed` | the common base of the policies on lists |
 //! | `list` | a doubly linked list behind a lock |
 //! | `lru` | the most recently used object is at the head |
-//! | `sieve` | a hand that passes over what was visited |
+//! | `sieve` | a hand that passes over visited objects |
 //! | `ring` | a queue without a lock |
 //! | `s3_fifo` | a small queue in front of the main one |
 //!
-//! All of them promise what the table of objects promises, whatever a queue says. The choice of the
-//! victim is approximate: a damaged queue costs hits and nothing else. If a client dies with a lock
-//! in hand, or in the middle of a change, the next client begins the list anew, empty. An object
-//! that is in no queue is unqueued. Every now and then, and whenever no queue gives a victim, a
-//! client looks at a random bucket. It evicts dead blocks, expired and unqueued objects there first.
-//! So no writer fails because of unqueued objects.
+//! All of them keep the promises of the table of objects, even if a queue is damaged. The choice of
+//! the victim is approximate: a damaged queue costs hits and nothing else. If a client dies while
+//! it holds a lock, or in the middle of a change, the next client resets the list to empty.
+//!
+//! An object that is in no queue is unqueued. Every now and then, and whenever no queue gives a
+//! victim, a client samples a random bucket. It evicts dead blocks, expired and unqueued objects
+//! there first. So no writer fails because of unqueued objects.
 //!
 //! A slot costs 32 bytes besides its access information where there are lists, and up to 48 where
-//! there are rings; there are two slots for each object that the pool expects.
+//! there are rings. There are two slots for each object that the pool expects.
 //!
 //! | the papers | here |
 //! |---|---|
-//! | a client tries a lock until it has it | for 20 ms; then it goes on without, and one look is enough as long as the same client has it |
-//! | a client that dies with a lock in hand stops its list | the next client that finds it dead takes the lock over |
+//! | a client tries a lock until it has it | for 20 ms; then it continues without, and one look is enough as long as the same client has it |
+//! | a client that dies while it holds a lock stops its list | the next client that finds it dead takes the lock over |
 //! | lists sharded by the hash of the key | by the bucket, which is its hash: a slot is of one list whatever it holds |
 //! | the list of the victim is not said | the list that is farthest behind, by this client's own victims: so all lists together are nearly one |
 //! | a deleted object leaves its list | the same; its block waits in its slot for the next sample |
@@ -66,7 +67,7 @@ use sieve::Sieve;
 /// A client of a pool with queues.
 pub type Queued<E> = Objects<E, Queue>;
 
-/// One client's side of the queues: the pool's settings say of which.
+/// One client's side of the queues, for the policy in the pool's settings.
 pub struct Queue(Policy);
 
 enum Policy {
@@ -75,7 +76,7 @@ enum Policy {
     S3Fifo(S3Fifo),
 }
 
-/// The same on every policy.
+/// Calls the same method on every policy.
 macro_rules! on_policy {
     ($queue:expr, $policy:ident => $done:expr) => {
         match &mut $queue.0 {
@@ -86,7 +87,7 @@ macro_rules! on_policy {
     };
 }
 
-/// Does something for a purpose.
+/// Runs an action under a purpose.
 macro_rules! for_purpose {
     ($core:expr, $purpose:expr, $done:expr) => {{
         let before = $core.client.endpoint.purpose($purpose);
@@ -148,7 +149,7 @@ impl<E: Endpoint> Replacement<E> for Queue {
         match &mut self.0 {
             Policy::Lru(lru) => lru.lists().verify(core, faults).await,
             Policy::Sieve(sieve) => sieve.lists().verify(core, faults).await,
-            // An entry that is not what it should be is passed over.
+            // An impossible entry is passed over.
             Policy::S3Fifo(_) => Ok(()),
         }
     }

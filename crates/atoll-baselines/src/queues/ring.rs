@@ -8,19 +8,20 @@
 //! +-----------------+--------------------------------------+
 //! ```
 //!
-//! FAA on the tail or the head hands out tickets: ticket `t` is of entry `t` modulo the entries, in
-//! lap `t` divided by them.
+//! FAA on the tail or the head hands out tickets. Ticket `t` is of entry `t` modulo the entries, in
+//! lap `t` divided by the entries. An enqueuer has a ticket of the tail, a dequeuer one of the
+//! head.
 //!
-//! | the holder of the ticket finds | then |
-//! |---|---|
-//! | to put: an empty entry of the lap | CAS to the slot, of the lap |
-//! | to put: anything of a lap that is over | the same: what is still queued there after a whole lap is the oldest of a ring that is full |
-//! | to put: any other | the holder of the ticket to take was faster: another ticket, a few times |
-//! | to take: a slot, of the lap | CAS to empty, of the next lap |
-//! | to take: anything of a lap that is over | the holder of the ticket to put is late or dead: CAS to empty, of the next lap |
-//! | to take: anything of a later lap | another client has done that |
+//! | client | finds | then |
+//! |---|---|---|
+//! | enqueuer | an empty entry of the lap | CAS to the slot, of the lap |
+//! | enqueuer | any entry of an earlier lap | the same: a slot that is still queued after a whole lap is the oldest of a full ring |
+//! | enqueuer | any other entry | a dequeuer was faster: another ticket, a few times |
+//! | dequeuer | a slot, of the lap | CAS to empty, of the next lap |
+//! | dequeuer | any entry of an earlier lap | the enqueuer is late or dead: CAS to empty, of the next lap |
+//! | dequeuer | any entry of a later lap | another client has done that |
 //!
-//! So no client waits for another; a client that dies between a ticket and its swap costs one entry
+//! So no client waits for another. A client that dies between a ticket and its swap costs one entry
 //! its turn. An entry that names a slot is a hint: the node of the slot says of which ticket it is
 //! (see `s3_fifo`).
 
@@ -49,14 +50,14 @@ impl Entry {
         (self.lap % LAPS) << SLOT_BITS | self.slot.map_or(0, |slot| slot + 1)
     }
 
-    /// By how many laps this one is behind `lap`; negative if it is ahead.
+    /// By how many laps this entry is behind `lap`; negative if it is ahead.
     fn behind(self, lap: u64) -> i64 {
         let behind = lap.wrapping_sub(self.lap) % LAPS;
         if behind < LAPS / 2 { behind as i64 } else { behind as i64 - LAPS as i64 }
     }
 }
 
-/// One ring, with what this client knows of its counters.
+/// One ring, with this client's view of its counters.
 #[derive(Debug)]
 pub(super) struct Ring {
     at: RingAt,
@@ -66,7 +67,7 @@ pub(super) struct Ring {
     pub(super) tail: u64,
 }
 
-/// A ticket to put, and what the swap that follows needs.
+/// A ticket to put, with the words for the swap that follows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Put {
     pub(super) ticket: u64,
@@ -81,7 +82,8 @@ impl Ring {
     /// Entries that are queued, about.
     pub(super) fn len(&self) -> u64 {
         let len = self.tail.wrapping_sub(self.head);
-        // A client that takes from an empty ring is ahead until another one puts.
+        // After a dequeuer has taken a ticket of an empty ring, the head is ahead until an enqueuer
+        // puts.
         if len > u64::MAX / 2 { 0 } else { len.min(self.at.entries) }
     }
 
@@ -90,7 +92,7 @@ impl Ring {
         [batch.read_word(self.at.head), batch.read_word(self.at.tail)]
     }
 
-    /// Takes note of them.
+    /// Notes the counters that were READ.
     pub(super) fn looked(&mut self, batch: &Batch, [head, tail]: [atoll_fabric::batch::Ticket; 2]) {
         (self.head, self.tail) = (batch.word(head), batch.word(tail));
     }
@@ -115,15 +117,15 @@ impl Ring {
         batch.compare_and_swap(at, put.expected, Entry { lap, slot: Some(slot) }.word())
     }
 
-    /// What is left to do for a swap that found `found`: the same again from what it found, or
-    /// another ticket.
+    /// The next step after a swap that found `found`: the same swap again from `found`, or another
+    /// ticket (`None`).
     pub(super) fn again(&self, put: Put, found: u64) -> Option<Put> {
         let (_, lap) = self.entry(put.ticket);
         (Entry::of(found).behind(lap) > 0).then_some(Put { expected: found, ..put })
     }
 
-    /// Takes the next ticket and what is queued under it. The outer `None`: the ring is empty. The
-    /// inner one: nothing is queued under this ticket.
+    /// Takes the next ticket and the slot that is queued under it. The outer `None`: the ring is
+    /// empty. The inner `None`: no slot is queued under this ticket.
     pub(super) async fn take<E: Endpoint>(&mut self, core: &Core<E>) -> Result<Option<Option<(u64, u64)>>, CacheError> {
         if self.len() == 0 {
             return Ok(None);

@@ -1,29 +1,30 @@
-//! S3-FIFO: new objects come into a small queue, those of them that are asked for again pass to the
-//! main one, and keys that left the small queue are remembered for a while.
+//! S3-FIFO: new objects enter a small queue. Objects that are requested again there pass to the
+//! main queue. Keys that left the small queue are remembered for a while.
 //!
-//! With FORGE's additions (section 6.1): the small queue has 10 % of the objects, frequencies end
-//! at 3, the queues are rings without locks, and clients publish accesses in batches. A key that
-//! comes back while it is remembered goes to the main queue. What is remembered are history entries
-//! in free slots, as in Ditto, for as many evictions as the main queue has objects.
+//! With FORGE's additions (section 6.1): the small queue has 10 % of the objects, and frequencies
+//! end at 3. The queues are rings without locks, and clients publish accesses in batches. A key
+//! that comes back while it is remembered enters the main queue. A remembered key is a history
+//! entry in a free slot, as in Ditto. It lasts for as many evictions as the main queue has objects.
 //!
 //! ```text
-//! a node    word 0   mark of the key's hash 16 << 32 | base 32: the slot's counter of accesses less the object's frequency    data
-//!           word 1   main queue 1 << 63 | ticket + 1; 0: never queued                                                         data
+//! a node    word 0   mark of the key's hash 16 << 32
+//!                    | base 32: the slot's counter of accesses less the object's frequency   data
+//!           word 1   main queue 1 << 63 | ticket + 1; 0: never queued                        data
 //! ```
 //!
-//! The client that puts a slot into a queue WRITEs its node, in front of the swap. That is the
-//! inserter of an object, or the evictor that took it from a queue's head. Two clients at a time
-//! can only be about two objects, one after the other; then the node is right for one of them. An
-//! entry of a queue counts if the node has its ticket; so an object that left the queue by being
-//! deleted costs one look.
+//! The client that puts a slot into a queue WRITEs its node, in front of the swap. That client is
+//! the inserter of an object, or the evictor that took it from a queue's head. If two clients do so
+//! at a time, they put two successive objects of the slot. Then the node is right for one of them.
+//! An entry of a queue counts if the node has its ticket. So an object that was deleted while
+//! queued costs one look.
 //!
 //! | taken from | the object | then |
 //! |---|---|---|
-//! | either | of another ticket, or gone | the next |
-//! | small | asked for twice or more | put into the main queue, frequency 0 |
-//! | small | else | goes; its key is remembered |
-//! | main | asked for | put into the main queue again, frequency (at most 3) one less |
-//! | main | else | goes |
+//! | either | of another ticket, or removed | the next |
+//! | small | requested twice or more | put into the main queue, frequency 0 |
+//! | small | otherwise | evicted; its key is remembered |
+//! | main | requested | put into the main queue again, frequency (at most 3) one less |
+//! | main | otherwise | evicted |
 
 use super::area::RingsArea;
 use super::ring::Ring;
@@ -36,20 +37,20 @@ use atoll_cache::table::replacement::{Candidate, Inserted, Victim};
 use atoll_cache::table::slot::{HISTORY_IDS, KeyHash, Slot};
 use atoll_fabric::{BATCH_VERBS_MAX, Batch, Buffer, Endpoint};
 
-/// Accesses that count, at most (FORGE, section 6.1).
+/// The most accesses that count (FORGE, section 6.1).
 const FREQUENCY_MAX: u32 = 3;
 /// Accesses with which an object passes from the small queue to the main one.
 const FREQUENCY_TO_PASS: u32 = 2;
 /// One of so many objects is in the small queue.
 const SMALL_SHARE: u64 = 10;
-/// Accesses that a client far from the pool adds up before it publishes them: as many as matter. What
-/// is left it publishes in every round.
+/// Accesses that a client far from the pool adds up before it publishes them: as many as matter. It
+/// publishes the rest in every round.
 const PUBLISHED_TOGETHER: u32 = FREQUENCY_TO_PASS;
 /// Objects whose accesses a client adds up.
 const COUNTERS: usize = 4_096;
-/// For how long, in microseconds, at most.
+/// The longest time before it publishes them, in microseconds.
 const AGE_US_MAX: u64 = 1_000_000;
-/// Entries of queues that are looked at for one victim.
+/// Entries of queues that a client looks at for one victim.
 const STEPS_MAX: u32 = 64;
 /// Entries that are taken before the counters are looked at again.
 const LOOK_EVERY: u32 = 16;
@@ -150,12 +151,12 @@ impl S3Fifo {
         self.put(core, which, object.slot, node).await
     }
 
-    /// Does nothing: an entry counts for nothing once the slot has no object, or another one.
+    /// Does nothing: an entry is stale once the slot has no object, or another one.
     pub(super) async fn removed<E: Endpoint>(&mut self, _core: &Core<E>, _slot: u64) -> Result<(), CacheError> {
         Ok(())
     }
 
-    /// Puts a slot into a queue. An object that finds no place in all the tries becomes unqueued.
+    /// Puts a slot into a queue. If all tries fail, the object becomes unqueued.
     async fn put<E: Endpoint>(
         &mut self,
         core: &Core<E>,
@@ -186,7 +187,7 @@ impl S3Fifo {
         Ok(())
     }
 
-    /// Brings what is known of the counters up to date.
+    /// Updates this client's view of the counters.
     async fn look<E: Endpoint>(&mut self, core: &Core<E>) -> Result<(), CacheError> {
         let mut batch = Batch::new();
         let tickets = [self.small.add_look(&mut batch), self.main.add_look(&mut batch)];
@@ -226,7 +227,7 @@ impl S3Fifo {
         Ok(None)
     }
 
-    /// Decides about what was taken from a queue.
+    /// Decides about an entry that was taken from a queue.
     async fn judge<E: Endpoint>(
         &mut self,
         core: &Core<E>,
@@ -272,7 +273,7 @@ impl S3Fifo {
         }
     }
 
-    /// Puts an object that was to go and did not to the end of its queue.
+    /// Puts a spared victim to the end of its queue.
     pub(super) async fn spared<E: Endpoint>(&mut self, core: &Core<E>, slot: u64) -> Result<(), CacheError> {
         let Some((_, node)) = self.taken.take().filter(|(taken, _)| *taken == slot) else { return Ok(()) };
         let word = Slot(atoll_pool::read_word(&core.client.endpoint, core.shared.layout().slot(slot)).await?);
@@ -283,7 +284,7 @@ impl S3Fifo {
         Ok(())
     }
 
-    /// The candidates' nodes, for the first so many.
+    /// The nodes of the first candidates.
     async fn nodes<E: Endpoint>(
         &mut self,
         core: &Core<E>,
@@ -304,7 +305,7 @@ impl S3Fifo {
         node.ticket().is_none_or(|ticket| ticket < head)
     }
 
-    /// An unqueued object, else one of the small queue, else one of the main queue: the oldest.
+    /// An unqueued object, else the oldest of the small queue, else the oldest of the main queue.
     pub(super) async fn choose<E: Endpoint>(
         &mut self,
         core: &Core<E>,

@@ -13,7 +13,7 @@ use std::str::FromStr;
 
 /// The engine's number in the pool header.
 pub const ENGINE_QUEUES: u64 = 4;
-/// Lists that are shared out by hash, unless another number is said (Ditto, section 5.1; FORGE,
+/// The default number of lists that slots are divided into by hash (Ditto, section 5.1; FORGE,
 /// section 2.2).
 pub const LISTS: u32 = 32;
 const WORD_0: Fields<2> = Fields::new([8, 8]);
@@ -22,9 +22,9 @@ const WORD_0: Fields<2> = Fields::new([8, 8]);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum QueuePolicy {
-    /// LRU lists as Ditto's baseline has them: every step of a hit is waited for.
+    /// LRU lists as in Ditto's baseline: every step of a hit is awaited.
     ShardLru = 1,
-    /// The same lists with batches, and hits that are told together.
+    /// The same lists with batches, and hits that are published together.
     Lru = 2,
     /// SIEVE.
     Sieve = 3,
@@ -33,7 +33,7 @@ pub enum QueuePolicy {
 }
 
 impl QueuePolicy {
-    /// All of them.
+    /// All policies.
     pub const ALL: [Self; 4] = [Self::ShardLru, Self::Lru, Self::Sieve, Self::S3Fifo];
 
     /// Its name, as users write it.
@@ -47,23 +47,23 @@ impl QueuePolicy {
     }
 }
 
-/// Choices of a pool with queues. As users write them: the policy, and if its lists are not 32
-/// their number behind a colon.
+/// Choices of a pool with queues. Users write the policy, then a colon and the number of lists if
+/// that is not 32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueOptions {
     /// Which queues.
     pub policy: QueuePolicy,
-    /// Lists that the buckets are shared out to, at least 1 and at most [`LISTS_MAX`].
+    /// Lists that the buckets are divided into, at least 1 and at most [`LISTS_MAX`].
     pub lists: u32,
 }
 
 impl QueueOptions {
-    /// As the papers have it.
+    /// The choices of the papers.
     pub fn new(policy: QueuePolicy) -> Self {
         Self { policy, lists: LISTS }
     }
 
-    /// The same as choices of the table of objects.
+    /// These choices as options of the table of objects.
     pub fn objects(&self) -> TableOptions {
         let mut replacement = [0; REPLACEMENT_WORDS];
         replacement[0] = WORD_0.pack([self.policy as u64, self.lists.into()]);
@@ -85,7 +85,7 @@ impl QueueOptions {
 }
 
 impl Default for QueueOptions {
-    /// LRU lists as Ditto's baseline has them.
+    /// LRU lists as in Ditto's baseline.
     fn default() -> Self {
         Self::new(QueuePolicy::ShardLru)
     }
@@ -125,14 +125,14 @@ impl FromStr for QueueOptions {
 pub struct QueueSettings {
     /// Which queues.
     pub policy: QueuePolicy,
-    /// Lists that the buckets are shared out to.
+    /// Lists that the buckets are divided into.
     pub lists: u32,
     /// Slots of the index.
     pub slots: u64,
 }
 
 impl QueueSettings {
-    /// What a pool's settings say.
+    /// Decodes a pool's settings.
     pub fn decode(settings: &TableSettings) -> Result<Self, PoolError> {
         let [number, lists] = WORD_0.unpack(settings.replacement_words(ENGINE_QUEUES)?[0]);
         let policy = QueuePolicy::ALL.into_iter().find(|policy| *policy as u64 == number);
@@ -145,7 +145,7 @@ impl QueueSettings {
         Ok(Self { policy, lists, slots })
     }
 
-    /// The same as they were chosen.
+    /// The choices of these settings.
     pub fn options(&self) -> QueueOptions {
         QueueOptions { policy: self.policy, lists: self.lists }
     }

@@ -1,10 +1,10 @@
-//! SIEVE: an access marks an object as visited, which stays where it is. A hand moves from the tail
-//! to the head. It removes the mark of a visited object and passes it over. It evicts the first
-//! object that was not visited.
+//! SIEVE: an access marks an object as visited and does not move it. A hand moves from the tail to
+//! the head. It removes the mark of a visited object and passes it over. It evicts the first object
+//! that was not visited.
 //!
 //! A hit is one CAS of the node's mark, not awaited and without a lock. An insertion puts its node
 //! at the head, under the lock. The hand moves under the lock, and each object that it passes is a
-//! round trip: what FORGE's section 2.2 finds to be slow.
+//! round trip. FORGE's section 2.2 finds that slow.
 
 use super::area::{Area, linked_us, node_word};
 use super::list::Locked;
@@ -16,9 +16,9 @@ use atoll_cache::table::replacement::{Inserted, Victim};
 use atoll_cache::table::slot::Slot;
 use atoll_fabric::{Batch, Endpoint};
 
-/// Nodes of objects that are gone which a search for a victim takes out of a list, at most.
+/// The most nodes of removed objects that a search for a victim unlinks from a list.
 pub(super) const POPPED_MAX: u32 = 8;
-/// Objects that the hand passes over under one lock, at most: it takes what comes then.
+/// The most objects that the hand passes over under one lock. Then it evicts the next object.
 const PASSED_MAX: u32 = 512;
 
 /// One client's side.
@@ -115,7 +115,7 @@ impl Listed for Sieve {
         &mut self.lists
     }
 
-    /// The oldest that was not visited, else the oldest.
+    /// The oldest object that was not visited, else the oldest.
     fn rank(seen: &Seen) -> (bool, u64) {
         (seen.node.visited != 0, linked_us(seen.node.mark))
     }

@@ -4,19 +4,19 @@ use super::{Condition, ExpireCondition, ExpireOutcome, Expiry, Number, SetOption
 use crate::{Cause, Change, Meta, Old, Value, Verdict, Want};
 use std::borrow::Cow;
 
-/// Gives the memory back that a change was lent for the value that it finds.
+/// Returns the buffer that a change borrowed for the present value.
 pub(super) fn give_back(place: Option<&mut Value>, lent: &mut Option<Value>) {
     if let (Some(place), Some(value)) = (place, lent.take()) {
         *place = value;
     }
 }
 
-/// A change that can say which object it has removed.
+/// A change that reports which object it has removed.
 pub(super) trait Removes: Change {
-    /// The object and why, after an engine has applied the change.
+    /// The removed object and the cause, after an engine has applied the change.
     fn removed(&self) -> Option<(Meta, Cause)>;
 
-    /// The object is asked for: the change has to see it.
+    /// The program asks for removed objects, so the change must see the object.
     fn see(&mut self) {}
 }
 
@@ -26,9 +26,9 @@ pub(super) struct Set<'a> {
     pub(super) old_value: Option<Value>,
     pub(super) old: Option<Meta>,
     pub(super) stored: bool,
-    /// Whether its time was over: then it removes.
+    /// Whether its expiry is in the past, so that it removes the object.
     pub(super) is_over: bool,
-    /// Whether it has to see what is there, whatever its condition.
+    /// Whether it must see the present value, regardless of its condition.
     pub(super) sees: bool,
 }
 
@@ -179,7 +179,7 @@ impl Change for Expire {
         let (outcome, verdict) = match new {
             _ if refused => (ExpireOutcome::Refused, Verdict::Leave),
             Some(expiry_ms) if expiry_ms <= now_ms => (ExpireOutcome::Removed, Verdict::Remove),
-            // Nothing would change: an object rewritten for nothing is room wasted.
+            // Nothing would change, and rewriting the object would waste room.
             expiry_ms if expiry_ms == present => (ExpireOutcome::Set, Verdict::Leave),
             expiry_ms => (ExpireOutcome::Set, Verdict::Expire { expiry_ms }),
         };
@@ -192,7 +192,7 @@ impl Change for Expire {
     }
 }
 
-/// How a value is made from the one that is there, an absent one being empty.
+/// How a new value is made from the present one. An absent value counts as empty.
 pub(super) enum Edit<'a> {
     /// Adds to a decimal integer.
     Add(i64),
@@ -206,14 +206,14 @@ pub(super) enum Edit<'a> {
     },
 }
 
-/// What came of it.
+/// The outcome of an edit.
 #[derive(Clone, Copy)]
 pub(super) enum Rewritten {
     Integer(Number<i64>),
     Float(Number<f64>),
     /// The bytes of the new value.
     Length(usize),
-    /// The same, more than a value may have: nothing was changed.
+    /// The length that the new value would have, which exceeds the limit. Nothing was changed.
     TooLong(usize),
 }
 

@@ -1,6 +1,7 @@
-//! The frequency-counter cache (section 4.2.2): a client adds accesses up in its own memory. It
-//! adds them to the pool's count by one FAA when an object has enough of them, when they are old,
-//! or when there is no room for more.
+//! The frequency-counter cache (section 4.2.2): a client adds up accesses in its own memory.
+//!
+//! It adds them to the pool's count by one FAA when an object has enough, when they are old, or
+//! when the cache is full.
 
 use crate::table::Core;
 use atoll_fabric::{Batch, Endpoint};
@@ -10,7 +11,7 @@ use std::collections::{HashMap, VecDeque};
 #[derive(Clone, Copy, Debug)]
 struct Counted {
     accesses: u32,
-    /// When the first of them was counted.
+    /// When the first of these accesses was counted.
     since_us: u64,
 }
 
@@ -18,8 +19,8 @@ struct Counted {
 #[derive(Debug)]
 pub struct Counters {
     counted: HashMap<u64, Counted>,
-    /// In the order in which they were first counted, with that time; those that are not current
-    /// are stale.
+    /// Slots in the order in which they were first counted, with that time. Entries that do not
+    /// match a current counter are stale.
     order: VecDeque<(u64, u64)>,
     entries_max: usize,
     threshold: u32,
@@ -27,14 +28,14 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Counters of at most so many slots. A count of more than `threshold - 1` accesses, or older
-    /// than `age_us`, is due.
+    /// Counters of at most so many slots. A count of `threshold` accesses, or older than `age_us`,
+    /// is due.
     pub fn new(entries_max: usize, threshold: u32, age_us: u64) -> Self {
         let threshold = if entries_max == 0 { 1 } else { threshold.max(1) };
         Self { counted: HashMap::new(), order: VecDeque::new(), entries_max, threshold, age_us }
     }
 
-    /// Counts an access; how many to publish of this slot now.
+    /// Counts an access; returns how many accesses of this slot to publish now.
     #[inline]
     pub fn count(&mut self, slot: u64, now_us: u64) -> Option<u32> {
         if self.threshold == 1 {
@@ -52,13 +53,13 @@ impl Counters {
         })
     }
 
-    /// A slot whose accesses are to be published, for they are old or there is no room for them.
+    /// A slot whose accesses are due: they are old, or the cache is full.
     pub fn due(&mut self, now_us: u64) -> Option<(u64, u32)> {
         let is_full = self.counted.len() > self.entries_max;
         self.oldest(if is_full { u64::MAX } else { now_us.saturating_sub(self.age_us) })
     }
 
-    /// The slot that has been counted longest, if since before then.
+    /// The slot that has been counted longest, if its count began before then.
     fn oldest(&mut self, before_us: u64) -> Option<(u64, u32)> {
         loop {
             let (slot, since_us) = *self.order.front()?;
@@ -91,7 +92,7 @@ impl Counters {
         core.client.endpoint.post_unawaited(&mut batch);
     }
 
-    /// Forgets what was counted of a slot, which has another object now.
+    /// Forgets the count of a slot that has another object now.
     pub fn forget(&mut self, slot: u64) {
         self.counted.remove(&slot);
     }

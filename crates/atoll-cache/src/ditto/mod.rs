@@ -1,5 +1,5 @@
-//! Ditto: evictors sample objects. Several policies each name a victim. Which policy decides is
-//! learnt from what they regret.
+//! Ditto: evictors sample objects, and several policies each name a victim. The policy that decides
+//! is learnt from regrets.
 //!
 //! After Shen et al., "Ditto: An Elastic and Adaptive Memory-Disaggregated Caching System" (SOSP
 //! 2023), on [`table`](crate::table).
@@ -9,7 +9,7 @@
 //! | [`settings`] | what clients of a pool agree on |
 //! | [`counters`] | accesses that the pool does not know yet (section 4.2.2) |
 //! | `kind` | `ditto` among the engines that users choose from |
-//! | `shared` | the words that all clients' experts have in common |
+//! | `shared` | the words that all clients' experts share |
 //! | [`technique`] | what another form of Ditto does instead |
 //!
 //! | the paper | here |
@@ -51,7 +51,7 @@ pub type Ditto<E> = Objects<E, Adaptive>;
 /// Words beside an object.
 type Words = ArrayVec<u64, EXTENSION_WORDS_MAX>;
 
-/// One client's side of Ditto: its experts, and what it has counted and not published.
+/// One client's side of Ditto: its experts, and the counts that it has not published.
 pub struct Adaptive<T = Shipped> {
     settings: DittoOptions,
     experts: Experts,
@@ -60,16 +60,16 @@ pub struct Adaptive<T = Shipped> {
     counters: Counters,
     /// The policies' shared numbers, as this client knows them.
     globals: ArrayVec<u64, EXPERTS_MAX>,
-    /// Whether some of them are larger than the pool's.
+    /// Whether some of its numbers are larger than the pool's.
     unpublished: bool,
-    /// What came nearest to being evicted the last time.
+    /// The objects that came nearest to being evicted the last time.
     remembered: ArrayVec<(u64, Slot), REMEMBERED_MAX>,
-    /// What this form of Ditto does otherwise.
+    /// The steps that this form of Ditto changes.
     technique: T,
 }
 
 impl<T: Technique> Adaptive<T> {
-    /// Makes the client one of this form. To be called before its first operation.
+    /// Makes the client one of this form, before its first operation.
     pub fn set_technique(&mut self, technique: T) {
         if !technique.counts_at_home() {
             self.counters = Counters::new(0, 1, self.settings.counter_age_us);
@@ -91,7 +91,7 @@ impl<T: Technique> Adaptive<T> {
         }
     }
 
-    /// Brings the words beside an object up to date, without waiting.
+    /// Updates the words beside an object, without waiting.
     fn publish_extension<E: Endpoint>(&self, core: &Core<E>, object: &Accessed<'_>, access: &policy::Access<'_>) {
         if self.experts.set().extension_words() == 0 {
             return;
@@ -117,8 +117,8 @@ impl<T: Technique> Adaptive<T> {
         Ok(())
     }
 
-    /// The words beside the candidates' objects, READ as many at once as a batch has verbs; none if
-    /// the experts keep none.
+    /// The words beside the candidates' objects, READ as many at once as a batch has verbs. There
+    /// are none if the experts keep none.
     async fn extensions<E: Endpoint>(
         &self,
         core: &Core<E>,
@@ -129,7 +129,7 @@ impl<T: Technique> Adaptive<T> {
             return Ok(ArrayVec::new());
         }
         let mut all = ArrayVec::new();
-        // Of two full buckets and more there are more candidates than a batch has verbs.
+        // Two full buckets have more candidates than a batch has verbs.
         for candidates in candidates.chunks(core.client.endpoint.limits().batch_verbs_max) {
             let mut batch = Batch::new();
             let ticket =
@@ -205,7 +205,7 @@ impl<E: Endpoint, T: Technique> Replacement<E> for Adaptive<T> {
     async fn inserted(&mut self, core: &Core<E>, inserted: Inserted<'_>) -> Result<(), CacheError> {
         let Inserted { object, before, .. } = inserted;
         let now_us = core.client.about_us();
-        // What was counted of the slot's last object counts for no object any more.
+        // The count of the slot's last object does not apply to the new one.
         self.counters.forget(object.slot);
         let purpose = core.client.endpoint.purpose(Purpose::Hotness);
         let ghost = before.history_of(object.hash).and_then(|(experts, id)| {
@@ -214,7 +214,7 @@ impl<E: Endpoint, T: Technique> Replacement<E> for Adaptive<T> {
         });
         // The papers' experts count an insertion as one access, also of a returning key.
         let frequency = if self.settings.learning.miniature_objects > 0 { frequency_at_insertion(ghost) } else { 1 };
-        // As if the counter had stood so much lower.
+        // As if the counter had been so much lower.
         let words = inserted.information(now_us, frequency.saturating_sub(1));
         self.technique.tell_insertion(core, object.slot, words);
         let bytes = object.bytes.max(1);
@@ -254,7 +254,7 @@ impl<E: Endpoint, T: Technique> Replacement<E> for Adaptive<T> {
             self.experts.set().evicted(&mut self.globals, extension(choice.victim));
             self.unpublished |= known != self.globals;
         }
-        // Not to be carried through what is waited for.
+        // The borrow must not be held across an await.
         drop(objects);
         drop(extensions);
         let then = match chosen.hash {

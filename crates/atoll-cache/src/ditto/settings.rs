@@ -2,11 +2,15 @@
 //!
 //! ```text
 //! word 0   policies: five bits each, number + 1, from bit 0 up; 0 ends them
-//! word 1   history: percent of the expected objects, or objects where the highest bit is set 32 | counter threshold 16 | batch of regrets 16
-//! word 2   slots whose accesses a client counts at home 32 | their age, microseconds 32
-//! word 3   learning rate, millionths 32 | what is left of a penalty at the history's end, millionths 32
-//! word 4   least weight, millionths 20 | chance of exploring, millionths 20 | rate of a miniature's miss, millionths 20
-//! word 5   objects of a miniature 24 | buckets of a sample 4 | whether clients near the pool remember candidates 4 | margin, millionths 32
+//! word 1   history 32: percent of the expected objects, or objects where the highest bit is set
+//!          | counter threshold 16 | batch of regrets 16
+//! word 2   slots whose accesses a client counts locally 32 | their age, microseconds 32
+//! word 3   learning rate, millionths 32
+//!          | remainder of a penalty at the history's end, millionths 32
+//! word 4   least weight, millionths 20 | chance of exploring, millionths 20
+//!          | rate of a miniature's miss, millionths 20
+//! word 5   objects of a miniature 24 | buckets of a sample 4
+//!          | whether clients near the pool remember candidates 4 | margin, millionths 32
 //! ```
 
 use crate::experts::{self, ExpertSet};
@@ -25,20 +29,20 @@ const WORD_3: Fields<2> = Fields::new([32, 32]);
 const WORD_4: Fields<3> = Fields::new([20, 20, 20]);
 const WORD_5: Fields<4> = Fields::new([24, 4, 4, 32]);
 const MILLION: f64 = 1e6;
-/// In the history's half word: the other bits are objects.
+/// Bit of the history's half word: the other bits are a number of objects.
 const COUNTED: u64 = 1 << 31;
 
 /// For how many evictions a history entry lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum History {
-    /// So many percent of the objects that the cache is expected to hold.
+    /// A percentage of the objects that the cache is expected to hold.
     Percent(u32),
-    /// So many, however large the cache is.
+    /// A fixed number, however large the cache is.
     Objects(u32),
 }
 
 impl History {
-    /// Evictions, for a cache of so many objects.
+    /// The number of evictions for a cache of so many objects.
     pub fn evictions(self, objects_expected: u64) -> u64 {
         match self {
             Self::Percent(percent) => objects_expected.saturating_mul(percent.into()) / 100,
@@ -46,7 +50,7 @@ impl History {
         }
     }
 
-    /// Half a word of the header. Numbers from 2^31 on are cut there.
+    /// Half a word of the header. Numbers of 2^31 and more are cut there.
     fn word(self) -> u64 {
         match self {
             Self::Percent(percent) => u64::from(percent).min(COUNTED - 1),
@@ -63,24 +67,24 @@ impl History {
 /// Choices of a `ditto` pool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DittoOptions {
-    /// The policies that are experts; of one alone nothing is learnt.
+    /// The policies that are experts. A single expert learns nothing.
     pub experts: ExpertSet,
     /// For how many evictions a history entry lasts.
     pub history: History,
     /// Accesses of an object that a client far from the pool adds up before it publishes them.
     pub counter_threshold: u32,
-    /// Objects whose accesses a client adds up at most.
+    /// The most objects whose accesses a client adds up.
     pub counters: usize,
-    /// For how long, in microseconds.
+    /// The longest time before it publishes them, in microseconds.
     pub counter_age_us: u64,
     /// How experts learn.
     pub learning: experts::Settings,
-    /// Random buckets that an eviction looks at: 1 to 4. One holds about eight objects.
+    /// Random buckets that an eviction samples: 1 to 4. A bucket holds about eight objects.
     pub sample_buckets: usize,
-    /// Whether a client near the pool looks again at what came nearest to being evicted the last
-    /// time.
+    /// Whether a client near the pool samples again the objects that it last came nearest to
+    /// evicting.
     pub remembers: bool,
-    /// Expected bytes of an object (key, value and header), by which the index is sized.
+    /// Expected bytes of an object (key, value and header). The index is sized by it.
     pub object_bytes_mean: u32,
     /// Bits of a block's tag: 16, or less to make it wrap soon in a test.
     pub tag_bits: u32,
@@ -104,7 +108,8 @@ impl DittoOptions {
         }
     }
 
-    /// These experts, learning as is best on real traces: by miniatures, from larger samples.
+    /// These experts, with the settings that are best on real traces: miniatures and larger
+    /// samples.
     pub fn adaptive(experts: ExpertSet) -> Self {
         Self {
             history: History::Percent(100 * experts::HISTORY_PER_OBJECT),
@@ -120,7 +125,7 @@ impl DittoOptions {
         self.history.evictions(objects_expected).clamp(1, HISTORY_IDS / 2) as u32
     }
 
-    /// The same as choices of the table of objects.
+    /// These choices as options of the table of objects.
     pub fn objects(&self) -> TableOptions {
         let millionths = |share: f64| (share.clamp(0.0, 4000.0) * MILLION).round() as u64;
         let policies = self.experts.policies().iter().rev();
@@ -149,8 +154,8 @@ impl DittoOptions {
         }
     }
 
-    /// The choices that a pool was made with, decoded and checked. What its header does not keep is
-    /// the default.
+    /// The choices that a pool was made with, decoded and checked. Choices that its header does not
+    /// keep have the default.
     pub fn decode(settings: &TableSettings) -> Result<Self, PoolError> {
         let [mut policies, counting, counters, rates, bounds, sampling] = settings.replacement_words(ENGINE_DITTO)?;
         let [history, counter_threshold, batch] = WORD_1.unpack(counting);

@@ -1,4 +1,4 @@
-//! Words that all clients' experts have in common, in the replacement's area.
+//! Words that all clients' experts share, in the replacement's area.
 //!
 //! ```text
 //! words 0..12    sums of penalties, one an expert: added to, atomics only
@@ -64,7 +64,7 @@ impl<T: Technique> Adaptive<T> {
         let mut batch = Batch::new();
         for (expert, (known, found)) in self.globals.iter_mut().zip(found).enumerate() {
             if *known > found && self.unpublished {
-                // A swap that fails is tried again in the next round.
+                // A swap that fails is retried in the next round.
                 batch.compare_and_swap(global_of(core, expert), found, *known);
             }
             *known = (*known).max(found);

@@ -28,13 +28,13 @@ pub trait Technique: Default {
         Sampling { with_history: true, one_by_one: None }
     }
 
-    /// Whether a client counts accesses at home. Else it tells each at once.
+    /// Whether a client adds up accesses locally. Otherwise it publishes each at once.
     #[inline(always)]
     fn counts_at_home(&self) -> bool {
         true
     }
 
-    /// Whether a client tells each regret at once. Else it tells them when enough have added up.
+    /// Whether a client publishes each regret at once. Otherwise it publishes them in batches.
     #[inline(always)]
     fn tells_each_regret(&self) -> bool {
         false
@@ -69,8 +69,8 @@ pub trait Technique: Default {
         ready(Ok(()))
     }
 
-    /// Called with the history entry in whose slot its key was inserted again. Whether the entry
-    /// counts.
+    /// Called with the history entry in whose slot its key was inserted again. Returns whether the
+    /// entry counts.
     #[inline(always)]
     fn consume_entry<E: Endpoint>(
         &self,

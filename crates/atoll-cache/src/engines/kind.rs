@@ -1,4 +1,4 @@
-//! What a program needs to know of an engine that users can choose.
+//! The descriptor of an engine that users can choose.
 
 use crate::experts::ExpertSet;
 use crate::pooled::{EnginePool, Pooled};
@@ -18,13 +18,13 @@ pub trait EngineKind {
     const NUMBER: u64;
     /// The options of a new pool.
     type Options: Clone + fmt::Debug + PartialEq;
-    /// A pool of it, as one process has it open.
+    /// A pool of the engine, as one process has it open.
     type Shared: EnginePool;
-    /// A client of it.
+    /// A client of the engine.
     type Client<E: Endpoint>: Pooled<E, Shared = Self::Shared>;
 
-    /// Settings for a pool of so many bytes, to which so many may be added. `body_bytes_mean` is
-    /// the expected size of an object with its key, by which the index is sized. `None` keeps the
+    /// Settings for a pool of `capacity_bytes` that may grow by more bytes. `body_bytes_mean` is
+    /// the expected size of an object with its key. The index is sized by it. `None` keeps the
     /// engine's own expectation.
     fn for_growth(
         options: &Self::Options,
@@ -34,10 +34,10 @@ pub trait EngineKind {
     ) -> PoolSettings;
 
     /// The choices of a new pool by a name that a user writes, such as `ditto:lru+lfu`. `None` if
-    /// the name is another engine's; an error if its choices make no sense.
+    /// the name is another engine's; an error if the choices are invalid.
     fn named(name: &str) -> Option<Result<Self::Options, String>>;
 
-    /// The name that stands for these choices.
+    /// The name of these choices.
     fn name_of(options: &Self::Options) -> String;
 
     /// Settings for a pool of at most so many objects with records of up to `record_bytes`, for
@@ -55,7 +55,7 @@ pub trait EngineKind {
         None
     }
 
-    /// The same of a new pool.
+    /// The experts of a new pool with these choices.
     fn experts_of(options: &Self::Options) -> Option<ExpertSet> {
         let _ = options;
         None
@@ -64,9 +64,9 @@ pub trait EngineKind {
 
 /// Looks at the kinds of engines in a list, one after the other.
 pub trait KindVisitor {
-    /// What it looks for.
+    /// The result of the visit.
     type Output;
 
-    /// Looks at one kind. The walk ends with the first that gives something.
+    /// Visits one kind. The first kind that returns a result ends the walk.
     fn visit<K: EngineKind + 'static>(&mut self) -> Option<Self::Output>;
 }

@@ -1,8 +1,8 @@
 //! The engines that are served and embedded, behind one type: for programs whose users choose the
 //! engine.
 //!
-//! The pool's header names the engine, so that a process opens a pool by its name alone. A client
-//! matches on its engine once for each operation, and is from there on that engine's own code. A
+//! The pool's header names the engine, so a process opens a pool by its name alone. A client
+//! matches on its engine once for each operation. From there on the code is that engine's own. A
 //! program for one engine only uses that engine's type.
 //!
 //! | module | concept |
@@ -10,7 +10,7 @@
 //! | `kind` | an engine: name, number, options, how its pools are made |
 //!
 //! To add an engine: its [`EngineKind`] in its folder, and a line in the list at the end of this
-//! module. Those that are there to be compared with are in the crate `atoll-baselines`.
+//! module. Engines for comparison only are in the crate `atoll-baselines`.
 
 mod kind;
 
@@ -37,7 +37,7 @@ macro_rules! engines {
         }
 
         impl EngineId {
-            /// All of them.
+            /// All engines.
             pub const ALL: &[Self] = &[$(Self::$Engine,)*];
 
             /// Its number in the pool header.
@@ -55,7 +55,7 @@ macro_rules! engines {
             }
         }
 
-        /// Shows the engines to a visitor, in the list's order, until one gives something.
+        /// Shows the engines to a visitor, in the list's order. The first result ends the visit.
         pub fn visit<V: KindVisitor>(visitor: &mut V) -> Option<V::Output> {
             None$(.or_else(|| visitor.visit::<$Kind>()))*
         }
@@ -81,9 +81,9 @@ macro_rules! engines {
                 }
             }
 
-            /// Settings for a pool of so many bytes, to which so many may be added.
-            /// `body_bytes_mean` is what an object is expected to have with its key; `None` leaves
-            /// what the engine expects.
+            /// Settings for a pool of `capacity_bytes` that may grow by more bytes.
+            /// `body_bytes_mean` is the expected size of an object with its key. `None` keeps the
+            /// engine's own expectation.
             pub fn for_growth(
                 &self,
                 body_bytes_mean: Option<u32>,
@@ -114,7 +114,7 @@ macro_rules! engines {
 
         impl ChosenPool {
             /// Formats all-zero regions, which the endpoint reaches, with settings made by
-            /// [`EngineOptions::for_growth`]. A hash seed of 0 stands for a random one.
+            /// [`EngineOptions::for_growth`]. A hash seed of 0 means a random seed.
             pub async fn format<E: Endpoint>(endpoint: &E, settings: PoolSettings) -> Result<Self, PoolError> {
                 Ok(match EngineId::of(&settings)? {
                     $(EngineId::$Engine => {
@@ -171,8 +171,8 @@ macro_rules! engines {
                 }
             }
 
-            /// What the pool was made with, for people: name and value, the engine and its experts
-            /// first.
+            /// The settings that the pool was made with, for people: name and value, the engine and
+            /// its experts first.
             pub fn describe_settings(&self) -> Vec<(&'static str, String)> {
                 let mut settings = vec![("engine", self.engine().to_string())];
                 settings.extend(self.experts().map(|experts| ("experts", experts.to_string())));
@@ -183,14 +183,14 @@ macro_rules! engines {
             }
         }
 
-        /// A client of a pool, whichever engine that was made for. In place, so that nothing stands
-        /// between an engine and its caller.
+        /// A client of a pool, for the engine that the pool was made for. It is stored in place, so
+        /// that no indirection lies between an engine and its caller.
         #[allow(clippy::large_enum_variant, reason = "clients are few and are not moved about")]
         pub enum Chosen<E: Endpoint> {
             $($(#[$doc])* $Engine(<$Kind as EngineKind>::Client<E>),)*
         }
 
-        /// The same on every engine.
+        /// Calls the same method on every engine.
         macro_rules! on_engine {
             ($chosen:expr, $of:ident => $done:expr) => {
                 match $chosen {
@@ -230,7 +230,7 @@ impl Default for EngineOptions {
 }
 
 impl EngineOptions {
-    /// `ditto` with these experts, which learn as those that are shipped do.
+    /// `ditto` with these experts, which learn with the shipped settings.
     pub fn ditto(experts: ExpertSet) -> Self {
         Self::Ditto(DittoOptions::adaptive(experts))
     }
@@ -247,12 +247,12 @@ impl fmt::Display for EngineOptions {
 }
 
 impl<E: Endpoint> Chosen<E> {
-    /// The client of the pool that this is.
+    /// The client of the pool.
     pub fn client(&self) -> &Client<E> {
         on_engine!(self, engine => engine.client())
     }
 
-    /// Puts everything that this client holds back into the pool and gives up its place.
+    /// Releases everything that this client holds and gives up its place.
     pub async fn leave(&self) -> Result<(), CacheError> {
         on_engine!(self, engine => engine.leave().await)
     }
@@ -262,23 +262,23 @@ impl<E: Endpoint> Chosen<E> {
         on_engine!(self, engine => engine.retire_chunks(most).await)
     }
 
-    /// Goes on giving back the memory of retired chunks: see [`Pooled::discard_retired`].
+    /// Continues to return the memory of retired chunks: see [`Pooled::discard_retired`].
     pub async fn discard_retired(&self) -> Result<u64, CacheError> {
         on_engine!(self, engine => engine.discard_retired().await)
     }
 
-    /// Gives a retired chunk back: see [`Pooled::restore_chunk`].
+    /// Restores a retired chunk: see [`Pooled::restore_chunk`].
     pub async fn restore_chunk(&self) -> Result<bool, CacheError> {
         on_engine!(self, engine => engine.restore_chunk().await)
     }
 
-    /// Looks after all other clients now, and reclaims what dead ones held.
+    /// Looks after all other clients now, and reclaims what dead clients held.
     pub async fn repair(&self) -> Result<Repaired, CacheError> {
         on_engine!(self, engine => Pooled::repair(engine).await)
     }
 
-    /// Walks the pool. No other client may use it meanwhile, or what is under way is reported as
-    /// faults.
+    /// Walks the pool. No other client may use it meanwhile, since operations under way would be
+    /// reported as faults.
     pub async fn verify(&self) -> Result<Audit, CacheError> {
         on_engine!(self, engine => Pooled::verify(engine).await)
     }
@@ -327,7 +327,7 @@ impl<E: Endpoint> Engine for Chosen<E> {
     }
 
     async fn tend(&self) -> Result<(), CacheError> {
-        // Not the method of the same name that an engine has besides, and that does less.
+        // The engine has another method of this name, which does less.
         on_engine!(self, engine => Engine::tend(engine).await)
     }
 

@@ -1,5 +1,6 @@
-//! What every expert alone would miss, tried out on a sample of the keys (Waldspurger et al.,
-//! "Cache modeling and optimization using miniature simulations", USENIX ATC 2017).
+//! The misses that each expert alone would have, tried out on a sample of the keys. After
+//! Waldspurger et al., "Cache modeling and optimization using miniature simulations", USENIX ATC
+//! 2017.
 //!
 //! A regret only counts against experts that were followed, and experts that take turns evict each
 //! other's objects. So a client learns little from regrets, and late. Instead it runs a small cache
@@ -7,22 +8,26 @@
 //! sees each expert as if it had always been followed. A cache of N objects and a share s of the
 //! keys is like a cache of s N objects. It costs no verb.
 //!
-//! Every miss of an expert's miniature is a penalty for it. The expert with the largest weight then
-//! decides alone, and the first of the set is favoured: the misses of the other experts count
-//! [`Settings::margin`] more. A change of experts costs what the old expert had kept.
+//! Every miss of an expert's miniature is a penalty for the expert. The expert with the largest
+//! weight then decides alone. The first expert of the set is favoured: the misses of the other
+//! experts count [`Settings::margin`] more. A change of experts loses the objects that the old
+//! expert had kept.
 //!
-//! A client sees its own requests alone: of many clients a small part of all. A miniature of the
-//! whole pool would evict hardly any of so few objects, and learn nothing. So a client's miniatures
-//! are of its share of the cache: the objects, divided by the clients of the pool. It knows their
-//! number from the numbers of its own evictions among all of the pool's, at no cost. Where clients
-//! have keys of their own, or popularity passes, this is what the pool does. Where all clients ask
-//! for the same popular keys, it is a cache that is too small, for all experts alike. Where each of
-//! many clients has its own keys, each client follows the expert that is best for those.
+//! **Scale.** A client sees its own requests alone: with many clients, a small part of all. A
+//! miniature of the whole pool would evict hardly any of so few objects, and learn nothing. So a
+//! client's miniatures model its share of the cache: the objects, divided by the clients of the
+//! pool. It knows the number of clients from the numbers of its own evictions among all of the
+//! pool's, at no cost.
+//!
+//! | requests | what a miniature of a share models |
+//! |---|---|
+//! | clients have keys of their own, or popularity passes | what the pool does; with many clients, each follows the expert that is best for its own keys |
+//! | all clients ask for the same popular keys | a cache that is too small, for all experts alike |
 
 use super::table::Table;
 use super::{ExpertSet, Settings};
 
-/// Own evictions between two looks at how many clients there are.
+/// This client's evictions between two checks of the number of clients.
 const WINDOW_EVICTIONS: u64 = 256;
 
 /// One client's miniatures, in the order of the set.
@@ -32,9 +37,9 @@ pub(super) struct Miniatures {
     settings: Settings,
     /// Objects of the pool.
     objects_max: u64,
-    /// Clients that share it, this one included, as far as this one knows.
+    /// Clients that share it, including this client, as far as it knows.
     sharers: u64,
-    /// Own evictions since the window began, the first of which had this number.
+    /// This client's evictions since the window began. `first_number` is the number of the first.
     evictions: u64,
     first_number: u64,
     /// Keys whose hash, mixed, has its upper half below this are in the sample.
@@ -42,8 +47,8 @@ pub(super) struct Miniatures {
 }
 
 impl Miniatures {
-    /// Of a cache of `objects_max` objects; `None` if there is nothing to choose, or `settings`
-    /// want none.
+    /// Miniatures of a cache of `objects_max` objects. `None` if there is only one expert, or
+    /// `settings` want none.
     pub(super) fn new(set: &ExpertSet, settings: &Settings, objects_max: u64) -> Option<Self> {
         if set.len() == 1 || settings.miniature_objects == 0 || objects_max == 0 {
             return None;
@@ -61,7 +66,7 @@ impl Miniatures {
         Some(miniatures)
     }
 
-    /// Begins anew, with empty caches, for a pool that so many clients share.
+    /// Begins a new window with empty caches, for a pool that so many clients share.
     fn begin(&mut self, set: &ExpertSet, sharers: u64) {
         let share = (self.objects_max / sharers).max(1);
         let objects = u64::from(self.settings.miniature_objects).min(share);
@@ -71,8 +76,8 @@ impl Miniatures {
         self.sharers = sharers;
     }
 
-    /// Notes an eviction of this client's, which has that number among all of the pool's. Where
-    /// there are twice or half as many clients as was thought, miniatures begin anew.
+    /// Notes an eviction of this client, which has that number among all of the pool's. If the
+    /// number of clients has doubled or halved, the miniatures begin again.
     pub(super) fn evicted(&mut self, set: &ExpertSet, number: u64) {
         if self.evictions == 0 {
             self.first_number = number;
@@ -88,10 +93,10 @@ impl Miniatures {
         }
     }
 
-    /// Shows them an access. Gives back the experts that missed, bit i for expert i, once their
-    /// caches are full.
+    /// Shows the miniatures an access. Once their caches are full, it returns the experts that
+    /// missed: bit i for expert i.
     pub(super) fn access(&mut self, hash: u64, bytes: u64, now_us: u64) -> u16 {
-        // Bits that neither the bucket nor the ghost is known by.
+        // Bits that choose neither the bucket nor the ghost.
         if hash.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32 >= self.sampled_below {
             return 0;
         }

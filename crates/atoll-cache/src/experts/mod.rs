@@ -1,15 +1,15 @@
-//! Several policies at once: which of them decides is learnt from what they regret (Ditto, SOSP
-//! 2023, section 4.3; LeCaR, HotStorage 2018).
+//! Several policies at once. Which of them decides is learnt from their regrets (Ditto, SOSP 2023,
+//! section 4.3; LeCaR, HotStorage 2018).
 //!
-//! Every policy of an [`ExpertSet`] is an expert with a weight. At an eviction each names its
-//! candidate, and a draw by the weights says whose leaves ([`Experts::choose`]). The evicted key's
-//! ghost names the experts that wanted it gone. If the key is asked for again while its ghost
+//! Every policy of an [`ExpertSet`] is an expert with a weight. At an eviction each expert names
+//! its candidate, and a draw by the weights chooses the victim ([`Experts::choose`]). The evicted
+//! key's ghost names the experts that chose it. If the key is asked for again while its ghost
 //! lives, they lose weight ([`Experts::regret`]): the younger the ghost, the more.
 //!
 //! | step | this client alone | all clients |
 //! |---|---|---|
 //! | a regret | the local weights are lowered, the penalty is added to the buffer | |
-//! | after [`Settings::batch`] regrets | [`Experts::penalties`] gives one word an expert | each word is added to the pool's by FAA |
+//! | after [`Settings::batch`] regrets | [`Experts::penalties`] returns one word an expert | each word is added to the pool's by FAA |
 //! | then | [`Experts::merged`] replaces the local weights | by the words that the pool holds now |
 //!
 //! | module | concept |
@@ -19,7 +19,7 @@
 //! | `miniature` | every expert tried out on some keys: how weights are learnt unless [`Settings::miniature_objects`] is zero |
 //! | `table` | a sampled table in ordinary memory, for miniatures and for studies |
 //!
-//! No clock, no thread and no random number is used here: times and a random word are arguments.
+//! It uses no clock, no thread and no random number: times and a random word are arguments.
 
 mod miniature;
 mod set;
@@ -28,8 +28,8 @@ mod weights;
 
 pub use set::{ExpertSet, ExpertSetError};
 pub use table::{HISTORY_PER_OBJECT, REMEMBERED_MAX, SAMPLE_BUCKETS, Table};
-/// The set that is shipped: quick demotion; for loads where popularity lasts hyperbolic over idle
-/// time; and LFU for those where it never ends.
+/// The shipped set: quick demotion; hyperbolic over idle time, for loads where popularity lasts;
+/// LFU, for loads where it never ends.
 pub const DEFAULT_SET: &str = "quick-demotion+hyperbolic-idle+lfu";
 
 pub use weights::{PENALTY_UNIT, Settings, Weights};
@@ -44,19 +44,19 @@ pub const EXPERTS_MAX: usize = crate::policy::GHOST_EXPERTS_MAX;
 /// One object that may be evicted.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate<'a> {
-    /// What stands beside its slot.
+    /// The access information beside its slot.
     pub object: Object,
     /// The set's words beside the object, [`ExpertSet::extension_words`] of them.
     pub extension: &'a [u64],
 }
 
-/// What was decided for one eviction.
+/// The decision for one eviction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
     /// The victim's place among the candidates.
     pub victim: usize,
-    /// The experts that named it, for its ghost: bit i for expert i. Of experts that learn from
-    /// miniatures, only the expert that decided.
+    /// The experts that named it, for its ghost: bit i for expert i. With miniatures, only the
+    /// expert that decided.
     pub experts: u16,
 }
 
@@ -65,7 +65,7 @@ pub struct Choice {
 pub struct Experts {
     set: ExpertSet,
     weights: Weights,
-    /// Present exactly if it is by them that the weights are learnt.
+    /// Present exactly if the weights are learnt by miniatures.
     miniatures: Option<Miniatures>,
 }
 
@@ -77,16 +77,16 @@ impl Experts {
         Self { set, weights, miniatures }
     }
 
-    /// Shows the experts an access of this client to the key of that hash, hit or insertion. True
-    /// if it is time to send the [`Self::penalties`].
+    /// Shows the experts an access of this client to a key, hit or insertion. True if it is time to
+    /// send the [`Self::penalties`].
     pub fn observe(&mut self, hash: u64, bytes: u64, now_us: u64) -> bool {
         let Some(miniatures) = &mut self.miniatures else { return false };
         let missed = miniatures.access(hash, bytes, now_us);
         missed != 0 && self.weights.missed(missed)
     }
 
-    /// Notes an eviction of this client's, which has that number among all of the pool's: so it
-    /// knows what part of all requests it makes.
+    /// Notes an eviction of this client, which has that number among all of the pool's. From that
+    /// the client knows its part of all requests.
     pub fn evicted(&mut self, number: u64) {
         if let Some(miniatures) = &mut self.miniatures {
             miniatures.evicted(&self.set, number);
@@ -99,8 +99,8 @@ impl Experts {
         (1..weights.len()).fold(0, |leader, expert| if weights[expert] > weights[leader] { expert } else { leader })
     }
 
-    /// The places of the candidates that the leader would name next after `victim`, as a set, for
-    /// the caller to look at again at his next eviction.
+    /// The candidates that the leader would name next after `victim`, as a set of places. The
+    /// caller looks at them again at its next eviction.
     pub fn next_victims<const N: usize>(
         &self,
         now_us: u64,
@@ -130,7 +130,7 @@ impl Experts {
 
     /// Chooses a victim at `now_us`; `None` if there are no candidates. `random` is a uniform word.
     ///
-    /// A caller that finds the victim changed meanwhile takes it out of the candidates and asks
+    /// If the victim has changed meanwhile, the caller removes it from the candidates and asks
     /// again.
     pub fn choose(&self, now_us: u64, candidates: &[Candidate<'_>], random: u64) -> Option<Choice> {
         let victim_of = |expert: usize| {
@@ -140,7 +140,7 @@ impl Experts {
             (0..candidates.len()).min_by_key(|&place| priority(&candidates[place]))
         };
         if self.miniatures.is_some() {
-            // Without regrets no client needs to know what the other experts had named.
+            // Without regrets no client needs the other experts' candidates.
             let leader = self.leader();
             return Some(Choice { victim: victim_of(leader)?, experts: 1 << leader });
         }
@@ -162,7 +162,7 @@ impl Experts {
                 return Some(*choice);
             }
         }
-        // Chances that were rounded may add up to a little less than one.
+        // Rounded chances may add up to a little less than one.
         named.last().copied()
     }
 
@@ -172,14 +172,13 @@ impl Experts {
         self.miniatures.is_none() && self.weights.regret(ghost)
     }
 
-    /// Takes what the regrets since the last call add to the pool's words, one a policy: add each
-    /// by FAA.
+    /// Drains the penalties of the regrets since the last call, one word a policy. The caller adds
+    /// each to the pool's word by FAA.
     pub fn penalties(&mut self) -> ArrayVec<u64, EXPERTS_MAX> {
         self.weights.penalties()
     }
 
-    /// Takes the pool's words, as they are after the last [`Self::penalties`] were added, for the
-    /// weights.
+    /// Replaces the weights by the pool's words, after the last [`Self::penalties`] were added.
     pub fn merged(&mut self, sums: &[u64]) {
         self.weights.merged(sums);
     }

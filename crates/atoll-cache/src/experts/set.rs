@@ -1,6 +1,6 @@
 //! A list of policies, as users write it: `lru+lfu`.
 //!
-//! The words beside an object are dealt out in the order of the list.
+//! Each policy gets its words beside an object in the order of the list.
 
 use super::EXPERTS_MAX;
 use crate::policy::{Access, EXTENSION_WORDS_MAX, Object, PolicyId, Priority, UnknownPolicy};
@@ -13,7 +13,7 @@ const SEPARATOR: char = '+';
 /// At least one policy, none twice.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ExpertSet {
-    /// The first `len` are meant; the others repeat the first.
+    /// The first `len` count; the rest repeats the first.
     policies: [PolicyId; EXPERTS_MAX],
     len: u8,
     /// Where the words of each policy begin beside an object; they end within
@@ -24,22 +24,22 @@ pub struct ExpertSet {
 /// Why a list of policies is no set of experts.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExpertSetError {
-    /// A name is no policy's.
+    /// No policy has the name.
     #[error(transparent)]
     Unknown(#[from] UnknownPolicy),
-    /// There is no policy in it.
+    /// The list is empty.
     #[error("a set of experts needs at least one policy, such as lru or lru+lfu")]
     Empty,
     /// It has more than [`EXPERTS_MAX`].
     #[error("a set has at most {EXPERTS_MAX} policies; name fewer")]
     TooMany,
-    /// A policy stands in it twice.
+    /// The list has a policy twice.
     #[error("{policy} stands twice in the set; name it once")]
     Twice {
         /// The policy.
         policy: PolicyId,
     },
-    /// Its policies keep more words beside an object than there are.
+    /// Its policies keep more words beside an object than [`EXTENSION_WORDS_MAX`].
     #[error(
         "the policies of the set keep {words} words beside each object, and there are {EXTENSION_WORDS_MAX}; name fewer of them"
     )]
@@ -86,7 +86,7 @@ impl ExpertSet {
         usize::from(self.len)
     }
 
-    /// How many words all of them keep beside an object.
+    /// How many words all policies together keep beside an object.
     pub fn extension_words(&self) -> usize {
         self.policies().iter().map(|id| id.policy().extension_words()).sum()
     }
@@ -96,21 +96,20 @@ impl ExpertSet {
         start..start + self.policies[expert].policy().extension_words()
     }
 
-    /// Brings the words beside an object up to date after `access`. `globals` has one number a
-    /// policy.
+    /// Updates the words beside an object after `access`. `globals` has one number a policy.
     pub fn accessed(&self, access: &Access<'_>, globals: &[u64], extension: &mut [u64]) {
         for (expert, id) in self.policies().iter().enumerate() {
             id.policy().accessed(access, globals[expert], &mut extension[self.words(expert)]);
         }
     }
 
-    /// The priority of an object to one of the policies; `extension` has the words of all of them.
+    /// The priority of an object to one of the policies. `extension` has the words of all policies.
     pub fn priority(&self, expert: usize, now_us: u64, object: &Object, extension: &[u64]) -> Priority {
         self.policies[expert].policy().priority(now_us, object, &extension[self.words(expert)])
     }
 
-    /// Brings the shared numbers up to date before a victim with this `extension` leaves; each is
-    /// at least what it was.
+    /// Updates the shared numbers before a victim with this `extension` is evicted. No number
+    /// decreases.
     pub fn evicted(&self, globals: &mut [u64], extension: &[u64]) {
         assert!(globals.len() == self.len(), "one shared number for each expert");
         for (expert, id) in self.policies().iter().enumerate() {

@@ -1,18 +1,19 @@
-//! A sampled table in ordinary memory: what a pool does with a policy, of keys' hashes alone.
+//! A sampled table in ordinary memory: it simulates a pool with a policy, on keys' hashes alone.
 //!
 //! ```text
 //! bucket   16 slots: live objects and ghosts, on average eight of either; a key has one bucket
 //! ghost    16 bits of the key's hash | experts | number of its eviction
 //! ```
 //!
-//! - An eviction looks at all live objects of [`SAMPLE_BUCKETS`] random buckets, and at more as
-//!   long as these have none; and at the [`REMEMBERED_MAX`] that came nearest to being evicted the
-//!   time before, which a client remembers and looks at again (the pool of candidates of Redis 3.0
-//!   does so). That makes a small sample nearly as good as a large one.
-//! - A new object takes its own ghost's slot, else a free one, else the oldest ghost's. In a bucket
-//!   of sixteen live objects one of them is evicted.
+//! - An eviction looks at all live objects of [`SAMPLE_BUCKETS`] random buckets, and at more
+//!   buckets while these have none.
+//! - It also looks again at the [`REMEMBERED_MAX`] objects that came nearest to being evicted the
+//!   last time. Redis 3.0 does so with its pool of candidates. That makes a small sample nearly as
+//!   good as a large one.
+//! - A new object takes its own ghost's slot, else a free slot, else the oldest ghost's. In a
+//!   bucket of sixteen live objects one of them is evicted.
 //!
-//! The random numbers are a sequence that begins the same in every table, so that runs repeat.
+//! The random numbers are a sequence that begins the same in every table, so runs repeat.
 
 use super::{Candidate, EXPERTS_MAX, ExpertSet, Experts, Settings};
 use crate::policy::{Access, EXTENSION_WORDS_MAX, Ghost, Object, frequency_at_insertion, mix};
@@ -23,9 +24,9 @@ const BUCKET_SLOTS: usize = 16;
 const SLOTS_PER_OBJECT: usize = 2;
 /// Buckets that an eviction looks at.
 pub const SAMPLE_BUCKETS: usize = 4;
-/// Evictions that a ghost lasts, for every object: as many as there is room for, since a bucket's
-/// oldest ghost makes way for a new object anyway. With one for every object, buckets of few
-/// objects would stand half empty, and loops a little longer than the cache would be forgotten.
+/// Evictions that a ghost lasts, for every object: as many as there is room for. A new object
+/// replaces a bucket's oldest ghost anyway. With 1, buckets with few objects would stand half
+/// empty. Then loops a little longer than the cache would be forgotten.
 pub const HISTORY_PER_OBJECT: u32 = 2;
 /// Candidates that a client remembers from one eviction to the next.
 pub const REMEMBERED_MAX: usize = 8;
@@ -53,7 +54,7 @@ pub struct Table {
     experts: Experts,
     /// The experts' shared numbers.
     globals: [u64; EXPERTS_MAX],
-    /// Slots, and whose object was there.
+    /// The slots, and the object or ghost in each.
     remembered: ArrayVec<(usize, u64), REMEMBERED_MAX>,
     objects: usize,
     objects_max: usize,
@@ -79,7 +80,7 @@ impl Table {
         }
     }
 
-    /// The experts, for what they have learnt.
+    /// The experts, with their learnt weights.
     pub fn experts(&self) -> &Experts {
         &self.experts
     }
@@ -104,7 +105,7 @@ impl Table {
         self.bucket(hash).find(|&slot| matches!(self.slots[slot], Slot::Live(live) if live.hash == hash))
     }
 
-    /// Whether the object of that hash is there; counts as no access.
+    /// Whether the object of that hash is there. It does not count as an access.
     pub fn contains(&self, hash: u64) -> bool {
         self.find(hash).is_some()
     }
@@ -122,7 +123,7 @@ impl Table {
         true
     }
 
-    /// Puts in an object that is not there, at `now_us`, and gives back the hash of the victim.
+    /// Inserts an object that is not there, at `now_us`, and returns the hash of the victim.
     pub fn insert(&mut self, hash: u64, bytes: u64, now_us: u64) -> Option<u64> {
         let bucket = self.bucket(hash);
         let own =
@@ -131,8 +132,8 @@ impl Table {
         if let Some(ghost) = ghost
             && self.experts.regret(ghost)
         {
-            // One client is all clients: the pool's words are what it sends, and it learns nothing
-            // from them.
+            // This client is the only one. The pool's words are those that it sends, and it learns
+            // nothing from them.
             self.experts.penalties();
         }
         self.experts.observe(hash, bytes, now_us);
@@ -167,7 +168,7 @@ impl Table {
         evicted
     }
 
-    /// Takes an object out, if it is there.
+    /// Removes an object, if it is there.
     pub fn remove(&mut self, hash: u64) {
         if let Some(slot) = self.find(hash) {
             self.slots[slot] = Slot::Free;
@@ -181,8 +182,8 @@ impl Table {
         Ghost::live(experts, self.evictions, id, HISTORY_PER_OBJECT * self.objects_max as u32)
     }
 
-    /// Evicts one of the live objects in `slots`, and leaves its ghost there. Gives back the slot
-    /// and the hash.
+    /// Evicts one of the live objects in `slots`, and leaves its ghost there. Returns the slot and
+    /// the hash.
     fn evict(&mut self, slots: &[usize], now_us: u64) -> Option<(usize, u64)> {
         let set = *self.experts.set();
         let words = set.extension_words();
@@ -234,7 +235,7 @@ impl Table {
     }
 }
 
-/// What a ghost keeps of a hash: bits that do not choose the bucket, where there are at most 2^48.
+/// The bits of a hash that a ghost keeps. They do not choose the bucket, up to 2^48 buckets.
 fn tag(hash: u64) -> u16 {
     (hash >> 48) as u16
 }

@@ -1,4 +1,4 @@
-//! Experts at the edges.
+//! Tests of the experts at the limits of their numbers.
 
 use super::*;
 use crate::policy::EXTENSION_WORDS_MAX;
@@ -13,7 +13,7 @@ fn ghost(experts: u16, depth: u32) -> Ghost {
     Ghost { experts, depth, history: HISTORY }
 }
 
-/// An object that was inserted and last accessed at these times, so often.
+/// An object with these times of insertion and last access, and so many accesses.
 fn candidate(inserted_us: u64, accessed_us: u64, frequency: u64) -> Candidate<'static> {
     Candidate { object: Object { inserted_us, accessed_us, frequency, bytes: 1 }, extension: &[0; EXTENSION_WORDS_MAX] }
 }
@@ -177,8 +177,8 @@ fn miniatures_find_the_expert_for_a_loop_that_the_first_one_always_misses() {
     assert!(mru.0 < both.0 && both.0 < lru.0, "{} {} {}", lru.0, mru.0, both.0);
 }
 
-/// A loop that is a little larger than the cache, dealt to eight clients by the key: a miniature as
-/// large as the cache would hold all that one of them asks for.
+/// A loop that is a little larger than the cache, dealt to eight clients by the key. A miniature as
+/// large as the cache would hold all the keys that one client asks for.
 #[test]
 fn one_of_many_clients_has_miniatures_of_its_share() {
     let leader_of = |sharers: u64| {

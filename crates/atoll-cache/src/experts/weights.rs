@@ -1,29 +1,32 @@
 //! Weights of experts by regret minimisation, and the form in which many clients merge them.
 //!
 //! A regret at depth t in a history of N evictions multiplies the weight of every expert that was
-//! wrong by exp(-lambda d^t), with d = 0.005^(1/N) (Ditto section 4.3.2; LeCaR section 3.2). Then
+//! wrong by exp(-lambda d^t). Here d = 0.005^(1/N) (Ditto section 4.3.2; LeCaR section 3.2). Then
 //! weights are brought between [`Settings::weight_min`] and its complement, and add up to one.
 //!
 //! **In the pool** there is one word an expert: the sum of lambda d^t over all its regrets by all
 //! clients, in units of [`PENALTY_UNIT`]. Ditto sends the sums to the memory node's controller,
-//! which multiplies the weights. Our memory nodes only hold bytes, so that clients add the sums by
-//! FAA. It comes to the same: multiplying factors exp(-a), exp(-b), ... is exp(-(a + b + ...)),
-//! addition commutes, and dividing all weights by their total is a factor that they have in common,
-//! which the next reader divides out again. So w = exp(-sum), brought to a total of one, are the
-//! weights whatever the order of arrival.
+//! which multiplies the weights. Our memory nodes only hold bytes, so clients add the sums by FAA.
+//! The result is the same:
 //!
-//! The bounds are not additive. A reader applies them to what he reads. So that an expert that was
-//! wrong for long can come back as fast as in one client's memory, sums may not run apart further
-//! than the bounds allow: a batch carries as well what brings a word that is too far from the
-//! lowest back to its bound. Two clients may do so at once; the next batch repairs it. Words wrap:
-//! only their differences mean anything.
+//! - The product of the factors exp(-a), exp(-b), ... is exp(-(a + b + ...)), and addition
+//!   commutes.
+//! - Dividing all weights by their total is a common factor, which the next reader divides out
+//!   again.
+//! - So w = exp(-sum), brought to a total of one, are the weights in any order of arrival.
+//!
+//! The bounds are not additive. A reader applies them to the sums that it reads. An expert that was
+//! wrong for long must be able to come back as fast as in one client's memory. So sums may not run
+//! apart further than the bounds allow. A batch also carries the correction that brings a word back
+//! to its bound, if it is too far from the lowest. Two clients may send it at once; the next batch
+//! repairs that. Words wrap: only their differences matter.
 
 use super::EXPERTS_MAX;
 use crate::policy::Ghost;
 use arrayvec::ArrayVec;
 
-/// One unit of the pool's words: 2^-32. Differences to 2^31 can be told apart, and the bounds keep
-/// them under ten.
+/// One unit of the pool's words: 2^-32. Differences up to 2^31 can be told apart, and the bounds
+/// keep them under ten.
 pub const PENALTY_UNIT: f64 = 1.0 / (1_u64 << 32) as f64;
 
 /// How experts learn.
@@ -32,13 +35,13 @@ pub struct Settings {
     /// Lambda: how much a regret with no delay lowers the logarithm of a weight. Ditto and LeCaR
     /// differ: 0.1 and 0.45.
     pub learning_rate: f64,
-    /// What is left of a penalty at the history's end: the discount d is this to the power of 1 /
-    /// history.
+    /// The part of a penalty that is left at the history's end. The discount d is this to the power
+    /// of 1 / history.
     pub discount_total: f64,
     /// The least weight; the largest is one less this. Below 1 / number of experts.
     pub weight_min: f64,
-    /// The chance that the weights are passed over, and every distinct candidate is as likely as
-    /// the others.
+    /// The chance of exploring: the weights are ignored, and every distinct candidate is equally
+    /// likely.
     pub explore: f64,
     /// Regrets after which a client merges its weights with the pool's.
     pub batch: u32,
@@ -47,7 +50,7 @@ pub struct Settings {
     pub miniature_objects: u32,
     /// Lambda of a miniature's miss: how much it lowers the logarithm of a weight.
     pub miniature_rate: f64,
-    /// By how much a miss of an expert weighs more than one of the set's first.
+    /// How much more a miss of any other expert weighs than a miss of the set's first.
     pub margin: f64,
 }
 
@@ -59,8 +62,8 @@ impl Settings {
 }
 
 impl Default for Settings {
-    /// Miniatures; for regrets the numbers of Ditto (section 5.1), the bounds as in its published
-    /// prototype.
+    /// Miniatures. For regrets it has the numbers of Ditto (section 5.1), and the bounds of its
+    /// published prototype.
     fn default() -> Self {
         Self {
             learning_rate: 0.1,
@@ -79,13 +82,14 @@ impl Default for Settings {
 #[derive(Clone, Debug)]
 pub struct Weights {
     settings: Settings,
-    /// Between the bounds, and one in total; of a single expert: one.
+    /// Between the bounds, and one in total. A single expert has the weight one.
     weights: ArrayVec<f64, EXPERTS_MAX>,
     /// Penalties since the last batch was taken.
     buffer: ArrayVec<f64, EXPERTS_MAX>,
     /// Regrets since then.
     buffered: u32,
-    /// What a batch must add for the bounds' sake, as of the last merge: never positive.
+    /// The correction that a batch must add to keep the bounds, as of the last merge: never
+    /// positive.
     excess: ArrayVec<f64, EXPERTS_MAX>,
 }
 
@@ -104,7 +108,7 @@ impl Weights {
         &self.weights
     }
 
-    /// The chance of a candidate that `experts` name, one of `candidates` distinct ones.
+    /// The chance of a candidate that `experts` name, among `candidates` distinct ones.
     pub(super) fn chance(&self, experts: u16, candidates: usize) -> f64 {
         let named = self.weights.iter().enumerate().filter(|(expert, _)| experts >> expert & 1 == 1);
         let explore = self.settings.explore;
@@ -145,10 +149,11 @@ impl Weights {
             .collect()
     }
 
-    /// Takes the pool's words for the weights; penalties that are still in the buffer count on top.
+    /// Replaces the weights by the pool's words. Penalties that are still in the buffer are added
+    /// to them.
     pub(super) fn merged(&mut self, sums: &[u64]) {
         assert_eq!(sums.len(), self.weights.len(), "one word for each expert");
-        // Sums relative to the first, whatever lap they are in.
+        // Sums relative to the first, in any lap.
         let relative = |sum: u64| sum.wrapping_sub(sums[0]) as i64 as f64 * PENALTY_UNIT;
         let lowest = sums.iter().map(|&sum| relative(sum)).fold(f64::INFINITY, f64::min);
         let apart_max = libm::log((1.0 - self.settings.weight_min) / self.settings.weight_min);

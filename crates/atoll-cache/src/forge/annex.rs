@@ -1,5 +1,5 @@
 //! What a form of FORGE adds to a pool: settings in the header, an area behind the rings, and state
-//! of each process that has the pool open.
+//! of each process.
 //!
 //! The shipped engine adds nothing: its annex is `()`.
 
@@ -12,19 +12,19 @@ pub trait Annex: Sized + 'static {
     /// The number in the header of pools with this annex.
     const ENGINE: u64;
 
-    /// Writes into a new pool's settings what the annex needs there. Word 2 and later of the
-    /// engine's settings belong to it.
+    /// Writes the annex's own settings into a new pool's settings. Word 2 and later of the engine's
+    /// settings belong to it.
     fn claim(settings: PoolSettings) -> PoolSettings {
         settings
     }
 
-    /// Checks the annex's settings; gives the bytes of its area.
+    /// Checks the annex's settings; returns the bytes of its area.
     fn area_bytes(settings: &PoolSettings) -> Result<u64, PoolError>;
 
     /// The annex of a pool that this process opens. The area begins at `area`, on a line.
     fn opened(pool: &Pool, area: Address) -> Result<Self, PoolError>;
 
-    /// What is at an offset of the area.
+    /// Names the word at an offset of the area.
     fn describe(&self, offset: u64) -> String {
         format!("annex {offset}")
     }

@@ -1,10 +1,9 @@
 //! Expired objects that no client asks for.
 //!
-//! A group's descriptor tells when the next of its objects expires (see `group`). Clients that tend
-//! look at descriptors at the pace of [`sweep`](crate::sweep), all clients together at each once in
-//! a pass. A group whose time has come is swept: the client READs its records and takes away every
-//! expired object that a slot points to. What was taken away is dead memory, which `cleaning` gives
-//! back.
+//! A group's descriptor says when the next of its objects expires (see `group`). Clients that tend
+//! look at descriptors at the pace of [`sweep`](crate::sweep): together, at each once in a pass. A
+//! group whose time has come is swept. The client READs its records and removes every expired
+//! object that a slot points to. The removed objects are dead memory, which `cleaning` reclaims.
 //!
 //! | step | verbs | if the client stops here |
 //! |---|---|---|
@@ -13,8 +12,8 @@
 //! | sweep | READ chunk; READ slots; for each expired object what `unlink` does | the same |
 //! | note | CAS descriptor word 3, READ word 0; CAS word 3 back if the chunk is another group's now | the group is looked at again, or not swept again |
 //!
-//! The last step is a hint in both directions: a group whose time is noted too late keeps its
-//! expired objects until a client asks for them, or the group is cleaned or evicted.
+//! The last step is a hint in both directions. A group whose time is noted too late keeps its
+//! expired objects until a client asks for them. Cleaning or evicting the group ends that too.
 
 use super::Forge;
 use super::group::Expiry;
@@ -30,7 +29,7 @@ use arrayvec::ArrayVec;
 use atoll_fabric::{BATCH_VERBS_MAX, Batch, Buffer, Endpoint, Purpose};
 use atoll_pool::{ChunkId, ChunkState, chunks, read_word};
 
-/// What a client has still to sweep, and how much of its time it may spend on that.
+/// The groups that a client has still to sweep, and its time budget for that.
 pub(super) struct Sweep {
     /// Chunks of the stretch that this client claimed last whose time has come.
     due: Vec<ChunkId>,
@@ -44,7 +43,7 @@ impl Sweep {
 }
 
 impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
-    /// Takes expired objects away for as long as this client may now.
+    /// Removes expired objects while this client's budget lasts.
     pub(super) async fn sweep_expired(&self) -> Result<(), CacheError> {
         let now_ns = self.client.endpoint.now_ns();
         let Some(until_ns) = self.sweep.borrow_mut().budget.until_ns(now_ns) else { return Ok(()) };
@@ -67,8 +66,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Ok(())
     }
 
-    /// Claims descriptors that are to be looked at, and notes those of groups in which an object
-    /// has expired. `false` if none are due.
+    /// Claims the next descriptors, and notes the groups in which an object has expired. `false` if
+    /// no descriptors are due.
     async fn claim_stretch(&self) -> Result<bool, CacheError> {
         let (at, layout) = (self.shared.layout.sweep(), self.client.pool.layout.clone());
         let word = read_word(&self.client.endpoint, at).await?;
@@ -92,8 +91,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Ok(true)
     }
 
-    /// Queues this client's open groups in which an object has expired, so that they are swept as
-    /// all others are.
+    /// Queues this client's open groups in which an object has expired, so that they are swept like
+    /// all others.
     pub(super) async fn close_expired_groups(&self) -> Result<(), CacheError> {
         for queue in Queue::ALL {
             let first_ms = self.groups.borrow().filled(queue).and_then(OpenGroup::first_expiry_ms);
@@ -106,8 +105,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Ok(())
     }
 
-    /// Sweeps what this client has claimed, before anything that has not expired is evicted;
-    /// whether there was anything.
+    /// Sweeps the groups that this client has claimed, before it evicts any object that has not
+    /// expired. Returns whether there was one.
     pub(super) async fn sweep_due(&self) -> Result<bool, CacheError> {
         let mut is_any = false;
         loop {
@@ -145,8 +144,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                 next_ms = Some(next_ms.map_or(expiry_ms, |next_ms| next_ms.min(expiry_ms)));
             }
         }
-        // By bucket: where the record's slot is in it only the map tells, which is written once and
-        // may be another group's by now.
+        // Sorted by bucket. Only the map says where in its bucket the record's slot is. The map is
+        // written once, and may be another group's by now.
         expired.sort_unstable();
         expired.dedup();
         for buckets in expired.chunks(BATCH_VERBS_MAX) {
@@ -175,7 +174,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let state = batch.read_word(layout.descriptor(chunk));
         self.client.endpoint.post(&mut batch).await?;
         if batch.swapped(swap) && batch.word(state) != queued.word() {
-            // The chunk is another group's, whose word happened to be the same.
+            // The chunk is another group's, whose word happens to be equal.
             let mut batch = Batch::new();
             batch.compare_and_swap(at, swept.word(), descriptor.engine);
             self.client.endpoint.post(&mut batch).await?;
@@ -183,7 +182,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Ok(())
     }
 
-    /// Takes an object away if its slot points to one of the group's records, and that has expired.
+    /// Removes an object if its slot points to an expired record of the group.
     async fn take_if_expired(
         &self,
         op: &mut Operation,

@@ -1,4 +1,4 @@
-//! How a client fills and closes groups, and counts what is dead in them.
+//! How a client fills and closes groups, and counts dead bytes in them.
 //!
 //! | step | verbs |
 //! |---|---|
@@ -37,7 +37,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     ) -> Option<Place> {
         let settings = &self.client.pool.settings;
         let place = self.groups.borrow_mut().take_place(queue, (slot, hash), carry, header, settings)?;
-        // The next record will most likely be as long, and lies where no client has been for long.
+        // The next record will most likely be as long. It lies where no client has been for long.
         let record_bytes = header.record_bytes();
         let next = self.client.pool.layout.chunk(place.chunk).add(place.offset_bytes + record_bytes);
         self.client.endpoint.expect(next, record_bytes, Intent::Write);
@@ -53,9 +53,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         }
     }
 
-    /// Begins to fill a chunk for `queue`, and closes the group that was filled, which has no room.
-    /// Another operation may have begun to fill one meanwhile: then the chunk is put into the
-    /// stock.
+    /// Begins to fill a chunk for `queue`, and closes the previous group, which has no room. If
+    /// another operation has begun to fill a chunk meanwhile, this chunk is put into the stock.
     pub(super) async fn open_group(&self, queue: Queue, chunk: (ChunkId, u32)) -> Result<(), CacheError> {
         self.close_group(queue, 0).await?;
         let left = self.groups.borrow_mut().open(queue, chunk);
@@ -65,14 +64,14 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Ok(())
     }
 
-    /// Closes the group that is filled for `queue`. It comes into the queue when all its places are
-    /// settled; one without objects is put back into the stock.
+    /// Closes the group that is filled for `queue`. The group is queued when all its places are
+    /// settled. A group without objects is put back into the stock.
     pub async fn close_group(&self, queue: Queue, segment: u8) -> Result<(), CacheError> {
         self.groups.borrow_mut().close(queue, segment);
         self.queue_settled_groups().await
     }
 
-    /// Puts closed groups into their queues of which all places are settled.
+    /// Queues the closed groups whose places are all settled.
     pub(super) async fn queue_settled_groups(&self) -> Result<(), CacheError> {
         loop {
             let Some(closed) = self.groups.borrow_mut().take_settled() else { return Ok(()) };
@@ -95,8 +94,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Ok(())
     }
 
-    /// Writes the map of a group whose chunk this client owns in state `from`, and puts it into the
-    /// queue.
+    /// Writes the map of a group whose chunk this client owns in state `from`, and queues the
+    /// group.
     pub(super) async fn queue_group(
         &self,
         queue: Queue,
@@ -134,7 +133,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         if let Some((at, words)) = record {
             batch.write(at, words);
         }
-        // A repairer may have seen the group where it was before, and be about to steal it.
+        // A repairer may have seen the group before, and be about to take it over.
         let queued = match from.state {
             ChunkState::Leaving => from.back(ChunkState::Queued),
             _ => Chunk { state: ChunkState::Queued, ..from },
@@ -154,8 +153,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         self.enqueue(queue, node).await
     }
 
-    /// Closes groups that cannot take another object, so that they take their place in the queue
-    /// now and not with the next write; whether there are closed ones.
+    /// Closes groups that cannot take another object, so that they are queued now and not with the
+    /// next write. Returns whether there are closed groups.
     pub(super) fn close_full_groups(&self) -> bool {
         let settings = &self.client.pool.settings;
         // Extents cannot be evicted while their record's group is open: a sixteenth of the pool,
@@ -173,8 +172,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         groups.is_closing()
     }
 
-    /// Counts bytes of a group that nothing points to any more. A hint for cleaning: the group may
-    /// be gone when it lands.
+    /// Counts bytes of a group that nothing points to any more. It is a hint for cleaning: the
+    /// group may have been evicted when it lands.
     pub(super) fn count_dead(&self, chunk: ChunkId, bytes: u64) {
         self.count_buried(bytes);
         if let Some(group) = self.groups.borrow_mut().of_chunk(chunk) {

@@ -6,27 +6,33 @@
 //!                    | record 0 | record 1 | record 2 |       | entry 2 | entry 1 | entry 0 |
 //!                    +----------+----------+----------+- - - -+---------+---------+---------+
 //!
-//! an entry of the two-way index map    63        30 29      18 17   16 15   15 14        7 6        0
-//!                                      +------------+----------+-------+-------+-----------+----------+
-//!                                      | slot number| offset,  | carry | large |  finger-  | more of  |
-//!                                      |     34     | units 12 |   2   |   1   |  print 8  | the hash |
-//!                                      +------------+----------+-------+-------+-----------+----------+
+//! an entry of the two-way index map
+//!    63        30 29      18 17   16 15   15 14        7 6        0
+//!    +------------+----------+-------+-------+-----------+----------+
+//!    | slot number| offset,  | carry | large |  finger-  | more of  |
+//!    |     34     | units 12 |   2   |   1   |  print 8  | the hash |
+//!    +------------+----------+-------+-------+-----------+----------+
 //!
 //! descriptor word 1    objects 16 | queue 1 | units of all records 13 (from bit 0 up)
-//! descriptor word 3    when a quarter of the bytes has expired 32 | when the next object expires 32
-//!                      both the low bits of ms, no more than 24 days ahead; 0: never. Atomics only once the group is queued
+//! descriptor word 3    a quarter of the bytes has expired at 32 | the next object expires at 32
+//!                      both the low bits of ms, no more than 24 days ahead; 0: never
+//!                      atomics only once the group is queued
 //! ```
 //!
-//! Records are written as they come, without a gap; the map is kept at home and written when the
-//! group closes, one WRITE for all: an eviction is the only reader, and if the client dies before,
-//! a repair makes the map anew from the records. `carry` is the frequency that an object brings
-//! from an earlier group. Where a record ends the next one begins, so that an entry and its
-//! neighbour tell every bit of the slot's word while that points to the record: an evictor can swap
-//! a slot that it has not READ.
+//! A client writes records in order, without a gap. It keeps the map in its own memory, and writes
+//! it by one WRITE when the group closes: only an evictor reads it. If the client dies before, a
+//! repairer makes the map from the records. `carry` is the frequency that an object brings from an
+//! earlier group.
 //!
-//! Invariants: only its owner writes to an open chunk; a record that a live slot ever pointed to is
-//! never overwritten before the chunk's generation has gone up; a record that never became live may
-//! be overwritten by its owner.
+//! The next record begins where a record ends. So an entry and its neighbour give every bit of the
+//! slot's word while the slot points to the record. An evictor can swap a slot that it has not
+//! READ.
+//!
+//! Invariants:
+//! - Only its owner writes to an open chunk.
+//! - A record that a live slot ever pointed to is not overwritten before the chunk's generation has
+//!   gone up.
+//! - A record that never became live may be overwritten by its owner.
 
 use super::layout::Queue;
 use super::slot::{GHOST_MORE_MAX, UNIT_BYTES};
@@ -38,13 +44,13 @@ pub struct MapEntry {
     pub slot: u64,
     /// The record's offset in the chunk, in units.
     pub offset_units: u16,
-    /// Frequency brought along, at most 3.
+    /// Frequency that the object brings from an earlier group, at most 3.
     pub carry: u8,
     /// Whether the object has extents.
     pub large: bool,
     /// The key's fingerprint.
     pub fingerprint: u8,
-    /// The hash bits that a ghost has besides.
+    /// The further hash bits that a ghost has.
     pub more: u16,
 }
 
@@ -59,12 +65,13 @@ impl MapEntry {
             | u64::from(self.more & GHOST_MORE_MAX)
     }
 
-    /// That of a record that was never written.
+    /// The entry of a record that was never written.
     pub(super) fn of_nothing(offset_units: u16) -> Self {
         Self { slot: 0, offset_units, carry: 0, large: false, fingerprint: 0, more: 0 }
     }
 
-    /// The entry of a word; every word is one, and its fields are to be checked against the pool.
+    /// The entry of a word. Every word is an entry, and its fields must be checked against the
+    /// pool.
     pub fn from_word(word: u64) -> Self {
         Self {
             slot: word >> 30,
@@ -79,12 +86,12 @@ impl MapEntry {
 
 const USED_UNITS_MAX: u16 = 0x1fff;
 
-/// What descriptor word 1 says of a group.
+/// Descriptor word 1 of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contents {
     /// Objects written to it.
     pub objects: u16,
-    /// The queue that it was made for.
+    /// The queue that the group was filled for.
     pub queue: Queue,
     /// Where the last record ends, in units.
     pub used_units: u16,
@@ -95,29 +102,27 @@ impl Contents {
         u64::from(self.objects) | (self.queue as u64) << 16 | u64::from(self.used_units & USED_UNITS_MAX) << 17
     }
 
-    /// Bytes of all records, dead ones included; all of the chunk if the word says nothing that can
-    /// be.
+    /// Bytes of all records, including dead ones; all of the chunk if the word is impossible.
     pub(super) fn used_bytes(self, chunk_bytes: u64) -> u64 {
         let bytes = u64::from(self.used_units) * UNIT_BYTES;
         if bytes == 0 || bytes > chunk_bytes { chunk_bytes } else { bytes }
     }
 
-    /// What a word says.
+    /// Decodes a word.
     pub fn from_word(word: u64) -> Self {
         let queue = if word & 1 << 16 == 0 { Queue::Small } else { Queue::Main };
         Self { objects: word as u16, queue, used_units: (word >> 17) as u16 & USED_UNITS_MAX }
     }
 }
 
-/// What descriptor word 3 says of a group: the low bits of times in ms, 0 for never. A time is
-/// noted as at most half of what 32 bits can tell apart ahead; when that has come, a later one is
-/// noted.
+/// The times in a group's descriptor word 3: the low bits of ms, 0 for never. A noted time is at
+/// most half of the range of 32 bits ahead. When it has come, a later time is noted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Expiry {
-    /// When a quarter of the bytes, extents included, has expired: what makes a group worth
+    /// When a quarter of the bytes, extents included, has expired. Then the group is worth
     /// cleaning.
     pub(super) quarter: u32,
-    /// When the next object expires that has not been swept.
+    /// When the next unswept object expires.
     pub(super) next: u32,
 }
 
@@ -153,7 +158,8 @@ mod tests {
         for now_ms in [1_700_000_000_000, (1 << 32) - 10, 1 << 32, (5 << 32) + 7] {
             for ahead_ms in [1, 1000, 20 * day_ms] {
                 let time = Expiry::time(Some(now_ms + ahead_ms), now_ms);
-                // The low bits of one moment in 49 days stand for never: there the next is noted.
+                // One moment in 49 days has the low bits that mean never: there the next moment is
+                // noted.
                 assert!(!Expiry::is_over(time, now_ms + ahead_ms - 1) && Expiry::is_over(time, now_ms + ahead_ms + 1));
             }
             let far = Expiry::time(Some(now_ms + 365 * day_ms), now_ms);

@@ -1,51 +1,51 @@
-//! The holes of the published prototypes, by name, so that a simulation can open each one and show
-//! what goes wrong.
+//! The holes of the published prototypes, by name. A simulation can open each one and show what
+//! goes wrong.
 //!
-//! Without the feature `holes` (tests only) no hole can be opened and the questions cost nothing.
+//! Without the feature `holes` (tests only) no hole can be opened and the checks cost nothing.
 
 crate::holes! {
-    /// A hole of the notes that `forge` closes. The doc says what closes it.
+    /// A hole of the notes that `forge` closes. Its doc says how it is closed.
     pub enum Hole {
-        /// A lookup checks nothing of what it read (closed by checksum, key and generation of the
+        /// A lookup does not check what it read (closed by checksum, key and generation of the
         /// record).
         Validation => [NO_ORDER],
-        /// A lookup takes a record of another generation for its own (closed by the tag in the
-        /// slot).
+        /// A lookup accepts a record of another generation (closed by the tag in the slot).
         Generation => [NO_ORDER],
         /// An insertion does not look again for its key (closed by pending slots).
         DuplicateKey => ["hold the same key", NO_ORDER],
         /// A change trusts a slot's word although the chunk behind it may have been reused (closed
         /// by protections).
         Protection => [NO_ORDER],
-        /// A change that loses its compare-and-swap reports success (closed by beginning anew).
+        /// A change that loses its compare-and-swap reports success (closed by beginning again).
         LostUpdate => [NO_ORDER],
         /// A chunk is reused before its hot objects were copied and its slots unlinked (closed by
         /// unlinking first).
         EarlyReuse => [NO_ORDER, "is an extent of no object", "holds no group of its time", "points to no record of its own"],
-        /// A dequeuer stops at a node that was never filled and leaves it so (closed by taking the
+        /// A dequeuer stops at a node that was never filled, and leaves it (closed by taking the
         /// ticket back).
         UnfilledNode => ["queue outside its cursors"],
         /// A writer without room drops its object silently (closed by evicting).
         DroppedSet => [NO_ORDER],
-        /// One client alone evicts (closed by letting any).
+        /// Only one client evicts (closed by letting any).
         IdleEvictor => ["the pool is full and nothing in it can be evicted"],
-        /// A stale node is taken for its chunk's new group (closed by the generation in the node).
+        /// A stale node counts for its chunk's new group (closed by the generation in the node).
         StaleNode => ["is queued and has 2 nodes", NO_ORDER],
-        /// A change that was overtaken takes a copy of what it was to replace for another's change
-        /// (closed by comparing tokens).
+        /// A change that was overtaken mistakes a copy of the object that it was to replace for
+        /// another client's change (closed by comparing tokens).
         OvertakenByCopy => [NO_ORDER],
-        /// A change that was overtaken takes what depended on the value before for what did not
-        /// (closed by a mark in the record).
+        /// A change that was overtaken mistakes a change that depended on the old value for a blind
+        /// one (closed by a mark in the record).
         OvertakenBySight => [NO_ORDER],
-        /// Whoever finds an object expired leaves it where it is (closed by taking it away first).
+        /// A reader that finds an object expired leaves it where it is (closed by removing it
+        /// first).
         UntakenExpiry => [NO_ORDER],
-        /// A lookup believes the address that it remembers (closed by a READ of the slot in the
-        /// same batch).
+        /// A lookup trusts the address that it remembers (closed by a READ of the slot in the same
+        /// batch).
         UncheckedAddress => [NO_ORDER],
         /// Addresses and lengths from the pool are used unchecked (closed by checking them against
         /// the heap).
         TrustedBytes => ["are outside every region"],
-        /// What a dead client had in its hands stays lost (closed by owners in descriptors, and
+        /// The chunks that a dead client held stay lost (closed by owners in descriptors, and
         /// repair).
         LeakedChunks => ["its owner is not a client"],
         /// Extents that a dead client wrote, or was about to free, stay lost (closed by the sweep
@@ -54,28 +54,28 @@ crate::holes! {
         /// A group that a dead client was putting into a queue is in none (closed by the owner in
         /// its descriptor, and repair).
         OrphanedGroup => ["is queued and has 0 nodes"],
-        /// A ticket that a dead dequeuer had is filled behind the head (closed by taking it back in
-        /// a repair).
+        /// A ticket that a dead dequeuer held is filled behind the head (closed by taking it back
+        /// in a repair).
         KeptTicket => ["queue outside its cursors"],
-        /// A dequeuer that comes late owns a group by a node that the group has no more (closed by
-        /// a READ of the node behind that of the descriptor).
+        /// A late dequeuer owns a group by a node that the group no longer has (closed by READING
+        /// the node behind the descriptor).
         LateDequeuer => ["is queued and has 2 nodes"],
-        /// A slot that a dead client has not decided is never taken again (closed by clearing it in
-        /// a repair).
+        /// A slot that a dead client has not decided stays blocked (closed by clearing it in a
+        /// repair).
         PendingForever => ["is pending"],
         /// What a client held is reclaimed although it may still write (closed by the fence).
         UnfencedRepair => ["somebody else changed the state of", NO_ORDER, "its owner is not a client", "hold no group of its time"],
-        /// Verbs of one batch to several memory nodes are taken to be in order (closed by awaiting
-        /// what comes first).
+        /// Verbs of one batch to several memory nodes are assumed to be in order (closed by
+        /// awaiting the first verb).
         UnorderedNodes => ["points to no record of its own", "dropped", NO_ORDER],
-        /// A chunk of a memory node that was added meanwhile is taken for a damaged word (closed by
-        /// looking for new nodes first).
+        /// A chunk of a memory node that was added meanwhile is mistaken for a damaged word (closed
+        /// by looking for new nodes first).
         UnknownNode => ["dropped"],
-        /// Memory goes back to the host while operations are under way that may READ it (closed by
-        /// waiting for their end).
+        /// Memory returns to the host while operations under way may READ it (closed by waiting for
+        /// their end).
         HastyDiscard => ["touched memory that was given back to the host"],
     }
 }
 
-/// Those of them that are open.
+/// The holes that are open.
 pub type OpenHoles = crate::open_holes::OpenHoles<Hole>;

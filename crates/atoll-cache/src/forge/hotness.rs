@@ -1,10 +1,10 @@
-//! Hotness: a process counts accesses at home, and adds the counts to the pool just before an
-//! evictor needs them.
+//! Hotness: a process counts accesses in its own memory, and adds the counts to the pool just
+//! before an evictor needs them.
 //!
-//! Every process has one map of counters: a byte for every object that the pool can hold, found by
-//! the object's chunk and its number in the group (the paper's object frequency map). Beside the
-//! count the byte holds low bits of the chunk's generation, so that counts of an evicted group do
-//! not pass to the next group in its chunk:
+//! Every process has one map of counters: a byte for every object that the pool can hold. A byte is
+//! found by the object's chunk and its number in the group (the paper's object frequency map).
+//! Beside the count the byte holds low bits of the chunk's generation. So counts of an evicted
+//! group do not pass to the next group in its chunk:
 //!
 //! ```text
 //! 7            4 3            0
@@ -18,8 +18,8 @@
 //! which can carry into each other when a client is a lap late. These cannot: 1024 clients, a lap
 //! late, with counts of 15 stay below 2^15.
 //!
-//! The evictor takes the counters by swapping each word for zero. What a client adds meanwhile
-//! stays, and two evictors of one position, a lap apart, never take the same count twice.
+//! The evictor takes the counters by swapping each word for zero. Counts that a client adds
+//! meanwhile stay. Two evictors of one position, a lap apart, never take the same count twice.
 //!
 //! Another form of the engine may keep counters elsewhere, or flush at other times: see
 //! [`technique`](super::technique).
@@ -33,13 +33,12 @@ use atoll_fabric::{Address, BATCH_VERBS_MAX, Batch, Endpoint, Purpose, prefetch}
 use atoll_pool::ChunkId;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-/// One process's counters, shared by its threads. Counts are hints: a lost increment is a lost
-/// increment.
+/// One process's counters, shared by its threads. Counts are hints: a lost increment does no harm.
 pub struct HotnessMap {
     counters: Vec<AtomicU8>,
     group_objects_max: usize,
-    /// For each queue, how far the window has been flushed (positions of 32 bits; bit 32 once it
-    /// has begun).
+    /// For each queue, how far the window has been flushed (positions of 32 bits; bit 32 is set
+    /// once it has begun).
     flushed: [AtomicU64; 2],
 }
 
@@ -153,8 +152,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         }
     }
 
-    /// All processes' counts of a group that this client has dequeued: those flushed to `position`,
-    /// and those that this process still has. Leaves zero behind.
+    /// All processes' counts of a group that this client has dequeued: the counts flushed to
+    /// `position`, and this process's unflushed counts. Leaves zero behind.
     pub async fn take_frequencies(
         &self,
         queue: Queue,
@@ -172,7 +171,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         self.swap_for_zero(at, buffer.words_mut()).await?;
         let flushed = |number: usize| (buffer.words()[number / 4] >> (16 * (number % 4))) as u16;
         let at_home = |number: usize| match u16::from(self.shared.hotness.take(chunk, number, generation)) {
-            // The pool has all of it already.
+            // All counts are in the pool already.
             _ if self.technique.counts_at_once() => 0,
             count => count,
         };
@@ -181,8 +180,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Ok(frequencies)
     }
 
-    /// Swaps each word that is not zero for zero; `words` holds what was taken. A word that changes
-    /// meanwhile is left to the position's next lap.
+    /// Swaps each word that is not zero for zero; `words` receives the old words. A word that
+    /// changes meanwhile is left to the position's next lap.
     async fn swap_for_zero(&self, at: Address, words: &mut [u64]) -> Result<(), CacheError> {
         for (part, words) in words.chunks_mut(BATCH_VERBS_MAX).enumerate() {
             let mut batch = Batch::new();
@@ -219,7 +218,7 @@ mod tests {
         map.touch(ChunkId(1), 3, 0x18, 3);
         assert_eq!(map.take(ChunkId(1), 3, 0x18), 1);
         assert_eq!(map.take(ChunkId(1), 3, 0x18), 0);
-        // A number from damaged bytes counts nothing.
+        // A number from damaged bytes is ignored.
         map.touch(ChunkId(1), 4095, 0, 3);
     }
 }

@@ -45,12 +45,12 @@ impl<E: Endpoint, T: Technique<E>> Index for Forge<E, T> {
         self.unprotect(op);
     }
 
-    /// Only a live object is lost, and a sign of damage. The record of a pending slot may be
-    /// unsound without any: an insertion that withdrew gives its place back, and beginning anew it
-    /// may WRITE to the same place again and make the same slot pending with the same word, while
-    /// this client READs. The swap is from a pending word, so that it hits an insertion that is not
-    /// decided, whichever it is: no client has seen its object, and its inserter, whose own swap
-    /// from that word fails now, begins anew.
+    /// Loses nothing but a damaged live object. The record of a pending slot may be unsound without
+    /// damage. An insertion that withdrew gives its place back. When it begins again, it may WRITE
+    /// to the same place while this client READs, and make the slot pending with the same word.
+    ///
+    /// The swap expects a pending word, so it hits an undecided insertion. No client has seen its
+    /// object. Its inserter's own swap from that word fails now, and the inserter begins again.
     async fn drop_damaged(&self, slot: u64, word: Slot) -> Result<(), CacheError> {
         if self.is_open(Hole::Protection) || self.is_open(Hole::EarlyReuse) {
             return Ok(());

@@ -1,11 +1,11 @@
 //! Where `forge` keeps its words inside the pool's engine area.
 //!
 //! ```text
-//! +---------+---------+--------+-------+-------------+-------------+-------+-------+--------------+
-//! | cursors | cursors | buried | sweep | frequencies | frequencies | ring  | ring  |    index     |
-//! |  small  |  main   | bytes  |       |    small    |    main     | small | main  | buckets of   |
-//! |         |         |        |       |             |             |       |       | 16 slots     |
-//! +---------+---------+--------+-------+-------------+-------------+-------+-------+--------------+
+//! +---------+---------+--------+-------+-------------+-------------+-------+-------+------------+
+//! | cursors | cursors | buried | sweep | frequencies | frequencies | ring  | ring  | index      |
+//! |  small  |  main   | bytes  |       |    small    |    main     | small | main  | buckets of |
+//! |         |         |        |       |             |             |       |       | 16 slots   |
+//! +---------+---------+--------+-------+-------------+-------------+-------+-------+------------+
 //! |<- hot and small: device memory, where there is some ->|
 //!
 //! +---------------------------+
@@ -43,7 +43,7 @@ const WORDS_BYTES: u64 = 4 * LINE;
 pub enum Queue {
     /// Where new objects enter.
     Small = 0,
-    /// Where objects go that have proven themselves.
+    /// The queue of objects that have proven themselves.
     Main = 1,
 }
 
@@ -51,7 +51,7 @@ impl Queue {
     /// Both.
     pub const ALL: [Self; 2] = [Self::Small, Self::Main];
 
-    /// The other one.
+    /// The other queue.
     pub fn other(self) -> Self {
         match self {
             Self::Small => Self::Main,
@@ -78,7 +78,7 @@ impl ForgeLayout {
         Self::with_annex(pool, settings, 0)
     }
 
-    /// The same with an annex of so many bytes.
+    /// The layout with an annex of so many bytes.
     pub fn with_annex(pool: &Pool, settings: &ForgeSettings, annex_bytes: u64) -> Result<Self, PoolError> {
         let layout = Self::sized(pool.layout.engine(), &pool.settings, settings, annex_bytes);
         check_area(pool, layout.area())?;
@@ -124,12 +124,12 @@ impl ForgeLayout {
         self.base.add(2 * LINE)
     }
 
-    /// Until how many bytes were made dead clients evict, by the last pass of cleaning.
+    /// The number of buried bytes up to which clients evict, as the last pass of cleaning set it.
     pub fn evict_until(&self) -> Address {
         self.buried_bytes().add(8)
     }
 
-    /// Which chunks are looked at next for expired objects.
+    /// The chunks that are looked at next for expired objects.
     pub fn sweep(&self) -> Address {
         self.base.add(3 * LINE)
     }
@@ -168,7 +168,7 @@ impl ForgeLayout {
         self.buckets.at(bucket)
     }
 
-    /// What is at an address of the engine area, for people who follow a trace.
+    /// Names the word at an address of the engine area, for people who follow a trace.
     pub fn describe(&self, at: Address) -> Option<String> {
         if let Some((bucket, within)) = self.buckets.find(at) {
             return Some(format!("slot {} (bucket {bucket})", bucket * BUCKET_SLOTS as u64 + within / 8));
@@ -198,13 +198,13 @@ impl ForgeLayout {
     }
 }
 
-/// What a pool with these settings needs for the engine's words. (How many chunks there are bounds
-/// the ring, which the settings already size.)
+/// The size of the engine's words in a pool with these settings. (The number of chunks bounds the
+/// ring, which the settings already size.)
 pub fn engine_area(settings: &PoolSettings) -> EngineArea {
     engine_area_with::<()>(settings)
 }
 
-/// The same of a form with this annex.
+/// As [`engine_area`], for a form with this annex.
 pub fn engine_area_with<A: Annex>(settings: &PoolSettings) -> EngineArea {
     match (ForgeSettings::decode_with::<A>(settings), A::area_bytes(settings)) {
         (Ok(forge), Ok(annex)) => ForgeLayout::sized(Address::new(0, 0, 0), settings, &forge, annex).area(),

@@ -1,9 +1,9 @@
 //! FORGE: a cache in the pool whose housekeeping is done by groups.
 //!
 //! After Yang et al., "FORGE: Mitigating Synchronization Amplification for Memory-Disaggregated
-//! Caching Systems". New objects are written into the client's open group, one chunk; full groups
-//! pass through a small and a main FIFO queue; accesses are counted at home and told to the pool
-//! just before a group is evicted; what was hot in an evicted group is regrouped.
+//! Caching Systems". A client writes new objects into its open group, one chunk. Full groups pass
+//! through a small and a main FIFO queue. Clients count accesses locally and publish the counts
+//! just before a group is evicted. The hot objects of an evicted group are regrouped.
 //!
 //! | module | concept |
 //! |---|---|
@@ -13,40 +13,43 @@
 //! | [`slot`] | the index entry: one word |
 //! | `operations` | where each operation begins |
 //! | `lookup` | the way of a GET |
-//! | [`addresses`] | where objects were, for a GET in one round trip and a change in two |
-//! | `absence` | what a miss saw, for the insertion that follows |
-//! | `update` | the way of every change, by way of `search` (find the object), `insert` (a new key), `unlink` (how an object is removed) |
+//! | [`addresses`] | remembered addresses of objects, for a GET in one round trip and a change in two |
+//! | `absence` | the words that a miss saw, for the insertion that follows |
+//! | `update` | the way of every change, with `search` (find the object), `insert` (a new key), `unlink` (remove an object) |
 //! | [`group`] | groups and the two-way index map |
-//! | `open_groups` | those that a client fills |
+//! | `open_groups` | the groups that a client fills |
 //! | `filling` | how a client fills and closes them |
 //! | [`ring`] | the FIFO of groups |
 //! | [`hotness`] | counting accesses |
-//! | `room` | how room is made: a free chunk, cleaning, eviction |
-//! | `stock` | the chunks that a client has at hand |
-//! | `cleaning` | which groups have so much dead memory that what is live in them moves |
+//! | `room` | how a client makes room: a free chunk, cleaning, eviction |
+//! | `stock` | the free chunks that a client keeps |
+//! | `cleaning` | which groups have so much dead memory that their live objects move |
 //! | `expiry` | expired objects that no client asks for |
-//! | `evict` | which objects go |
-//! | `ghosts` | what is left of an object that was evicted, for the key that comes again |
-//! | `leaving` | a group on its way out |
-//! | `moving` | what stays of it, copied many objects at a time |
-//! | `nodes` | several memory nodes: what is in order between them, and chunks that come later |
+//! | `evict` | which objects are evicted |
+//! | `ghosts` | what is kept of an evicted object, in case its key returns |
+//! | `leaving` | a group that is being evicted |
+//! | `moving` | copying the objects that stay, many at a time |
+//! | `nodes` | several memory nodes: the order of operations on them, and chunks that are added later |
 //! | `expect` | hints to the fabric, before a batch of operations |
 //! | `pooled` | what every engine in a pool can do |
 //! | `kind` | the descriptor of the engine |
-//! | [`repair`] | what a client that died held comes back |
+//! | [`repair`] | how the pool regains what a dead client held |
 //! | [`verify`] | every invariant of a quiet pool |
 //! | [`technique`] | what another form of the engine does instead |
 //! | [`annex`] | what such a form adds to the pool |
-//! | [`holes`] | what the prototypes get wrong, switchable in tests |
+//! | [`holes`] | the mistakes of the prototypes, switchable in tests |
 //!
-//! Departures from the paper, each explained where it is: the slot is one word (`slot`); the map is
-//! written when a group closes (`group`); counters of 16 bits in the pool (`hotness`); tickets
-//! published by compare-and-swap (`ring`); insertions are pending until they are known to be the
-//! only one of their key (`update`); by default objects are judged one by one, with ghosts
-//! ([`settings::Rule`]).
+//! | departure from the paper | explained in |
+//! |---|---|
+//! | the slot is one word | `slot` |
+//! | the map is written when a group closes | `group` |
+//! | counters have 16 bits, in the pool | `hotness` |
+//! | tickets are published by compare-and-swap | `ring` |
+//! | an insertion is pending until it is known to be the only insertion of its key | `update` |
+//! | by default objects are judged one by one, with ghosts | [`settings::Rule`] |
 //!
 //! A client is one [`Forge`]: one thread's endpoint and its open groups. It has many operations
-//! under way at once, each with its buffers and a protection (`operation`); one of them makes room
+//! under way at once, each with its buffers and a protection (`operation`). One of them makes room
 //! at a time. Clients of one process share a [`ForgePool`].
 
 mod absence;
@@ -151,7 +154,7 @@ impl<A> ForgePoolWith<A> {
         &self.layout
     }
 
-    /// What the form of the engine adds.
+    /// The state that the form of the engine adds.
     pub fn annex(&self) -> &A {
         &self.annex
     }
@@ -215,7 +218,7 @@ pub struct Forge<E: Endpoint, T: Technique<E> = Shipped> {
     client: Client<E>,
     /// The groups that this client fills.
     groups: RefCell<OpenGroups>,
-    /// The chunks that it has at hand.
+    /// Its stock of free chunks.
     stock: Stock,
     /// Operations that are not under way.
     operations: Idle<Slot, Notes>,
@@ -227,11 +230,11 @@ pub struct Forge<E: Endpoint, T: Technique<E> = Shipped> {
     ghosts: Ghosts,
     /// Mean frequency of recently merged groups, in sixteenths ([`Rule::Paper`]).
     merged_mean: Cell<u64>,
-    /// What this form of the engine does otherwise.
+    /// The steps that this form of the engine changes.
     technique: T,
     lately_bound: RefCell<LatelyBound>,
     absences: Absences,
-    /// Where objects were, if this client remembers that.
+    /// Remembered addresses of objects, if this client keeps them.
     addresses: RefCell<Addresses>,
     stats: Counters,
     removals: Removals,
@@ -249,7 +252,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Ok(forge)
     }
 
-    /// One that only looks at the pool, without a place in it: for
+    /// A client that only looks at the pool, without a place in it: for
     /// [`Pooled::verify`](crate::Pooled::verify).
     pub fn auditor(shared: &Arc<ForgePoolWith<T::Annex>>, endpoint: E) -> Self {
         Self::new(shared, Client::auditor(&shared.pool, endpoint))
@@ -284,7 +287,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         }
     }
 
-    /// Opens a hole, to show in a simulation what it does.
+    /// Opens a hole, to show its effect in a simulation.
     #[cfg(feature = "holes")]
     pub fn open_hole(&mut self, hole: Hole) {
         self.holes = OpenHoles::only(hole);
@@ -303,17 +306,17 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         &self.shared
     }
 
-    /// What this form of the engine does otherwise.
+    /// The steps that this form of the engine changes.
     pub fn technique(&self) -> &T {
         &self.technique
     }
 
-    /// The same, to be set up before the client's first operation.
+    /// As [`Self::technique`], mutable: for use before the client's first operation.
     pub fn technique_mut(&mut self) -> &mut T {
         &mut self.technique
     }
 
-    /// Puts everything that this client holds back into the pool and gives up its place.
+    /// Releases everything that this client holds and gives up its place.
     pub async fn leave(&self) -> Result<(), CacheError> {
         if !self.client.is_member() {
             return Ok(());
@@ -324,7 +327,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         }
         let left = self.put_back_and_leave().await;
         if let Err(CacheError::Verb(error)) = &left {
-            // It is not to leave a second time as if it had put everything back.
+            // It must not leave a second time as if it had released everything.
             self.client.note_failure(error);
         }
         left
@@ -350,8 +353,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         }
     }
 
-    /// The same outcome of an operation, unless it came to an unexpected word because this client
-    /// was shut out.
+    /// Passes the outcome of an operation on. An unexpected word that was read because this client
+    /// was shut out becomes that error.
     #[inline]
     async fn judged<V>(&self, outcome: Result<V, CacheError>) -> Result<V, CacheError> {
         if matches!(outcome, Err(CacheError::Damaged { .. } | CacheError::OutOfMemory)) {
@@ -360,8 +363,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         outcome
     }
 
-    /// What an operation does first now and then: tells the pool of accesses to groups that are
-    /// about to be evicted, and tends.
+    /// What an operation does first now and then. It publishes accesses to groups that are about to
+    /// be evicted, and tends.
     #[cold]
     async fn make_round(&self) -> Result<(), CacheError> {
         self.client.begin_round()?;
@@ -383,9 +386,9 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
 }
 
 impl<E: Endpoint, T: Technique<E>> Drop for Forge<E, T> {
-    /// Leaves the pool if the fabric needs no waiting; over one that does, call [`Forge::leave`]
-    /// before. In a thread that panics it does not touch what it holds, which may be half done, and
-    /// leaves that to a repair.
+    /// Leaves the pool if the fabric needs no waiting. Over another fabric, call [`Forge::leave`]
+    /// before. While its thread panics, it does not touch what it holds, which may be half done. A
+    /// repairer takes that over.
     fn drop(&mut self) {
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         if !std::thread::panicking() {

@@ -1,9 +1,9 @@
-//! Several memory nodes: what is in order between them, and chunks that come later.
+//! Several memory nodes: the order of verbs on them, and chunks that are added later.
 //!
-//! Verbs of one batch are in order on one node alone. What must be there before a verb elsewhere is
-//! posted and awaited first, for a round trip more:
+//! Verbs of one batch are in order on one node alone. A WRITE that must precede a verb on another
+//! node is posted and awaited first, for one more round trip:
 //!
-//! | must be there | before | else |
+//! | must be there | before | otherwise |
 //! |---|---|---|
 //! | a record | the slot that points to it | a client that died in between leaves a slot that points to nothing |
 //! | a group's map | the state Queued of its chunk | an evictor reads another group's map |
@@ -14,7 +14,7 @@
 //! are on the home.
 //!
 //! A client may meet a chunk of a node that it does not know yet, in a slot, a queue or a list of
-//! extents. It looks for new nodes before it takes such a word for damaged.
+//! extents. It looks for new nodes before it treats such a word as damaged.
 
 use super::operation::Operation;
 use super::technique::Technique;
@@ -24,16 +24,16 @@ use atoll_fabric::{Address, Batch, Buffer, Endpoint, VerbError};
 use atoll_pool::ChunkId;
 
 impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
-    /// Whether a WRITE to `at` takes effect before a verb at `then` behind it in one batch. Else it
-    /// is written [first](Self::write_first).
+    /// Whether a WRITE to `at` takes effect before a verb at `then` behind it in one batch. If not,
+    /// it is written [first](Self::write_first).
     #[inline]
     pub(super) fn is_in_order(&self, at: Address, then: Address) -> bool {
         at.node() == then.node() || self.is_open(Hole::UnorderedNodes)
     }
 
-    /// WRITEs `words` to `at` now, and gives them back. To be boxed, and awaited while the caller
-    /// has no batch of its own: either would make every operation's state larger, which is moved as
-    /// often as one begins.
+    /// WRITEs `words` to `at` now, and returns them. Callers must box it, and must have no batch of
+    /// their own meanwhile. Otherwise every operation's state would be larger, and it is moved
+    /// whenever an operation begins.
     #[cold]
     pub(super) async fn write_first(&self, at: Address, words: Buffer) -> Result<Buffer, VerbError> {
         let mut batch = Batch::new();

@@ -1,8 +1,8 @@
-//! What a client of this engine may have held when it died, and how it is settled: see
+//! What a client of this engine may have held when it died, and how a repairer settles it: see
 //! [`atoll_pool::repair`].
 //!
-//! No log says what the dead client was about to do. Every chunk names its owner, and the
-//! records in it tell what they are:
+//! No log says what the dead client was about to do. Every chunk names its owner, and the records
+//! in it show what they are:
 //!
 //! | what is found | what the client may have been doing | what is done |
 //! |---|---|---|
@@ -12,21 +12,21 @@
 //! | Extent, owner dead | writing a large object, or publishing it | Bound if an object has it, else free |
 //! | Bound, no object has it | freeing the extents of an object it made dead | free |
 //! | a pending slot | inserting | cleared when the chunk that it points into is settled |
-//! | a protection | changing something | does not count of a client that is shut out |
+//! | a protection | changing something | ignored once its client is shut out |
 //! | a ticket without a node | putting a group into a queue | the client that dequeues passes it (see `ring`) |
 //! | an empty node that waits for a ticket behind the head | between the head's FAA and emptying it | emptied |
-//! | a wrong count | anything | counted anew by a client that finds all others gone or at rest |
+//! | a wrong count | anything | recounted by a client that finds all other clients gone or at rest |
 //!
 //! To settle a chunk, a repairer
 //!
 //! 1. empties every node that names it;
 //! 2. parses its records from the first on, each with a checksum and the chunk's generation;
 //! 3. looks in each record's bucket for a slot that points to the record;
-//! 4. frees the chunk, if there is no such slot, as soon as no operation protects it; else it writes
-//!    a new map and puts the group into its queue.
+//! 4. frees the chunk, if there is no such slot, as soon as no operation protects it. Otherwise it
+//!    writes a new map and puts the group into its queue.
 //!
-//! Every step is one compare-and-swap from what was seen. So several clients may repair at once, and
-//! any of them may die.
+//! Every step is one compare-and-swap from the word that was seen. So several clients may repair at
+//! once, and any of them may die.
 
 use super::group::MapEntry;
 use super::layout::{BUCKET_SLOTS, Queue};
@@ -74,7 +74,7 @@ impl Parsed {
     }
 }
 
-/// What the index has for a record.
+/// The index's view of a record.
 enum Indexed {
     Live(u64),
     Pending(u64, Slot),
@@ -82,9 +82,9 @@ enum Indexed {
 }
 
 impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
-    /// Tells the other clients that this one is alive, and looks after those that may not be.
-    /// Operations do this by themselves. A client that does nothing for long should be made to,
-    /// every [`Times::look_ns`](atoll_pool::registry::Times). Removes expired objects, too.
+    /// Announces that this client is alive, and looks after clients that may have died. Operations
+    /// do this by themselves. An idle client should call it every
+    /// [`Times::look_ns`](atoll_pool::registry::Times). It also removes expired objects.
     pub async fn tend(&self) -> Result<(), CacheError> {
         let before = self.client.endpoint.purpose(Purpose::Upkeep);
         let tended = repair::round(self).await;
@@ -133,8 +133,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Ok(stolen)
     }
 
-    /// Frees a chunk that this client owns as `leaving`, or puts it into its queue with a new map,
-    /// as its records say.
+    /// Frees a chunk that this client owns as `leaving`, or queues it with a new map, according to
+    /// its records.
     pub(super) async fn settle_chunk(&self, chunk: ChunkId, leaving: Chunk) -> Result<Settled, CacheError> {
         assert_eq!(leaving.state, ChunkState::Leaving, "a client settles only chunks that it owns");
         let op = &mut *self.operations.take(&self.client);
@@ -147,8 +147,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let mut settled = Settled::default();
         for record in &records {
             let Parsed { header, offset_bytes, hash } = record;
-            // Of records that were never written only the number is known. No slot points to
-            // where they are said to be, between those that were written.
+            // Only the number of the records that were never written is known. No slot points to
+            // their places, between the written records.
             let missing = usize::from(header.number) - group.map.len();
             let gap_units = (group.used_bytes / UNIT_BYTES) as u16..;
             group.map.extend(gap_units.take(missing).map(MapEntry::of_nothing));
@@ -193,9 +193,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let (mut records, mut offset, mut next) = (Vec::new(), 0, 0);
         while next < settings.group_objects_max as usize && offset + HEADER_BYTES <= chunk_bytes {
             chunk.narrow(offset, chunk_bytes - offset);
-            // Between two records, and behind the last, may lie what an earlier group left, or a
-            // record that was given up: of several operations at once one may not have come to its
-            // WRITE.
+            // Bytes of an earlier group, or of an abandoned record, may lie between two records and
+            // behind the last. Of several concurrent operations one may not have reached its WRITE.
             let header = Record::unchecked_header(chunk);
             let is_of_group = header.generation == generation as u16
                 && (next..settings.group_objects_max as usize).contains(&usize::from(header.number))
@@ -214,7 +213,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         records
     }
 
-    /// What the index has for the record at this place.
+    /// The index's view of the record at this place.
     async fn indexed(
         &self,
         op: &mut Operation,
@@ -252,8 +251,7 @@ impl<E: Endpoint, T: Technique<E>> Estate for Forge<E, T> {
         self.take_back_tickets().await?;
         let nodes = self.all_nodes().await?;
         let stolen = self.steal(&seen.descriptors, &seen.roll, &nodes).await?;
-        // Only their owner puts nodes of these groups into a ring: those that are there now are
-        // all.
+        // Only their owner puts nodes of these groups into a ring, so no more nodes can appear.
         let nodes = if stolen.is_empty() { Vec::new() } else { self.all_nodes().await? };
         let chunks: HashSet<ChunkId> = stolen.iter().map(|(chunk, _)| *chunk).collect();
         for standing in nodes.iter().filter(|standing| chunks.contains(&standing.head.node.chunk)) {
@@ -286,7 +284,7 @@ impl<E: Endpoint, T: Technique<E>> Estate for Forge<E, T> {
     }
 
     async fn end_look(&self) -> Result<(), CacheError> {
-        // Also a client that has nothing to update holds no chunk longer than it is protected.
+        // A client with nothing to update, too, holds a chunk only as long as it is protected.
         self.recheck_waiting(true).await
     }
 
@@ -295,7 +293,7 @@ impl<E: Endpoint, T: Technique<E>> Estate for Forge<E, T> {
     }
 }
 
-/// What was in a chunk that was settled.
+/// The contents of a chunk that was settled.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Settled {
     /// Live objects.

@@ -15,9 +15,9 @@ use crate::CacheError;
 use atoll_fabric::Endpoint;
 
 impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
-    /// Makes the pool smaller by some chunks: see
-    /// [`Pooled::retire_chunks`](crate::Pooled::retire_chunks). One at a time: none is emptied
-    /// faster with others.
+    /// Makes the pool smaller by one chunk: see
+    /// [`Pooled::retire_chunks`](crate::Pooled::retire_chunks). Several chunks together would not
+    /// be emptied faster.
     pub async fn retire_chunks(&self, _most: u64) -> Result<u64, CacheError> {
         let op = &mut *self.operations.take(&self.client);
         self.begin(op).await?;

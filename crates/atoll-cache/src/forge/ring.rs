@@ -1,12 +1,13 @@
-//! The FIFO of groups: a ring of nodes and two packed cursors, without a lock, and without a retry
-//! on the cursors.
+//! The FIFO of groups: a ring of nodes and two packed cursors. It has no lock, and no retry on the
+//! cursors.
 //!
 //! ```text
-//! a node   63        62      61 60       48 47          32 31                     0        atomics only
+//! a node   63        62      61 60       48 47          32 31                     0
 //!          +--------+----------+-----------+--------------+-----------------------+
 //!          | filled | segment  |  lap 13   | generation,  |       chunk           |
 //!          |        |    2     |           | low 16       |                       |
 //!          +--------+----------+-----------+--------------+-----------------------+
+//!          atomics only
 //! ```
 //!
 //! Fetch-and-add on the cursors hands out tickets and nothing else. The node of a ticket changes by
@@ -21,14 +22,14 @@
 //! | empty, a later lap | dequeuer | unchanged |
 //!
 //! Invariants:
-//! - A client empties a node only if it owns the node's group (CAS of the chunk's descriptor,
-//!   Queued -> Leaving), or has found that the node is stale. So a queued group has its node as
-//!   long as it is queued. The exception is the moment between Queued and the node, when the group
-//!   is put in. Its descriptor names the enqueuer then; if that client is dead, a repairer puts the
-//!   group in.
+//! - A client empties a node only if it owns the node's group, or has found that the node is stale.
+//!   It owns the group by a CAS of the chunk's descriptor, Queued -> Leaving. So a queued group has
+//!   its node as long as it is queued. The exception is the moment between Queued and the node,
+//!   when the group is put in. Its descriptor names the enqueuer then. If that client is dead, a
+//!   repairer puts the group in.
 //! - A dequeuer owns a group only by the node that the group has now. It READs the node again
 //!   behind the descriptor (see `leaving`).
-//! - A node never waits for a lap that has passed, or no ticket would ever fit it again.
+//! - A node never waits for a lap that has passed. Otherwise no ticket would ever fit it again.
 //!
 //! A client that stops between its ticket and its node stops no other client. A head that overran
 //! the tail only wastes tickets, and a slow client's node is found one lap later. A dequeuer that
@@ -50,12 +51,12 @@ use atoll_fabric::{Batch, Buffer, Endpoint};
 use atoll_pool::ChunkId;
 
 const FILLED: u64 = 1 << 63;
-/// Laps of a ring so short that a position has more bits of them than a node.
+/// Laps of a short ring, where a position has more lap bits than a node.
 const LAP_MASK: u32 = 0x1fff;
 /// Most tickets that clients have taken from an empty queue: each READs the cursors before it takes
 /// one.
 const OVERRUN_MAX: u32 = 1 << 20;
-/// Nodes READ at once: a ring may be longer than what one verb takes.
+/// Nodes READ at once. A ring may be longer than one verb can READ.
 const NODES_AT_ONCE: u32 = 4096;
 
 /// A group in a queue.
@@ -88,7 +89,7 @@ impl Node {
     }
 }
 
-/// A filled node as it was found.
+/// A filled node, as the client found it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Head {
     pub(super) node: Node,
@@ -124,8 +125,8 @@ impl Cursors {
         u64::from(self.tail) << 32 | u64::from(self.head)
     }
 
-    /// Nodes between them; 0 if the head overran the tail by a few tickets. A head that is farther
-    /// ahead, which no client causes, gives a large number.
+    /// Nodes between the cursors; 0 if the head overran the tail by a few tickets. No client moves
+    /// the head farther ahead. Such a head gives a large number.
     pub fn len(self) -> u32 {
         let distance = self.tail.wrapping_sub(self.head);
         if self.head.wrapping_sub(self.tail) <= OVERRUN_MAX { 0 } else { distance }
@@ -138,7 +139,7 @@ impl Cursors {
 }
 
 impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
-    /// What laps are counted modulo, less one.
+    /// The modulus of laps, less one.
     fn lap_mask(&self) -> u32 {
         LAP_MASK & u32::MAX >> self.shared.settings.ring_log2
     }
@@ -160,7 +161,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Ok(words.map(|word| Cursors::from_word(batch.word(word))))
     }
 
-    /// Takes a ticket by fetch-and-add: adds `by` to the cursors, and gives what they were.
+    /// Takes a ticket by fetch-and-add: adds `by` to the cursors, and returns the old cursors.
     pub async fn add_to_cursors(&self, queue: Queue, by: u64) -> Result<Cursors, CacheError> {
         let mut batch = Batch::new();
         let ticket = batch.fetch_and_add(self.shared.layout.cursors(queue), by);
@@ -193,7 +194,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     }
 
     /// Takes the ticket at the head and READs its node. `None` if the queue or the position was
-    /// empty; the caller READs the cursors again before it concludes anything. The node is still in
+    /// empty. The caller READs the cursors again before it concludes anything. The node is still in
     /// the ring: see [`Forge::empty_node`].
     pub(super) async fn dequeue(&self, queue: Queue) -> Result<Option<Head>, CacheError> {
         self.technique.lock_queue(self, queue).await?;
@@ -228,7 +229,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         (word >> 48) as u32 & self.lap_mask()
     }
 
-    /// The lap for which the node with this word waits once the ticket `position` has passed.
+    /// The lap that the node with this word waits for once the ticket `position` has passed.
     fn lap_behind(&self, position: u32, word: u64) -> u32 {
         let (lap, found, mask) = (self.lap(position), self.lap_of(word), self.lap_mask());
         let is_later = lap.wrapping_sub(found) & mask > mask / 2;
@@ -254,7 +255,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             return Ok(());
         }
         let (length, ring_log2) = (1u32 << self.shared.settings.ring_log2, self.shared.settings.ring_log2);
-        // Positions that a node tells apart, less one.
+        // The number of positions that a node can distinguish, less one.
         let tellable = self.lap_mask() << ring_log2 | (length - 1);
         let cursors = self.cursors().await?;
         for queue in Queue::ALL {
@@ -276,7 +277,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let mut standing = Vec::new();
         for queue in Queue::ALL {
             let words = self.node_words(queue, 0, length).await?;
-            // READ afterwards: a node that was filled meanwhile is between them.
+            // READ afterwards, so that a node which was filled meanwhile is between them.
             let cursors = self.cursors().await?[queue as usize];
             for (index, word) in words.into_iter().enumerate() {
                 let Some(node) = Node::from_word(word) else { continue };

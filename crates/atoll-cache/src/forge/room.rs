@@ -1,13 +1,14 @@
-//! How room is made. A client that needs a chunk does this itself and waits for no other client.
+//! How a client makes room. A client that needs a chunk does this itself and waits for no other
+//! client.
 //!
-//! | first that applies | gives a chunk by | loses |
+//! | first that applies | frees a chunk by | loses |
 //! |---|---|---|
 //! | more chunks are free than are kept for cleaning | allocating one | nothing |
 //! | a group has much dead memory | cleaning it: see `cleaning` | nothing |
 //! | little of the pool is dead, or cleaning is not possible | evicting the oldest group of a queue: see `evict` | objects |
 //!
-//! A few free chunks are kept for clients that clean: what is live in a group is copied to
-//! another chunk first. A client takes one of them when it has none in stock.
+//! A few free chunks are kept for clients that clean: a group's live objects are copied to another
+//! chunk first. A client takes one of them when it has none in stock.
 
 use super::evict::Evicted;
 use super::layout::Queue;
@@ -21,28 +22,29 @@ use atoll_pool::ChunkId;
 use atoll_pool::chunks::FreeCount;
 use atoll_pool::loan::Loan;
 
-/// Tries, each after a pause, before a writer gives up because others hold everything.
+/// Tries, each after a pause, before a writer gives up because other clients hold all chunks.
 const TRIES_MAX: u32 = 2_000;
-/// Times that a writer who needs several chunks begins anew with none.
+/// Times that a writer who needs several chunks releases them all and begins again.
 const ROUNDS_MAX: u32 = 3;
-/// Since a client has died, one search in so many looks for free chunks although the pool counts
+/// After a client has died, one search in so many looks for free chunks although the pool counts
 /// none.
 const LOOKS_ANYWAY: u64 = 64;
-/// One chunk in so many is kept free for clients that clean, one for each client at most.
+/// One chunk in so many is kept free for clients that clean: at most one for each client.
 const CHUNKS_PER_KEPT: u32 = 64;
 
-/// Tries to have a spare chunk while operations of other clients protect what this client emptied.
+/// Tries to get a spare chunk while other clients' operations protect the chunks that this client
+/// emptied.
 const SPARE_TRIES: u32 = 8;
 
-/// How long a writer waits after so many tries: all of them together take two seconds, in which the
-/// dead are found and repaired.
+/// How long a writer waits after so many tries. All waits together take two seconds. In that time
+/// dead clients are found and repaired.
 fn pause_ns(tried: u32) -> u64 {
     1_000 * u64::from(tried.min(1_000))
 }
 
 impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
-    /// Fills the stock to `chunks`, and a spare one if that can be had. One operation of the client
-    /// makes room at a time: most often there is enough for the others then.
+    /// Fills the stock to `chunks`, and a spare chunk if one can be had. One operation of the
+    /// client makes room at a time: most often that is enough for the other operations.
     pub(super) async fn restock(&self, op: &mut Operation, chunks: usize) -> Result<(), CacheError> {
         self.stock.put_back(&mut op.notes.chunks);
         let (_turn, has_waited) = self.turn_to_make_room(op).await?;
@@ -60,12 +62,12 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         restocked
     }
 
-    /// Waits until no other operation of this client makes room; whether it had to.
+    /// Waits until no other operation of this client makes room; returns whether it had to wait.
     async fn turn_to_make_room(&self, op: &mut Operation) -> Result<(Loan<'_, ()>, bool), CacheError> {
         if let Some(turn) = self.stock.turn.lend() {
             return Ok((turn, false));
         }
-        // It holds nothing up meanwhile.
+        // It blocks no other client meanwhile.
         self.limit.release(&self.client, op);
         self.client.in_flight().leave(&mut op.entry);
         let turn = self.stock.turn.lent().await;
@@ -79,8 +81,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         }
         for round in 1.. {
             match self.obtain_chunks(op, chunks).await {
-                // Writers of large values who keep from each other what they have so far: those who
-                // give it up let another one end first.
+                // Writers of large values may block each other with the chunks that they have so
+                // far. A writer that gives them up lets another writer finish first.
                 Err(CacheError::OutOfMemory) if chunks > 1 && round < ROUNDS_MAX => {
                     self.free_stock_beyond(0).await?;
                     self.client.endpoint.pause(self.client.endpoint.random() % (u64::from(round) * 10_000_000)).await;
@@ -100,8 +102,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Ok(())
     }
 
-    /// Adds a chunk to an empty stock, to which a group that is cleaned can move: one that this
-    /// client emptied and that was protected then, or one of those that are kept.
+    /// Adds a chunk to an empty stock, for the objects of a group that is cleaned. It is a chunk
+    /// that this client emptied and that was protected then, or a chunk kept for cleaning.
     pub(super) async fn obtain_spare(&self) -> Result<(), CacheError> {
         for tried in 0..SPARE_TRIES {
             self.recheck_waiting(true).await?;
@@ -140,7 +142,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                 true if tried > 0 || self.client.endpoint.random().is_multiple_of(LOOKS_ANYWAY) => FreeCount::Ignored,
                 true => FreeCount::Distrusted,
             };
-            // With nothing to evict, what is kept for cleaning is there to be used.
+            // With nothing to evict, the chunks kept for cleaning may be used.
             if let Some(chunk) = self.allocate(count, if tried == 0 { kept } else { 0 }).await? {
                 self.stock.push(chunk);
                 return Ok(());
@@ -161,13 +163,14 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                     if tried >= tries {
                         return Err(CacheError::OutOfMemory);
                     }
-                    // What is left is in open groups: our own can go into the queues now.
+                    // All other groups are open. This client's own can be queued now.
                     for queue in Queue::ALL {
                         self.close_group(queue, 0).await?;
                     }
                     self.recheck_waiting(true).await?;
                     self.client.endpoint.pause(pause_ns(tried)).await;
-                    // It relies on nothing that it has seen. A client that died may hold it all.
+                    // The operation relies on nothing that it has seen. A client that died may hold
+                    // all chunks.
                     self.client.in_flight().renew(&mut op.entry);
                     Box::pin(self.tend()).await?;
                 }
@@ -182,11 +185,11 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         u64::from((chunks / CHUNKS_PER_KEPT).min(clients).max(1))
     }
 
-    /// Takes a free chunk, if there is one besides those that are to be kept.
+    /// Allocates a free chunk, if there are more than are to be kept.
     pub(super) async fn allocate(&self, count: FreeCount, kept: u64) -> Result<Option<(ChunkId, u32)>, CacheError> {
         loop {
             let found = self.client.allocate(count, kept).await?;
-            // None that this client knows of: perhaps a memory node was added.
+            // There are none that this client knows of: perhaps a memory node was added.
             if found.is_some() || !self.client.learn_nodes().await? {
                 return Ok(found);
             }
@@ -203,8 +206,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
 
     async fn make_room_for_object(&self, op: &mut Operation) -> Result<(), CacheError> {
         let (mut effort, mut tried) = (0, 0);
-        // One of this client's at a time: those that count themselves in and out again would be in
-        // each other's way.
+        // One operation of this client at a time. Operations that count themselves in and out again
+        // would block each other.
         let (_turn, _) = self.turn_to_make_room(op).await?;
         loop {
             if self.limit.reserve(&self.client, op).await? {
@@ -219,12 +222,12 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                 for queue in Queue::ALL {
                     self.close_group(queue, 0).await?;
                 }
-                // It holds no reservation meanwhile: another client that waits counts anew only
-                // while all others are at rest.
+                // It holds no reservation meanwhile. Another client that waits recounts only
+                // while all other clients are at rest.
                 self.client.wait_aside(&mut op.entry, pause_ns(tried)).await?;
                 Box::pin(self.tend()).await?;
-                // Each client that died may have left an object counted that is not there: the
-                // limit may be used up by those.
+                // A client that died may have left an object counted that is not there. Such
+                // objects may use up the limit.
                 if self.client.are_counts_estimated() {
                     Box::pin(atoll_pool::repair::recount(self)).await?;
                 }
@@ -232,8 +235,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         }
     }
 
-    /// Evicts until no more objects are resident than may be: what a client that died had not
-    /// counted may have been too many.
+    /// Evicts until the resident objects are within the limit. A client that died may have left
+    /// objects uncounted.
     pub(super) async fn evict_to_limit(&self) -> Result<(), CacheError> {
         for effort in 1..=TRIES_MAX {
             if !Limit::is_exceeded(&self.client).await? {

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! word 0   index buckets 32 | log2 of the ring length 8 | eviction window, groups 16
-//! word 1   small queue, percent 8 | hits to promote 8 | frequency cap 8 | groups merged 8 | rule 8 | ghosts 8 | ghost age, percent 16
+//! word 1   small queue, percent 8 | hits to promote 8 | frequency cap 8 | groups merged 8
+//!          | rule 8 | ghosts 8 | ghost age, percent 16
 //! word 2   of the annex of another form of the engine; else 0
 //! ```
 
@@ -24,10 +25,10 @@ pub const BUCKETS_MAX: u64 = 1 << 30;
 pub enum Rule {
     /// Each object by itself. From the small queue an object with enough hits moves to a main
     /// group. In the main queue an object that was hit stays, and its frequency becomes one less.
-    /// What stays is regrouped. Default.
+    /// Objects that stay are regrouped. Default.
     Object = 0,
-    /// As in the paper: eight groups at a time. The hottest objects are merged into one group,
-    /// groups that are mostly active are put back whole, and merged groups have virtual segments by
+    /// As in the paper: eight groups at a time. The hottest objects are merged into one group.
+    /// Groups that are mostly active are put back whole. Merged groups have virtual segments by
     /// their mean frequency.
     Paper = 1,
 }
@@ -41,7 +42,7 @@ pub struct ForgeOptions {
     pub small_percent: u8,
     /// Accesses after which an object of the small queue is promoted ([`Rule::Object`]).
     pub promote_hits: u8,
-    /// Accesses counted at most, for each process and group generation.
+    /// The most accesses counted, for each process and group generation.
     pub frequency_max: u8,
     /// Groups that one eviction takes from a queue.
     pub merge_groups: u8,
@@ -50,7 +51,7 @@ pub struct ForgeOptions {
     pub ghosts: bool,
     /// How long a ghost counts: the evictions since, in percent of the groups in both queues.
     pub ghost_age_percent: u16,
-    /// Expected bytes of an object (key, value and header), by which the index is sized.
+    /// Expected bytes of an object (key, value and header). The index is sized by it.
     pub object_bytes_mean: u32,
 }
 
@@ -87,10 +88,10 @@ impl ForgeOptions {
         self.for_growth(capacity_bytes, 0)
     }
 
-    /// Settings for a pool of so many bytes, to which so many may be added: its index and rings are
+    /// Settings for a pool of `capacity_bytes` that may grow by more bytes. Its index and rings are
     /// made for all of them.
     pub fn for_growth(&self, capacity_bytes: u64, growth_bytes_max: u64) -> PoolSettings {
-        // Half of the slots hold objects and the others their ghosts.
+        // Half of the slots hold objects and the other half their ghosts.
         let bytes_max = capacity_bytes.saturating_add(growth_bytes_max);
         let slots = bytes_max.saturating_mul(2) / u64::from(self.object_bytes_mean.max(48));
         self.settings(PoolSettings::for_capacity(capacity_bytes).growing(growth_bytes_max), slots)
@@ -131,12 +132,12 @@ pub struct ForgeSettings {
 }
 
 impl ForgeSettings {
-    /// What a pool's settings say.
+    /// Decodes a pool's settings.
     pub fn decode(settings: &PoolSettings) -> Result<Self, PoolError> {
         Self::decode_with::<()>(settings)
     }
 
-    /// The same of a form with this annex, whose own settings are checked too.
+    /// As [`Self::decode`], for a form with this annex, whose own settings are checked too.
     pub fn decode_with<A: Annex>(settings: &PoolSettings) -> Result<Self, PoolError> {
         let [index, judging, ..] = settings.engine_words(A::ENGINE)?;
         let [buckets, ring_log2, window] = WORD_0.unpack(index).map(|field| field as u32);

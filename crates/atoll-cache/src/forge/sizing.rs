@@ -1,4 +1,4 @@
-//! How large a pool is that is to hold so many objects.
+//! The size of a pool that is to hold so many objects.
 
 use super::annex::Annex;
 use super::layout::engine_area_with;
@@ -13,12 +13,12 @@ impl ForgeOptions {
         self.for_objects_with::<()>(objects_max, clients_max, record_bytes)
     }
 
-    /// The same for a form of the engine with this annex.
+    /// As [`Self::for_objects`], for a form of the engine with this annex.
     pub fn for_objects_with<A: Annex>(&self, objects_max: u64, clients_max: u32, record_bytes: u32) -> PoolSettings {
         let group_objects = (objects_max / 100).clamp(1, 64) as u32;
         let chunk_bytes =
             (group_objects * (record_bytes.next_multiple_of(16) + 8)).next_power_of_two().clamp(256, 64 << 10);
-        // Half-dead groups, what clients hold open, and the metadata.
+        // Half-dead groups, the chunks that clients hold open, and the metadata.
         let chunks = 4 * objects_max / u64::from(group_objects) + 8 * u64::from(clients_max) + 64;
         let slots = 3 * objects_max + 64;
         let settings = PoolSettings {

@@ -10,14 +10,17 @@
 //!
 //! 63       56 55       48 47 40  39 33 32                                              0
 //! +-+--------+-----------+-----+------+------------------------------------------------+
-//! |0| 0      | finger-   |  0  | more |  when: position of the small queue's head      |  a ghost: a key evicted from
-//! | |        | print     |     |  7   |  at eviction, low 32 bits, plus bit 32 set     |  the small queue; free to take
+//! |0| 0      | finger-   |  0  | more |  when: position of the small queue's head      |
+//! | |        | print     |     |  7   |  at eviction, low 32 bits, plus bit 32 set     |
 //! +-+--------+-----------+-----+------+------------------------------------------------+
+//!  a ghost: a key evicted from the small queue; free to take
 //! ```
 //!
-//! The empty word is 0. A pool of up to 64 GiB has 32 pointer bits and 16 tag bits; the largest (44
-//! pointer bits) has 4. The paper's slot has a second word with group and number; ours keeps both
-//! in the object's header, which a hit reads anyway, so that there is no second word to be late.
+//! The empty word is 0. A pool of up to 64 GiB has 32 pointer bits and 16 tag bits. The largest
+//! pool has 44 pointer bits and 4 tag bits.
+//!
+//! The paper's slot has a second word with group and number. Ours keeps both in the object's
+//! header, which a hit reads anyway. So there is no second word to be late.
 
 use crate::index::{bucket_of, fingerprint_of, slot_word};
 use crate::record::LARGE_RECORD_BYTES;
@@ -29,12 +32,12 @@ const LENGTH_SHIFT: u32 = 56;
 const FINGERPRINT_SHIFT: u32 = 48;
 const POINTER_AND_TAG_BITS: u32 = 48;
 const GHOST: u64 = 1 << 32;
-/// What a ghost has of [`KeyHash::more`]: with bucket and fingerprint, one insertion in some
-/// thousand finds a ghost that is not its own.
+/// The bits of [`KeyHash::more`] that a ghost has. With bucket and fingerprint, one insertion in
+/// some thousand finds another key's ghost.
 pub const GHOST_MORE_MAX: u16 = 0x7f;
 /// The length code of a record whose key and value are in chunks of their own.
 const LARGE_CODE: u64 = 127;
-/// Codes up to this one count units; those above are eight to a doubling.
+/// Codes up to this count units; above it there are eight codes to a doubling.
 const CODE_LINEAR_MAX: u64 = 64;
 
 /// How a pool's slot words divide 48 bits between pointer and tag.
@@ -69,8 +72,8 @@ impl SlotFormat {
         (slot.0 & ((1 << self.pointer_bits) - 1)) * UNIT_BYTES
     }
 
-    /// Whether the word was written when the record's chunk had this generation (as far as the tag
-    /// has them).
+    /// Whether the word was written when the record's chunk had this generation, as far as the tag
+    /// shows.
     #[inline]
     pub fn has_generation(&self, slot: Slot, generation: u32) -> bool {
         slot.0 >> self.pointer_bits & self.tag_mask == u64::from(generation) & self.tag_mask
@@ -113,7 +116,7 @@ impl RecordLength {
     }
 }
 
-/// What the low word of a slot says.
+/// A slot's word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot(pub u64);
 
@@ -145,12 +148,12 @@ impl Slot {
         self.0 & PENDING != 0
     }
 
-    /// The same word, pending.
+    /// The word in state pending.
     pub fn pending(self) -> Self {
         Self(self.0 | PENDING)
     }
 
-    /// The same word, decided.
+    /// The word, decided.
     pub fn decided(self) -> Self {
         Self(self.0 & !PENDING)
     }
@@ -192,14 +195,14 @@ impl Slot {
 
 slot_word!(Slot);
 
-/// What is used of a key's hash.
+/// The parts of a key's hash that are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyHash {
     /// The bucket where the key is, if it is anywhere.
     pub bucket: u32,
     /// Eight bits, in the slot word.
     pub fingerprint: u8,
-    /// Fifteen bits, the low seven of them in ghosts.
+    /// Fifteen bits. Ghosts have the low seven of them.
     pub more: u16,
 }
 

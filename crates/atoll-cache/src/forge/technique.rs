@@ -42,7 +42,7 @@ use std::future::ready;
 
 /// One form of FORGE, as one client of the pool has it. All clients of a pool have the same form.
 pub trait Technique<E: Endpoint>: Default {
-    /// What the form adds to the pool and to the state of a process.
+    /// The state that the form adds to the pool and to a process.
     type Annex: Annex;
 
     /// Called before each try at a change, with the hash of the key that is changed.
@@ -77,7 +77,7 @@ pub trait Technique<E: Endpoint>: Default {
         let _ = (forge, queue);
     }
 
-    /// Adds `by` to a queue's cursors and gives what they were.
+    /// Adds `by` to a queue's cursors and returns the old cursors.
     #[inline(always)]
     fn take_ticket(
         &self,
@@ -122,8 +122,8 @@ pub trait Technique<E: Endpoint>: Default {
         forge.pool().layout().frequencies(queue, position)
     }
 
-    /// Whether each chunk has counters of its own. Else the groups near the heads of the queues
-    /// have.
+    /// Whether each chunk has counters of its own. Otherwise only the groups near the heads of the
+    /// queues have counters.
     #[inline(always)]
     fn counts_by_chunk(&self) -> bool {
         false
@@ -142,14 +142,14 @@ pub trait Technique<E: Endpoint>: Default {
         None
     }
 
-    /// Evicts groups. `effort` counts the groups that this need for room has gone through.
+    /// Evicts groups. `effort` counts the groups that this search for room has examined.
     #[inline(always)]
     fn evict(&self, forge: &Forge<E, Self>, effort: u32) -> impl Future<Output = Result<Evicted, CacheError>> {
         forge.evict_from_queues(effort)
     }
 
-    /// READs a group of so many objects that this client owns, if the form does so otherwise than
-    /// by the group's map.
+    /// READs a group of so many objects that this client owns, if the form does not use the group's
+    /// map.
     #[inline(always)]
     fn read_group(
         &self,

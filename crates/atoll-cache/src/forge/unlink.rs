@@ -1,4 +1,5 @@
-//! How an object is removed: deleted, expired, evicted by itself, or dropped because it is damaged.
+//! How an object is unlinked: deleted, expired, evicted by itself, or dropped because it is
+//! damaged.
 
 use super::lookup::REUSE_NS;
 use super::operation::Operation;
@@ -65,7 +66,7 @@ impl<E: Endpoint, T: Technique<E>> Unlink for Forge<E, T> {
             None => None,
         };
         let (Some((header, _)), Some(large)) = (judged, large) else {
-            // Extents, which are not protected, say nothing if the slot has changed meanwhile; then
+            // Extents are not protected. They prove nothing if the slot has changed meanwhile; then
             // the swap fails.
             self.drop_damaged(slot, word).await?;
             return Ok(false);

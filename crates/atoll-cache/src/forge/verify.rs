@@ -1,9 +1,9 @@
-//! Every invariant of this engine's words in a quiet pool, walked and named: see [`crate::audit`].
+//! Walks every invariant of this engine's words in a quiet pool: see [`crate::audit`].
 //!
-//! - every Queued chunk has exactly one node of its generation in one of the rings;
-//! - every live slot points into a chunk that is Open, Queued or Leaving, to a record of its
-//!   generation;
-//! - what holds of the slots of every engine holds, too.
+//! - Every Queued chunk has exactly one node of its generation in one of the rings.
+//! - Every live slot points into a chunk that is Open, Queued or Leaving, to a record of its
+//!   generation.
+//! - The invariants of every engine's slots hold, too.
 
 use super::Forge;
 use super::layout::Queue;
@@ -18,8 +18,8 @@ use atoll_pool::{ChunkId, ChunkState};
 use std::collections::HashMap;
 
 impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
-    /// Walks the pool. No other client may use it meanwhile, or what is under way is reported as
-    /// faults.
+    /// Walks the pool. No other client may use it meanwhile, since operations under way would be
+    /// reported as faults.
     pub(super) async fn audit(&self) -> Result<Audit, CacheError> {
         let mut walk = Walk::begin(&self.client).await?;
         self.verify_rings(&mut walk).await?;

@@ -5,9 +5,9 @@
 //! further node i  | bucket i * n | bucket i * n + 1 | ...                             |
 //! ```
 //!
-//! Every node that was there when the pool was made has equally many buckets, in the order of their
-//! numbers; the last node may have fewer. A hash chooses among all. In a bucket the slots come
-//! first.
+//! Every node that was there when the pool was made has the same number of buckets. Only the last
+//! node may have fewer. Nodes hold buckets in the order of the nodes' numbers. A hash chooses among
+//! all buckets. In a bucket the slots come first.
 
 use super::{BUCKET_SLOTS, SLOTS_BYTES};
 use crate::spares::Spares;
@@ -22,7 +22,7 @@ const BUCKETS_AT_ONCE: u32 = 16;
 pub(crate) struct Buckets<const BYTES: u64> {
     first: Address,
     buckets: u32,
-    /// Buckets of each node but the last, which may have fewer: all of them, with one node.
+    /// Buckets of each node except the last, which may have fewer. With one node: all buckets.
     node_buckets: u32,
 }
 
@@ -33,7 +33,8 @@ impl<const BYTES: u64> Buckets<BYTES> {
         Self { first, buckets, node_buckets: buckets.div_ceil(nodes) }
     }
 
-    /// What the index needs on each node, where so many bytes lie in front of it at home.
+    /// The area that the index needs on each node. At home, `bytes_before` bytes lie in front of
+    /// it.
     pub(crate) fn area(&self, bytes_before: u64) -> EngineArea {
         let index_bytes = u64::from(self.node_buckets) * BYTES;
         let is_spread = self.node_buckets < self.buckets;
@@ -69,7 +70,7 @@ impl<const BYTES: u64> Buckets<BYTES> {
         self.at((slot / BUCKET_SLOTS as u64) as u32).add(slot % BUCKET_SLOTS as u64 * 8)
     }
 
-    /// How many buckets from this one on, it included, lie in one piece.
+    /// How many buckets lie in one piece from this one on, including it.
     pub(crate) fn in_a_piece(&self, bucket: u32) -> u32 {
         (self.node_buckets - bucket % self.node_buckets).min(self.buckets.saturating_sub(bucket))
     }
@@ -86,9 +87,9 @@ impl<const BYTES: u64> Buckets<BYTES> {
         is_there.then_some((before + index, within))
     }
 
-    /// READs the slots of the buckets from `first` on, as many as lie in one piece, at most so
-    /// many. Where the slots lie side by side, one READ gives all of them; else one READ a bucket,
-    /// in one batch.
+    /// READs the slots of the buckets from `first` on: as many as lie in one piece, and at most the
+    /// given number. Where the slots lie side by side, one READ covers all of them. Otherwise it is
+    /// one READ a bucket, in one batch.
     pub(crate) async fn read_slots<E: Endpoint>(
         &self,
         endpoint: &E,

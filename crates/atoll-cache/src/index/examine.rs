@@ -14,7 +14,7 @@ pub(crate) async fn drop_if_damaged<I: Index>(
     let is_damaged = match index.look(op, slot, word).await? {
         Look::Changed | Look::Sound(_, None) => false,
         Look::Damaged => true,
-        // Extents say nothing if the slot has changed meanwhile.
+        // Extents prove nothing if the slot has changed meanwhile.
         Look::Sound(header, Some(body)) => {
             index.extent_io().extents(&header, &body).await?.is_none() && index.slot_word(slot).await? == word
         }
@@ -26,7 +26,7 @@ pub(crate) async fn drop_if_damaged<I: Index>(
     Ok(())
 }
 
-/// Looks at every object of a bucket, and drops those that are damaged.
+/// Looks at every object of a bucket, and drops the damaged ones.
 pub(crate) async fn drop_damaged_of<I: Index>(
     index: &I,
     op: &mut Operation<I::Word, I::Notes>,

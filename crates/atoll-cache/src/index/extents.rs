@@ -14,11 +14,11 @@ use atoll_pool::repair::Seen;
 use atoll_pool::{Chunk, ChunkId, ChunkState, chunks};
 use std::collections::HashSet;
 
-/// Looks at a bucket whose objects change under the look.
+/// Looks at a bucket whose objects change during a look.
 const LOOKS_MAX: u32 = 1_000;
 
-/// Extents that a repair has to look after: those in state Bound, and those in state Extent of
-/// owners that are not alive.
+/// Extents that a repairer has to check: those in state Bound, and those in state Extent of dead
+/// owners.
 pub(crate) fn suspects(seen: &Seen) -> Vec<(ChunkId, Chunk)> {
     let is_suspect = |found: &Chunk| match found.state {
         ChunkState::Extent => !seen.roll.has(found.owner_slot, found.owner_epoch),
@@ -29,7 +29,8 @@ pub(crate) fn suspects(seen: &Seen) -> Vec<(ChunkId, Chunk)> {
     found.filter(|(_, found)| is_suspect(found)).collect()
 }
 
-/// Frees what this client has bound lately and no object has; how many chunks.
+/// Frees the extents that this client has bound lately and that no object has; returns how many
+/// chunks.
 pub(crate) async fn recheck_bound(index: &impl Index) -> Result<u64, CacheError> {
     if index.lately_bound().borrow().is_empty() {
         return Ok(0);
@@ -43,7 +44,7 @@ pub(crate) async fn recheck_bound(index: &impl Index) -> Result<u64, CacheError>
 }
 
 /// Frees those of these extents that no object has, and binds those of dead owners that an object
-/// has; how many were freed.
+/// has. Returns how many were freed.
 pub(crate) async fn sweep(index: &impl Index, suspects: Vec<(ChunkId, Chunk)>) -> Result<u64, CacheError> {
     let mut freed = 0;
     for (bucket, extents) in index.extent_io().by_bucket(suspects).await? {
@@ -66,8 +67,8 @@ pub(crate) async fn sweep(index: &impl Index, suspects: Vec<(ChunkId, Chunk)>) -
     Ok(freed)
 }
 
-/// The extents that objects of a bucket have at one moment; `None` if the bucket does not stand
-/// still for that. Damaged objects are dropped.
+/// The extents that objects of a bucket have at one moment; `None` if the bucket keeps changing.
+/// Damaged objects are dropped.
 async fn extents_of_bucket<I: Index>(index: &I, bucket: u32) -> Result<Option<HashSet<Extent>>, CacheError> {
     let op = &mut *index.idle().take(index.member());
     for _ in 0..LOOKS_MAX {

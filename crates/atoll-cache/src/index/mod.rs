@@ -39,7 +39,7 @@ use std::cell::RefCell;
 /// Slots of a bucket. A key has one bucket. With half of the slots in use, one bucket in some
 /// thousand is full.
 pub const BUCKET_SLOTS: usize = 16;
-/// Bytes of a bucket's slots, which lie in front of what else the bucket has.
+/// Bytes of a bucket's slots. They lie in front of the rest of the bucket.
 pub const SLOTS_BYTES: u64 = 8 * BUCKET_SLOTS as u64;
 /// Tries of an operation that finds only unsound records. After these the pool is damaged.
 pub(crate) const ATTEMPTS_MAX: u32 = 10_000;
@@ -50,7 +50,7 @@ pub(crate) fn bucket_of(hash: u64, buckets: u32) -> u32 {
     (((hash & 0xffff_ffff) * u64::from(buckets)) >> 32) as u32
 }
 
-/// The fingerprint of a key with this hash: no bit of it is used for the bucket.
+/// The fingerprint of a key with this hash. None of its bits chooses the bucket.
 #[inline]
 pub(crate) fn fingerprint_of(hash: u64) -> u8 {
     (hash >> 56) as u8
@@ -130,7 +130,7 @@ macro_rules! slot_word {
 }
 pub(crate) use slot_word;
 
-/// Gives an [`Index`] the parts that each engine keeps in fields of the same names.
+/// Implements the methods of [`Index`] that return fields of the same names in each engine.
 macro_rules! index_parts {
     ($endpoint:ty, $word:ty, $notes:ty) => {
         type Endpoint = $endpoint;
@@ -179,9 +179,9 @@ macro_rules! index_parts {
 }
 pub(crate) use index_parts;
 
-/// What a slot's record was when a client looked at it.
+/// What a client saw of a slot's record.
 pub(crate) enum Look {
-    /// The slot has changed, and says nothing of the record.
+    /// The slot has changed, so the look proves nothing about the record.
     Changed,
     /// The slot still has its word, and the record is unsound.
     Damaged,
@@ -196,7 +196,7 @@ pub(crate) trait Index {
     type Endpoint: Endpoint;
     /// The engine's slot word.
     type Word: SlotWord;
-    /// What the engine notes in an operation.
+    /// The notes that the engine takes in an operation.
     type Notes: Default;
 
     /// The client of the pool.
@@ -208,13 +208,13 @@ pub(crate) trait Index {
     /// Operations of this client that are not under way.
     fn idle(&self) -> &Idle<Self::Word, Self::Notes>;
 
-    /// What this client counts.
+    /// This client's counters.
     fn counters(&self) -> &Counters;
 
-    /// What this client has reserved below the limit of objects.
+    /// This client's reservation below the limit of objects.
     fn limit(&self) -> &Limit;
 
-    /// What this client has bound lately.
+    /// The extents that this client has bound lately.
     fn lately_bound(&self) -> &RefCell<LatelyBound>;
 
     /// Buckets of the index.
@@ -223,23 +223,23 @@ pub(crate) trait Index {
     /// Where a slot is, by its number: bucket * 16 + place.
     fn slot_at(&self, slot: u64) -> Address;
 
-    /// READs the slots of the buckets from `first` on, at most so many, as many as lie in one
-    /// piece; at least one bucket.
+    /// READs the slots of the buckets from `first` on: at least one bucket, at most so many, and as
+    /// many as lie in one piece.
     async fn read_slots(&self, first: u32, most: u32) -> Result<Vec<u64>, VerbError>;
 
-    /// Where the record of a word is, how many bytes to READ, and in which chunk. `None` if the
-    /// word points outside the heap that this client knows.
+    /// The address of a word's record, how many bytes to READ, and its chunk. `None` if the word
+    /// points outside the heap that this client knows.
     fn record_span(&self, word: Self::Word) -> Option<(Address, usize, ChunkId)>;
 
-    /// Whether this client takes a word that points outside the heap it knows for damaged, without
-    /// a look for new memory nodes: a hole.
+    /// A hole: whether this client treats a word that points outside its known heap as damaged,
+    /// without looking for new memory nodes.
     fn ignores_new_nodes(&self) -> bool;
 
     /// The record in a buffer, if it is sound and the word's own.
     fn judged<'r>(&self, word: Self::Word, record: &'r mut Buffer) -> Option<Record<'r>>;
 
-    /// Looks at the record of a slot with this word, in a way that tells a damaged record from one
-    /// that was reused. Nothing reuses the record until [`Index::end_look`].
+    /// Looks at the record of a slot with this word, and distinguishes a damaged record from a
+    /// reused one. Nothing reuses the record until [`Index::end_look`].
     async fn look(
         &self,
         op: &mut Operation<Self::Word, Self::Notes>,
@@ -250,8 +250,8 @@ pub(crate) trait Index {
     /// Ends a look: the record may be reused.
     fn end_look(&self, op: &mut Operation<Self::Word, Self::Notes>);
 
-    /// Drops the object of a slot whose record is unsound, if the slot still has this word: no
-    /// client wrote the record, and a lookup would find the same for ever.
+    /// Drops the object of a slot whose record is unsound, if the slot still has this word. No
+    /// client wrote such a record, and every later lookup would find it again.
     async fn drop_damaged(&self, slot: u64, word: Self::Word) -> Result<(), CacheError>;
 
     /// READs and WRITEs extents.
@@ -280,7 +280,7 @@ pub(crate) trait Index {
         Ok(Self::Word::from_bits(batch.word(word)))
     }
 
-    /// Changes a slot's word from one to another; whether it was the one.
+    /// Changes a slot's word from one to another; returns whether it had the first.
     async fn swap_slot(&self, slot: u64, from: Self::Word, to: Self::Word) -> Result<bool, CacheError> {
         let mut batch = Batch::new();
         let swap = batch.compare_and_swap(self.slot_at(slot), from.bits(), to.bits());
@@ -288,8 +288,8 @@ pub(crate) trait Index {
         Ok(batch.swapped(swap))
     }
 
-    /// READs the record of a word, with no look at its slot: what the record says beside key and
-    /// value, if it is sound and the word's own. The record is in the operation's buffer.
+    /// READs the record of a word without a look at its slot. Returns the record's header, if it is
+    /// sound and belongs to the word. The record is in the operation's buffer.
     async fn read_record(
         &self,
         op: &mut Operation<Self::Word, Self::Notes>,
@@ -327,14 +327,14 @@ pub(crate) trait Index {
         Ok((extents, body))
     }
 
-    /// Tells that the object of these extents, which this client wrote, is published.
+    /// Notes that the object of these extents, which this client wrote, is published.
     fn bind_extents(&self, extents: &Extents) {
         self.lately_bound().borrow_mut().note(extents);
         self.extent_io().bind_extents(extents);
     }
 }
 
-/// What removes single objects of an index.
+/// Removes single objects of an index.
 #[allow(async_fn_in_trait)]
 pub(crate) trait Unlink {
     /// The index.
@@ -343,9 +343,9 @@ pub(crate) trait Unlink {
     /// The index.
     fn index(&self) -> &Self::Index;
 
-    /// Removes the object of a slot, if the slot still has this word; whether it did. The object is
-    /// noted under `cause`; without one, the caller notes it. The caller ends the look if the slot
-    /// has changed.
+    /// Removes the object of a slot, if the slot still has this word; returns whether it did. The
+    /// object is noted under `cause`; without one, the caller notes it. The caller ends the look if
+    /// the slot has changed.
     async fn unlink(
         &self,
         op: &mut Operation<<Self::Index as Index>::Word, <Self::Index as Index>::Notes>,
@@ -357,8 +357,8 @@ pub(crate) trait Unlink {
     /// Whether this client leaves an expired object in its slot: a hole.
     fn leaves_expired(&self) -> bool;
 
-    /// Removes an expired object before any caller learns that it has expired: a client that found
-    /// it live a moment ago cannot publish it again then. `false` if the slot has changed.
+    /// Removes an expired object before any caller learns that it has expired. A client that found
+    /// it live a moment ago can then not publish it again. `false` if the slot has changed.
     async fn take_expired(
         &self,
         op: &mut Operation<<Self::Index as Index>::Word, <Self::Index as Index>::Notes>,
@@ -375,8 +375,8 @@ pub(crate) trait Unlink {
     }
 }
 
-/// Makes the place of a client that stood still Fenced; whether this client did. With `forced`, a
-/// hole, the client is declared dead, whether it is shut out or not.
+/// Makes the place of a client that stood still Fenced; returns whether this client did. With
+/// `forced`, a hole, the client is declared dead even if it is not shut out.
 pub(crate) async fn fence_suspect<E: Endpoint>(
     client: &Client<E>,
     place: &Place,

@@ -1,10 +1,11 @@
-//! The invariants of every slot in a quiet pool, whatever the engine: see [`crate::audit`].
+//! The invariants of every slot in a quiet pool, for every engine: see [`crate::audit`].
 //!
-//! - no slot is pending;
-//! - every live slot points to a whole record of its own, whose key hashes to the slot's bucket and
-//!   fingerprint; no key is live twice.
+//! - No slot is pending.
+//! - Every live slot points to a whole record of its own. Its key hashes to the slot's bucket and
+//!   fingerprint.
+//! - No key is live twice.
 //!
-//! The engine's visitor adds what else holds of a slot.
+//! The engine's visitor adds its own invariants of a slot.
 
 use super::walk::SlotWalk;
 use super::{Index, SlotWord, bucket_of, bucket_of_slot, fingerprint_of};
@@ -20,14 +21,14 @@ pub(crate) struct Visited<'v, W> {
     pub(crate) slot: u64,
     pub(crate) word: W,
     pub(crate) chunk: ChunkId,
-    /// What is there.
+    /// The record's bytes.
     pub(crate) record: &'v mut Buffer,
-    /// What the record says, if it is sound and the word's own.
+    /// The record's header, if the record is sound and belongs to the word.
     pub(crate) header: Option<Header>,
 }
 
-/// Visits every slot of the index. `visit` names the engine's own faults; it gives whether the slot
-/// is one of an object.
+/// Visits every slot of the index. `visit` reports the engine's own faults, and returns whether the
+/// slot has an object.
 pub(crate) async fn index<I: Index>(
     index: &I,
     walk: &mut Walk,

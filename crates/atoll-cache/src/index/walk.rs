@@ -54,7 +54,8 @@ pub(crate) async fn count_live(index: &impl Index) -> Result<u64, CacheError> {
     Ok(live)
 }
 
-/// Shows at least `count` keys from bucket `cursor` on; the cursor to go on from, 0 at the end.
+/// Shows at least `count` keys from bucket `cursor` on; returns the cursor to continue from, 0 at
+/// the end.
 pub(crate) async fn keys<I: Index>(
     index: &I,
     op: &mut Operation<I::Word, I::Notes>,
@@ -63,7 +64,7 @@ pub(crate) async fn keys<I: Index>(
     mut each: impl FnMut(&[u8]),
 ) -> Result<u64, CacheError> {
     let buckets = u64::from(index.buckets());
-    // A walk over an empty index is long, so that its steps are bounded, too.
+    // A walk over an empty index would be long, so its steps are bounded too.
     let last = cursor.saturating_add((count as u64).saturating_mul(4).max(1024)).min(buckets);
     let mut walk = SlotWalk { index, bucket: u32::try_from(cursor).unwrap_or(u32::MAX) };
     let (mut shown, mut value) = (0, Value::new());
@@ -102,7 +103,7 @@ pub(crate) async fn some_key<I: Index>(
     Ok(None)
 }
 
-/// Removes every key that is present now; how many.
+/// Removes every key that is present now; returns how many.
 pub(crate) async fn remove_all<S: Unlink>(
     cache: &S,
     op: &mut Operation<<S::Index as Index>::Word, <S::Index as Index>::Notes>,
@@ -116,7 +117,8 @@ pub(crate) async fn remove_all<S: Unlink>(
     Ok(removed)
 }
 
-/// Removes the object of a slot, whatever the slot has changed to; whether there was one.
+/// Removes the object of a slot, even if the slot has changed to another object; returns whether
+/// there was one.
 async fn remove_slot<S: Unlink>(
     cache: &S,
     op: &mut Operation<<S::Index as Index>::Word, <S::Index as Index>::Notes>,
@@ -137,8 +139,8 @@ async fn remove_slot<S: Unlink>(
     Err(CacheError::Damaged { what: "an object that stays unsound" })
 }
 
-/// Puts the key of a live slot into `value`; whether the slot has an object that is sound and has
-/// not expired. Drops a damaged one.
+/// Puts the key of a live slot into `value`; returns whether the slot has a sound object that has
+/// not expired. Drops a damaged object.
 async fn key_of<I: Index>(
     index: &I,
     op: &mut Operation<I::Word, I::Notes>,
@@ -168,8 +170,8 @@ async fn key_of<I: Index>(
     Err(CacheError::Damaged { what: "an object that stays unsound" })
 }
 
-/// Puts the key of the record that was looked at into `value`; `false` if the object has expired,
-/// `None` if the slot must be looked at again.
+/// Puts the key of the inspected record into `value`; `false` if the object has expired, `None` if
+/// the slot must be looked at again.
 async fn key_of_record<I: Index>(
     index: &I,
     op: &mut Operation<I::Word, I::Notes>,
@@ -192,8 +194,8 @@ async fn key_of_record<I: Index>(
         value.buffer = index.extent_io().read_extents(extents, header.key_bytes, buffer).await?;
         (value.start, value.meta.value_bytes) = (0, header.key_bytes);
     }
-    // A look does not keep extents from being reused. While the slot is what it was, they are its
-    // object's.
+    // A look does not keep extents from being reused. While the slot is unchanged, the extents are
+    // its object's.
     if index.slot_word(slot).await? != word {
         return Ok(None);
     }

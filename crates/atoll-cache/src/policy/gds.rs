@@ -1,6 +1,6 @@
-//! GDS, GreedyDual-Size: H = L + cost / size, with the same cost for every object (Cao and Irani,
-//! "Cost-aware WWW proxy caching algorithms", USITS 1997: GD-Size(1), which looks at the hit
-//! ratio).
+//! GDS, GreedyDual-Size: H = L + cost / size, with the same cost for every object. It is
+//! GD-Size(1), for the hit ratio, of Cao and Irani, "Cost-aware WWW proxy caching algorithms",
+//! USITS 1997.
 
 use super::{Formula, Policy};
 

@@ -1,6 +1,6 @@
 //! GDSF, GreedyDual-Size with frequency: H = L + frequency * cost / size, with the same cost for
-//! every object (Cherkasova, "Improving WWW proxies performance with Greedy-Dual-Size-Frequency
-//! caching policy", HP Laboratories 1998).
+//! every object. After Cherkasova, "Improving WWW proxies performance with
+//! Greedy-Dual-Size-Frequency caching policy", HP Laboratories 1998.
 
 use super::{Formula, Policy};
 

@@ -1,5 +1,5 @@
-//! A ghost: what a table remembers of a key that it evicted (Ditto section 4.3.1: an entry of the
-//! embedded eviction history).
+//! A ghost: what a table remembers of a key that it evicted. In Ditto (section 4.3.1): an entry of
+//! the embedded eviction history.
 
 /// Bits of the number that every eviction gets from a counter which wraps.
 pub const HISTORY_ID_BITS: u32 = 28;
@@ -21,7 +21,7 @@ impl Ghost {
     /// The ghost with history number `id` when the counter of evictions stands at `counter`; `None`
     /// if it has outlived `history`.
     ///
-    /// Both wrap at [`HISTORY_ID_BITS`], and higher bits are not looked at. A ghost that no lookup
+    /// Both numbers wrap at [`HISTORY_ID_BITS`]; higher bits are ignored. A ghost that no lookup
     /// met for a whole lap looks young again, which costs one wrong regret.
     pub fn live(experts: u16, counter: u64, id: u64, history: u32) -> Option<Self> {
         let depth = history_depth(counter, id);
@@ -34,8 +34,8 @@ pub const fn history_depth(counter: u64, id: u64) -> u32 {
     (counter.wrapping_sub(id) & ((1 << HISTORY_ID_BITS) - 1)) as u32
 }
 
-/// What an object that returns while its ghost lives starts with, instead of one access: it has
-/// proven itself, as in S3-FIFO, whose main queue takes it.
+/// The first frequency of an object that returns while its ghost lives. It has proven itself:
+/// S3-FIFO would insert it into the main queue.
 const FREQUENCY_RETURNED: u64 = 3;
 
 /// The frequency that an insertion writes beside the slot.

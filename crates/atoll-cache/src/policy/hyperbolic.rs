@@ -1,6 +1,6 @@
-//! Hyperbolic: evicts the object with the fewest accesses per time in the cache and byte
-//! (Blankstein, Sen and Freedman, "Hyperbolic caching: flexible caching for web applications",
-//! USENIX ATC 2017, sections 2 and 3). It was made for sampling.
+//! Hyperbolic: evicts the object with the fewest accesses per time in the cache and byte. It was
+//! made for sampling. After Blankstein, Sen and Freedman, "Hyperbolic caching: flexible caching for
+//! web applications", USENIX ATC 2017, sections 2 and 3.
 
 use super::{Formula, Policy, Priority};
 

@@ -1,10 +1,10 @@
 //! Hyperbolic over idle time: evicts the object with the fewest accesses per time since its last
-//! one.
+//! access.
 //!
-//! Hyperbolic caching (`hyperbolic`) divides by the time in the cache, so that an object which was
+//! Hyperbolic caching (`hyperbolic`) divides by the time in the cache. So an object that was
 //! popular long ago keeps its worth for as long again. Divided by the idle time, worth falls as
 //! soon as accesses cease, and frequency and recency weigh the same. Accesses count up to
-//! [`FREQUENCY_MAX`]. Sizes are not looked at.
+//! [`FREQUENCY_MAX`]. Sizes are ignored.
 
 use super::{Formula, Policy, Priority};
 

@@ -1,6 +1,6 @@
 //! LFU: evicts the object that was accessed least often since its insertion, among equals the least
-//! recently used one (in-cache LFU; Coffman and Denning, "Operating systems theory", 1973, section
-//! 6.2).
+//! recently used. It is in-cache LFU (Coffman and Denning, "Operating systems theory", 1973,
+//! section 6.2).
 
 use super::{Formula, Policy, Priority};
 

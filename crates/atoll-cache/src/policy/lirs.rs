@@ -1,12 +1,16 @@
-//! LIRS: evicts the object with the longest inter-reference recency (Jiang and Zhang, "LIRS: an
-//! efficient low inter-reference recency set replacement policy to improve buffer cache
-//! performance", SIGMETRICS 2002).
+//! LIRS: evicts the object with the longest inter-reference recency. After Jiang and Zhang, "LIRS:
+//! an efficient low inter-reference recency set replacement policy to improve buffer cache
+//! performance", SIGMETRICS 2002.
 //!
-//! The paper's stack exists to compare one object's inter-reference recency (the time between its
-//! last two accesses) with the recency (the time since the last) of the objects that have proven
-//! themselves. Sampled, the comparison is direct: an object shows the larger of the two, and the
-//! object that shows the largest is evicted. The extension word is the inter-reference recency in
-//! microseconds:
+//! | term | meaning |
+//! |---|---|
+//! | inter-reference recency, distance | the time between an object's last two accesses |
+//! | recency | the time since its last access |
+//!
+//! The paper's stack compares one object's inter-reference recency with the recency of the objects
+//! that have proven themselves. With samples, the comparison is direct. An object shows the larger
+//! of the two, and the object that shows the largest is evicted. The extension word is the
+//! inter-reference recency in microseconds:
 //!
 //! | object | the paper | word | shown |
 //! |---|---|---|---|
@@ -18,7 +22,7 @@ use super::{Formula, Policy, Priority};
 
 /// No second access yet.
 const ONCE: u64 = 0;
-/// The distance is known to be short, and not how short.
+/// The distance is known to be short, but not how short.
 const SHORT: u64 = 1;
 
 pub(super) const LIRS: Policy = Policy {

@@ -1,16 +1,15 @@
-//! LRFU: every access counts less the longer it is ago, half after [`HALF_LIFE_US`]. The object
-//! with the least sum is evicted (Lee et al., "LRFU: a spectrum of policies that subsumes the least
-//! recently used and least frequently used policies", IEEE TC 2001).
+//! LRFU: every access counts less the longer ago it is: half after [`HALF_LIFE_US`]. The object
+//! with the least sum is evicted. After Lee et al., "LRFU: a spectrum of policies that subsumes the
+//! least recently used and least frequently used policies", IEEE TC 2001.
 //!
-//! The sum C (the paper's CRF) is kept as it was at the last access, in the extension word, as the
-//! bits of a float. C then falls by the same factor for all objects, so that the order of two
-//! untouched objects never changes; their logarithms are compared, which do not vanish however old
-//! an object is.
+//! The extension word has the sum C (the paper's CRF) as of the last access, as the bits of a
+//! float. C then falls by the same factor for all objects. So the order of two untouched objects
+//! never changes. The policy compares logarithms, which do not vanish for very old objects.
 
 use super::{Formula, Policy, Priority};
 
-/// When an access counts half. The paper's lambda is one over this; it counts time in requests, the
-/// pool has a clock.
+/// The time after which an access counts half. The paper's lambda is one over this. The paper
+/// counts time in requests; the pool has a clock.
 const HALF_LIFE_US: f64 = 10e6;
 
 pub(super) const LRFU: Policy = Policy {
@@ -24,7 +23,7 @@ pub(super) const LRFU: Policy = Policy {
     },
 };
 
-/// The sum at the last access, at least the one of that access.
+/// The sum at the last access, which is at least the 1 of that access.
 fn sum(word: u64) -> f64 {
     let sum = f64::from_bits(word);
     if sum.is_finite() { sum.max(1.0) } else { 1.0 }

@@ -1,11 +1,10 @@
-//! LRU-K with K = 2: evicts the object whose access before the last is longest ago. Objects that
-//! were accessed only once are evicted before all others, the least recently used first (O'Neil,
-//! O'Neil and Weikum, "The LRU-K page replacement algorithm for database disk buffering", SIGMOD
-//! 1993).
+//! LRU-K with K = 2: evicts the object whose second-last access is oldest. After O'Neil, O'Neil and
+//! Weikum, "The LRU-K page replacement algorithm for database disk buffering", SIGMOD 1993. Objects
+//! that were accessed only once are evicted before all others, the least recently used first.
 //!
-//! The extension word is the time of the access before the last, zero if there was none. The
-//! paper's period of correlated references is zero. Its retained information would need the time of
-//! an evicted object's last access; a ghost has none, so that a returning object starts anew.
+//! The extension word is the time of the second-last access, zero if there was none. The paper's
+//! period of correlated references is zero. Its retained information would need the time of an
+//! evicted object's last access. A ghost has none, so a returning object starts without a past.
 
 use super::{Formula, Policy, Priority};
 

@@ -2,25 +2,30 @@
 //! object.
 //!
 //! A sampled cache (Ditto, SOSP 2023, section 4.2) has no list and no heap. It looks at some
-//! objects, asks a policy for the [`Priority`] of each, and evicts the lowest. A policy sees what
-//! stands beside every slot ([`Object`]); what it needs beyond that it keeps in up to
-//! [`EXTENSION_WORDS_MAX`] words beside the object itself, and in one number that all clients
-//! share. It has no state of its own, no clock and no randomness, so that every client computes the
-//! same.
+//! objects, asks a policy for the [`Priority`] of each, and evicts the lowest.
 //!
-//! To add a policy, write its file here and add its line to [`POLICIES`]. Nothing else names one.
+//! | what a policy sees | where it is kept |
+//! |---|---|
+//! | [`Object`] | beside every slot |
+//! | its extension, up to [`EXTENSION_WORDS_MAX`] words | beside the object |
+//! | its global number | shared by all clients |
+//!
+//! A policy has no state of its own, no clock and no randomness. So every client computes the same.
+//!
+//! To add a policy, write its file here and add its line to [`POLICIES`]. No other list names it.
 //!
 //! The engine's duties towards every policy:
 //!
 //! - It calls [`Policy::accessed`] once for every insertion, hit and overwrite, and stores the
-//!   extension that comes of it. Of several writers the last one wins, so that an extension may
-//!   miss accesses; no policy may rely on having seen them all.
-//! - It calls [`Policy::evicted`] for the victim before it evicts it, and keeps the larger of the
-//!   old and the new global number. The shared number is merged by maximum as well: all of them
-//!   only ever grow, and a maximum may be merged late, twice or in any order. A client that has not
-//!   merged yet works with a smaller number, hence a somewhat older age.
-//! - Words that come from the pool may be anything. A policy gives some priority for any of them,
-//!   and never panics.
+//!   resulting extension. If several clients write it, the last one wins. So an extension may miss
+//!   accesses, and no policy may rely on having seen them all.
+//! - It calls [`Policy::evicted`] for the victim before it evicts it. It keeps the larger of the
+//!   old and the new global number.
+//! - It merges the shared number by maximum. The numbers only ever grow, and a maximum may be
+//!   merged late, twice or in any order. Before it merges, a client uses a smaller number, and so a
+//!   somewhat older age.
+//! - It may pass any words that it reads from the pool. A policy returns some priority for any of
+//!   them, and never panics.
 
 mod ageing;
 mod fifo;
@@ -48,7 +53,7 @@ pub(crate) use random::mix;
 use std::fmt;
 use std::str::FromStr;
 
-/// Every policy, by the number that a pool's header keeps: new ones are appended, and no line
+/// Every policy, by the number that a pool's header keeps. New policies are appended, and no line
 /// moves.
 pub static POLICIES: &[Policy] = &[
     lru::LRU,
@@ -68,25 +73,26 @@ pub static POLICIES: &[Policy] = &[
     hyperbolic_idle::HYPERBOLIC_IDLE,
 ];
 
-/// Most words beside an object, over all policies that a cache runs.
+/// Most words beside an object, over all policies of a cache.
 pub const EXTENSION_WORDS_MAX: usize = 4;
 
-/// What stands beside the slot of an object, and its size. Every policy sees it.
+/// The access information beside the slot of an object, and the object's size. Every policy sees
+/// it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Object {
     /// When it was inserted, in microseconds of the pool's clock.
     pub inserted_us: u64,
-    /// When it was last accessed, in the same unit; its insertion is an access.
+    /// When it was last accessed, in the same unit. Its insertion is an access.
     pub accessed_us: u64,
-    /// How often it was accessed since it was inserted; its insertion is the first access, or
-    /// counts as [`frequency_at_insertion`] says.
+    /// How often it was accessed since it was inserted. Its insertion counts as one access, or as
+    /// [`frequency_at_insertion`] says.
     pub frequency: u64,
     /// Its record's size in bytes, at least one.
     pub bytes: u64,
 }
 
 impl Object {
-    /// The same after one more access.
+    /// The same object after one more access.
     pub fn accessed_again(self, now_us: u64) -> Self {
         Self { accessed_us: now_us, frequency: self.frequency + 1, ..self }
     }
@@ -96,7 +102,7 @@ impl Object {
         now_us.saturating_sub(self.accessed_us)
     }
 
-    /// Its bytes, to divide by.
+    /// Its size in bytes, as a divisor.
     fn bytes(&self) -> f64 {
         self.bytes.max(1) as f64
     }
@@ -107,12 +113,11 @@ impl Object {
 pub struct Access<'a> {
     /// The pool's clock in microseconds.
     pub now_us: u64,
-    /// What stood beside the slot before; `None` if this access inserts the object.
+    /// The information before this access; `None` if the access inserts the object.
     pub before: Option<&'a Object>,
-    /// What will stand there after this access.
+    /// The information after this access.
     pub after: &'a Object,
-    /// What the table remembers of the key, if this access inserts the object and it remembers
-    /// anything.
+    /// The key's ghost, if this access inserts the object and the table remembers the key.
     pub ghost: Option<Ghost>,
 }
 
@@ -124,19 +129,19 @@ pub struct Policy {
     formula: Formula,
 }
 
-/// How a policy values an object: of the objects compared, the one with the lowest priority is
+/// How a policy values an object. Of the sampled objects, the one with the lowest priority is
 /// evicted.
 ///
 /// | formula | word beside the object | number that all clients share |
 /// |---|---|---|
 /// | plain | none | none |
-/// | with a word | what `accessed` made of it; 0 before the object's insertion | none |
+/// | with a word | the result of `accessed`; 0 before the object's insertion | none |
 /// | ageing ([`ageing`]) | H = L + worth | L |
 #[derive(Debug)]
 enum Formula {
-    /// By what stands beside the slot alone.
+    /// By the access information alone.
     Plain(fn(now_us: u64, object: &Object) -> Priority),
-    /// By a word beside the object as well, which every access brings up to date.
+    /// By a word beside the object too, which every access updates.
     Word {
         accessed: fn(access: &Access<'_>, word: u64) -> u64,
         priority: fn(now_us: u64, object: &Object, word: u64) -> Priority,
@@ -159,8 +164,8 @@ impl Policy {
         }
     }
 
-    /// Brings the object's `extension` up to date after `access`. It has [`Self::extension_words`]
-    /// words; at an insertion they are zero. `global` is the shared number as this client knows it.
+    /// Updates the object's `extension` after `access`. It has [`Self::extension_words`] words; at
+    /// an insertion they are zero. `global` is the shared number as this client knows it.
     pub fn accessed(&self, access: &Access<'_>, global: u64, extension: &mut [u64]) {
         match self.formula {
             Formula::Plain(_) => {}
@@ -169,7 +174,7 @@ impl Policy {
         }
     }
 
-    /// What the object is worth at `now_us`.
+    /// The object's priority at `now_us`.
     pub fn priority(&self, now_us: u64, object: &Object, extension: &[u64]) -> Priority {
         match self.formula {
             Formula::Plain(priority) => priority(now_us, object),
@@ -232,7 +237,7 @@ impl fmt::Debug for PolicyId {
     }
 }
 
-/// A name that is no policy's.
+/// A name that no policy has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no policy {name:?}; the policies are {}", names())]
 pub struct UnknownPolicy {

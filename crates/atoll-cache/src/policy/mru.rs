@@ -1,6 +1,6 @@
 //! MRU: evicts the object that was accessed last (Chou and DeWitt, "An evaluation of buffer
-//! management strategies for relational database systems", VLDB 1985). Right for loops that are
-//! longer than the cache, wrong for most else.
+//! management strategies for relational database systems", VLDB 1985). It is right for loops that
+//! are longer than the cache, and wrong for most other loads.
 
 use super::{Formula, Policy, Priority};
 

@@ -1,9 +1,10 @@
 //! The order in which objects are evicted.
 
-/// What an object is worth to a policy, lowest first out: a number, and a second one among equals.
+/// What an object is worth to a policy: a number, and a second number among equals. The lowest is
+/// evicted first.
 ///
-/// Integers, because they order times to the microsecond whatever their size, and because every
-/// pattern of bits has its place in the order: no priority is incomparable.
+/// Both are integers. They order times to the microsecond, however large. Every pattern of bits has
+/// its place in the order, so no priority is incomparable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Priority {
     worth: u64,
@@ -24,20 +25,20 @@ impl Priority {
         Self::new(u64::MAX - worth)
     }
 
-    /// By a real number: the larger stays. What is not a number is evicted first, since it comes
-    /// from words that make no sense.
+    /// By a real number: the larger stays. A NaN is evicted first, since it comes from damaged
+    /// words.
     pub fn real(worth: f64) -> Self {
         const SIGN: u64 = 1 << 63;
         if worth.is_nan() {
             return Self::MIN;
         }
-        // Minus zero is zero. The bits of positive numbers are in their order, and those of
-        // negative ones in the reverse.
+        // Minus zero becomes zero. The bits of positive numbers are in their order, and the bits of
+        // negative numbers in the reverse.
         let bits = (worth + 0.0).to_bits();
         Self::new(if bits & SIGN == 0 { bits | SIGN } else { !bits })
     }
 
-    /// The same, and among equals the one with the larger `among_equals` stays.
+    /// Adds the second number: among equals the object with the larger `among_equals` stays.
     pub const fn then(self, among_equals: u64) -> Self {
         Self { among_equals, ..self }
     }

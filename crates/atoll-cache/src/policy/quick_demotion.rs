@@ -1,10 +1,10 @@
-//! Quick demotion: an object may stay idle the longer, the more often it was accessed. An object
+//! Quick demotion: the more often an object was accessed, the longer it may stay idle. An object
 //! with few accesses is evicted soon.
 //!
-//! What S3-FIFO does with a small queue, a main queue and a ghost (Yang et al., SOSP 2023; the
-//! principle in "FIFO can be better than LRU", HotOS 2023), as one number of an object, without a
-//! queue: the idle time divided by a lifetime that the frequency gives. The object with the largest
-//! is evicted.
+//! It condenses S3-FIFO's small queue, main queue and ghost into one number of an object, without a
+//! queue. S3-FIFO is by Yang et al., SOSP 2023; the principle is in "FIFO can be better than LRU",
+//! HotOS 2023. The number is the idle time divided by a lifetime that depends on the frequency. The
+//! object with the largest number is evicted.
 //!
 //! | frequency | lifetime | as in S3-FIFO |
 //! |---|---|---|
@@ -14,10 +14,10 @@
 
 use super::{Formula, Policy, Priority};
 
-/// Lifetimes of objects with one and two accesses, in that of the first.
+/// Lifetimes of objects with one and two accesses, in units of the first.
 const ONCE: f64 = 1.0;
 const TWICE: f64 = 3.0;
-/// The lifetime that each access gives from the third on.
+/// The lifetime that each access adds from the third on.
 const EACH: f64 = 20.0;
 const FREQUENCY_MAX: u64 = 60;
 

@@ -1,7 +1,7 @@
 //! Random: evicts any object (Belady, 1966, has it as RAND).
 //!
-//! A policy draws no numbers. What is compared is a mix of the object's times and the present one,
-//! so that an object which stayed this time has the same chances as all others the next time.
+//! A policy draws no random numbers. It compares a mix of the object's times and the present time.
+//! So an object that stayed this time has the same chance as all others the next time.
 
 use super::{Formula, Policy, Priority};
 

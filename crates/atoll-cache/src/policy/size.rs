@@ -1,5 +1,5 @@
-//! SIZE: evicts the largest object, among equals the least recently used one (Williams et al.,
-//! "Removal policies in network caches for World-Wide Web documents", SIGCOMM 1996).
+//! SIZE: evicts the largest object, among equals the least recently used (Williams et al., "Removal
+//! policies in network caches for World-Wide Web documents", SIGCOMM 1996).
 
 use super::{Formula, Policy, Priority};
 

@@ -1,4 +1,4 @@
-//! What holds for every policy of the list.
+//! The promises of every policy of the list.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Access information: what the pool knows of how a slot's object is used.
+//! Access information: what the pool records about the accesses to a slot's object.
 //!
 //! ```text
 //! word 0   accesses: a counter that is only added to                           atomics only
@@ -8,11 +8,17 @@
 //! word 4   word 0 at the insertion, low 32 | record's units of 64 bytes 16 | mark 16     data
 //! ```
 //!
-//! A hit WRITEs word 1, an insertion words 1 to 4, an expiry word 3, each without waiting. Such a
-//! WRITE may land when the slot holds another key. Then the mark, sixteen bits of the key's hash, is
-//! another one, and a reader takes the object for one that was just inserted. The counter is never
-//! set back: an insertion notes its value. A client may add to it later what it counted for the
-//! slot's last object. That is at most what one client had not told yet.
+//! | event | words that are WRITTEN, without waiting |
+//! |---|---|
+//! | a hit | word 1 |
+//! | an insertion | words 1 to 4 |
+//! | a new expiry | word 3 |
+//!
+//! Such a WRITE may land when the slot holds another key. The mark, sixteen bits of the key's hash,
+//! shows that: a reader that finds another key's mark treats the object as just inserted.
+//!
+//! The counter is never reset. An insertion notes its value. A client may still add accesses of the
+//! slot's last object later: at most the number that it had not published yet.
 //!
 //! All of this decides which object is evicted, never whether a lookup is right.
 
@@ -24,7 +30,7 @@ const VALUE_MASK: u64 = (1 << VALUE_BITS) - 1;
 /// Words of a slot's access information.
 pub const ACCESS_WORDS: usize = (ACCESS_BYTES / 8) as usize;
 
-/// How an object is used.
+/// The access information of an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Access {
     /// When it was inserted, in microseconds of the pool's clock.
@@ -39,12 +45,12 @@ pub struct Access {
     pub bytes: u64,
 }
 
-/// A time as a word has it: low 48 bits.
+/// The low 48 bits of a time, as a word has them.
 fn marked(value: u64, mark: u16) -> u64 {
     value & VALUE_MASK | u64::from(mark) << VALUE_BITS
 }
 
-/// The whole time of which the word has the low bits, at most half a turn (four years) from
+/// The whole time whose low bits the word has. It is at most half a turn (four years) from
 /// `now_us`.
 fn whole(word: u64, now_us: u64) -> u64 {
     let behind = now_us.wrapping_sub(word) & VALUE_MASK;
@@ -77,9 +83,9 @@ pub fn insertion_words(now_us: u64, expiry_ms: Option<u64>, bytes: u64, counter:
 }
 
 impl Access {
-    /// What the words say of a live object of which the slot knows a fingerprint only. Words of
-    /// different marks are of different keys: which one the object's is, is not known, and it is
-    /// taken for new.
+    /// Decodes the words beside a live object, of which the slot has a fingerprint only. Words with
+    /// different marks are of different keys. The object's key cannot be told then, and the object
+    /// counts as new.
     pub fn decode(words: &[u64], now_us: u64) -> Self {
         let [counter, last, inserted, expiry, base] = words else { return Self::new_at(now_us) };
         let mark = last >> VALUE_BITS;
@@ -99,20 +105,20 @@ impl Access {
         Self { inserted_us: now_us, last_us: now_us, frequency: 1, expiry_ms: None, bytes: 0 }
     }
 
-    /// The marks of the words; they are one key's if they are all the same.
+    /// The common mark of the words; `None` if they differ.
     pub fn mark(words: &[u64]) -> Option<u16> {
         let mark = (words.get(1)? >> VALUE_BITS) as u16;
         words[2..].iter().all(|word| (word >> VALUE_BITS) as u16 == mark).then_some(mark)
     }
 
-    /// Whether its time is over.
+    /// Whether it has expired.
     pub fn is_expired(&self, now_ms: u64) -> bool {
         self.expiry_ms.is_some_and(|expiry_ms| expiry_ms <= now_ms)
     }
 }
 
-/// Whether the object of a live slot may have expired, by the words beside it. Words of different
-/// marks do not tell, so it may.
+/// Whether the object of a live slot may have expired, by the words beside it. Words with different
+/// marks prove nothing, so it may.
 pub fn may_have_expired(words: &[u64], now_ms: u64) -> bool {
     let [_, last, inserted, expiry, base] = words else { return true };
     let mark = last >> VALUE_BITS;
@@ -121,8 +127,8 @@ pub fn may_have_expired(words: &[u64], now_ms: u64) -> bool {
     !are_one_keys || expiry_ms != 0 && expiry_ms <= now_ms
 }
 
-/// The key of a live slot as far as slot and access information tell, for its history entry: `None`
-/// if the information is another's.
+/// The hash of a live slot's key, as far as slot and access information have it, for its history
+/// entry. `None` if the information is another key's.
 pub fn hash_of(bucket: u32, fingerprint: u8, words: &[u64]) -> Option<KeyHash> {
     Some(KeyHash { bucket, fingerprint, mark: Access::mark(words)?, whole: 0 })
 }

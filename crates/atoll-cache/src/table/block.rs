@@ -1,9 +1,9 @@
-//! What lies in a block: the words of the extension, then a record (see [`crate::record`]), then
-//! nothing of meaning.
+//! The layout of a block: the words of the extension, then a record (see [`crate::record`]), then
+//! unused bytes.
 //!
-//! A record's `generation` is the block's tag at the time. A dead record, whose number is
-//! [`DEAD_NUMBER`], has no key, and for a value the bucket in which a slot names the dead block, so
-//! that from any block a look into one bucket tells whether it is named.
+//! A record's `generation` is the block's tag when it was written. A dead record has the number
+//! [`DEAD_NUMBER`] and no key. Its value is the bucket in which a slot names the dead block. So a
+//! look into that one bucket shows whether the block is named.
 
 use super::class::Class;
 use super::operation::Operation;
@@ -15,30 +15,31 @@ use atoll_fabric::{Address, Buffer, Endpoint};
 /// The number of a dead record.
 const DEAD_NUMBER: u16 = 0x800;
 
-/// A block as it was READ, whichever slot names it. Two images are equal if and only if the bytes
-/// are.
+/// A block as it was READ, regardless of the slot that names it. Two images are equal if and only
+/// if their bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Image {
     /// Nothing: only zeros.
     Void,
     /// A whole record of some time.
     Record {
-        /// The bucket in which a slot names the block, if one does.
+        /// The bucket in which a slot names the block, if there is such a slot.
         bucket: u32,
         /// The block's tag then.
         tag: u16,
         /// The checksum of the record.
         checksum: u64,
     },
-    /// No whole record: a client writes, or died writing, or what lay here before were no blocks.
+    /// No whole record. A client writes it, or died writing it, or the earlier content was no
+    /// blocks.
     Torn {
-        /// A hash of what is here.
+        /// A hash of the block's bytes.
         content: u64,
     },
 }
 
 impl Image {
-    /// The bucket in which a slot names the block, if one does.
+    /// The bucket in which a slot names the block, if there is such a slot.
     pub(super) fn bucket(self) -> Option<u32> {
         match self {
             Self::Record { bucket, .. } => Some(bucket),
@@ -72,13 +73,13 @@ impl<E: Endpoint> Core<E> {
         self.shared.settings.extension_bytes as usize
     }
 
-    /// Whether an object is one whose key and value lie in chunks of their own.
+    /// Whether an object's key and value lie in chunks of their own.
     pub(super) fn is_large(&self, key_bytes: usize, value_bytes: usize) -> bool {
         let bytes = record::small_record_bytes(key_bytes, value_bytes) + self.shared.settings.extension_bytes;
         bytes > self.client.pool.layout.chunk_bytes / 2
     }
 
-    /// Moves the window of a block that was read to its record, and gives the record if it is the
+    /// Moves the window of a block that was read to its record, and returns the record if it is the
     /// slot's own.
     #[inline]
     pub(super) fn judge<'r>(&self, word: Slot, block: &'r mut Buffer) -> Option<Record<'r>> {
@@ -91,7 +92,7 @@ impl<E: Endpoint> Core<E> {
         (same || self.is_open(Hole::Tag)).then_some(record)
     }
 
-    /// What lies in the block of so many bytes from `start` on.
+    /// Decodes the block of so many bytes from `start` on.
     pub(super) fn image(&self, block: &mut Buffer, start: usize, bytes: usize) -> Image {
         let extension = self.extension_bytes();
         block.narrow(start + extension, bytes.saturating_sub(extension));
@@ -116,7 +117,7 @@ impl<E: Endpoint> Core<E> {
         (bucket < buckets).then_some(Image::Record { bucket, tag: header.generation, checksum })
     }
 
-    /// Encodes an object's record for a block into `outgoing`, and gives its slot word.
+    /// Encodes an object's record for a block into `outgoing`, and returns its slot word.
     #[expect(clippy::too_many_arguments, reason = "all of an object and its place")]
     pub(super) fn encode(
         &self,
@@ -145,7 +146,7 @@ impl<E: Endpoint> Core<E> {
         Slot::live(hash.fingerprint, class, content, block, tag)
     }
 
-    /// Encodes a dead record into `outgoing`. No other one is the same, so that a client that looks
+    /// Encodes a dead record into `outgoing`. Each dead record is unique. So a client that looks
     /// twice sees whether the block was used in between.
     pub(super) fn encode_dead(&self, op: &mut Operation, bucket: u32, tag: u16) {
         let header = Header {
@@ -163,8 +164,7 @@ impl<E: Endpoint> Core<E> {
         self.put_extension_before(op, &[]);
     }
 
-    /// Moves the encoded record behind the words of its extension; those that are not given are
-    /// zero.
+    /// Moves the encoded record behind the words of its extension; missing words are zero.
     fn put_extension_before(&self, op: &mut Operation, extension: &[u64]) {
         let words = self.extension_bytes() / 8;
         if words == 0 {

@@ -1,31 +1,31 @@
-//! A cell: the word in which a client names a block that it has in hand, or is about to have.
+//! A cell: the word in which a client names a block that it holds, or is about to take.
 //!
 //! ```text
 //! 63 62 61                      48 47        32 31                    0
 //! +-----+-----------------------+-------------+------------------------+
-//! | st  | settler + 1, or 0 14  | tag 16      | block 32               |    a cell: 0 none, 1 trying, 2 won
+//! | st  | settler + 1, or 0 14  | tag 16      | block 32               |
 //! +-----+-----------------------+-------------+------------------------+
+//!  st: 0 none, 1 trying, 2 won
 //! ```
 //!
-//! The settler is the place of the repairer that finds out what became of the block of a dead
-//! client's cell (see `settle`).
+//! The settler is the place of the repairer that settles a dead client's cell (see `settle`).
 //!
 //! | moment | cell | slot | if the client dies here |
 //! |---|---|---|---|
 //! | before | | word | |
-//! | taken | trying | swapped, or not | a repairer looks whether the slot, or another cell, still names the block; else it is free |
+//! | taken | trying | swapped, or not | a repairer looks whether the slot, or another cell, still names the block; otherwise the block is free |
 //! | held | won (written before its first use, or at the next round) | | the same |
 //! | published elsewhere | still won | | the block is found in the index |
 //! | released as a dead block | still won | dead | the same |
 //! | the next round | 0 | | |
 //!
-//! The cell of a dead client that says trying is valid only if the block's record still has the
-//! cell's tag. A drainer makes the records of a chunk void. A slow client may have written the cell
-//! after that, and its compare-and-swap cannot succeed any more.
+//! A dead client's cell in state trying is valid only if the block's record still has the cell's
+//! tag. A drainer makes the records of a chunk void. A slow client may have written its cell after
+//! that, and its compare-and-swap cannot succeed any more.
 //!
-//! A cell that names a block which its client has published, or released, is out of date, perhaps
-//! for long. Another client may have the block since. So nothing is decided by the cell of a living
-//! client: a repairer or a drainer waits until that client has had its next round.
+//! A cell whose client has published or released the block is out of date, perhaps for long.
+//! Another client may have the block since. So the cell of a living client decides nothing: a
+//! repairer or a drainer waits until that client has finished its next round.
 
 use super::Core;
 use super::slot::Block;
@@ -34,7 +34,7 @@ use atoll_fabric::{Address, Batch, Buffer, Endpoint, VerbError};
 use atoll_pool::{ChunkId, read_word};
 use std::collections::HashSet;
 
-/// Cells of a client: the most blocks that it can have taken from others and not used yet.
+/// Cells of a client: the most blocks that it may have taken and not used yet.
 pub const CELLS: usize = 32;
 /// Clients whose cells are READ at once.
 const CLIENTS_AT_ONCE: u32 = 64;
@@ -43,35 +43,35 @@ const SETTLER_SHIFT: u32 = 48;
 const SETTLER_MASK: u64 = 0x3fff;
 const TAG_SHIFT: u32 = 32;
 
-/// How far a client has come with a block.
+/// The state of a block that a client takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CellState {
     /// It may have it.
     Trying = 1,
-    /// It has, or had, it.
+    /// The client has, or had, the block.
     Won = 2,
 }
 
-/// What a cell says.
+/// The content of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
-    /// How far its client has come.
+    /// The state of the block.
     pub state: CellState,
     /// The tag of the slot's word that named the block.
     pub tag: u16,
     /// The block.
     pub block: Block,
-    /// The place of the repairer that settles it, if one does: the cell of a client that is dead.
+    /// The place of the repairer that settles it, if one does. Then the cell's client is dead.
     pub settler: Option<u32>,
 }
 
 impl Cell {
-    /// What a client tells of itself.
+    /// The cell in which a client names a block of its own.
     pub fn told(state: CellState, tag: u16, block: Block) -> Self {
         Self { state, tag, block, settler: None }
     }
 
-    /// The same as a word.
+    /// The cell as a word.
     pub fn word(self) -> u64 {
         let settler = self.settler.map_or(0, |place| u64::from(place) + 1);
         debug_assert!(settler <= SETTLER_MASK);
@@ -81,7 +81,7 @@ impl Cell {
             | u64::from(self.block.0)
     }
 
-    /// What a word says; `None` if it names nothing.
+    /// Decodes a word; `None` if it names no block.
     pub fn from_word(word: u64) -> Option<Self> {
         let state = match word >> STATE_SHIFT {
             1 => CellState::Trying,
@@ -98,7 +98,7 @@ impl<E: Endpoint> Core<E> {
         self.shared.layout.cell(self.client.me().slot, cell.into())
     }
 
-    /// The chunks of which a cell of any client names a block.
+    /// The chunks that have a block which a cell of any client names.
     pub(super) async fn chunks_in_hands(&self) -> Result<HashSet<ChunkId>, CacheError> {
         let chunk_bytes = self.client.pool.layout.chunk_bytes;
         let cells = self.all_cells().await?;
@@ -106,7 +106,7 @@ impl<E: Endpoint> Core<E> {
         Ok(cells.iter().filter_map(|word| Cell::from_word(*word).map(chunk)).collect())
     }
 
-    /// The cells of all clients that ever were.
+    /// The cells of all clients that ever joined.
     pub(super) async fn all_cells(&self) -> Result<Vec<u64>, CacheError> {
         let ever = read_word(&self.client.endpoint, self.client.pool.layout.members_ever()).await?;
         let clients = ever.min(self.client.pool.settings.clients_max.into()) as u32;

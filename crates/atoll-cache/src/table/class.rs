@@ -1,7 +1,7 @@
 //! Size classes of blocks: a chunk is cut into blocks of one class.
 //!
-//! Multiples of 64 bytes up to 512, then four classes to a doubling, so that a block is at most a
-//! fifth larger than its record, or by less than 64 bytes.
+//! The classes are multiples of 64 bytes up to 512, then four classes to a doubling. So a block
+//! exceeds its record by less than 64 bytes, or by at most a quarter.
 
 /// Bytes of the smallest class.
 const STEP: u64 = 64;
@@ -33,7 +33,7 @@ impl Class {
         (1..=CLASSES as u8).contains(&code).then_some(Self(code))
     }
 
-    /// All of them, the smallest first.
+    /// All classes, the smallest first.
     pub fn all() -> impl Iterator<Item = Self> {
         (1..=CLASSES as u8).map(Self)
     }
@@ -59,8 +59,8 @@ impl Class {
         ((1 << octave) + (u64::from(quarter) << (octave - 2))) * STEP
     }
 
-    /// Whether its blocks take records of another class without much waste: of the same, or of one
-    /// that is smaller by a fifth at most.
+    /// Whether its blocks take records of `wanted` without much waste: the same class, or a class
+    /// that is smaller by at most a fifth.
     pub fn fits(self, wanted: Self) -> bool {
         self == wanted || self > wanted && self.bytes() <= wanted.bytes() * 5 / 4
     }

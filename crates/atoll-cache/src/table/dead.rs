@@ -1,15 +1,17 @@
-//! How much of the memory is dead: blocks that hold no object, and wait in slots and on shelves for
-//! their next use.
+//! How much of the memory is dead. A dead block holds no object, and waits in a slot or on a shelf
+//! for its next use.
 //!
-//! Word 2 of a chunk's descriptor counts the dead bytes in the chunk, and one word of the engine's
-//! area those of all chunks. Every swap that makes a block dead, or takes a dead one, is followed
-//! by unawaited FAAs. A client adds up what it tells, until its next round at most:
-//! together clients keep a 64th of the heap to themselves, or a chunk each.
+//! Word 2 of a chunk's descriptor counts the dead bytes in the chunk. One word of the engine's area
+//! counts the dead bytes in all chunks. Every swap that makes a block dead, or takes a dead block,
+//! is followed by unawaited FAAs. A client adds up its counts, until its next round at most.
+//! Unpublished counts of all clients together are at most a 64th of the heap, or a chunk for each
+//! client.
 //!
-//! A client that dies may leave both counts wrong. A client that is alone afterwards counts anew,
-//! and notes the number of deaths. Until then a chunk's count is put right when the chunk is used
-//! anew. A client that looks at all chunks may find less than the sum says. From then on
-//! it subtracts the difference from what it READs.
+//! | fault | correction |
+//! |---|---|
+//! | a client died, and both counts may be wrong | a client that is alone afterwards recounts, and notes the number of deaths |
+//! | a chunk's count is wrong until then | it is corrected when the chunk is reused |
+//! | a client looked at all chunks and found less than the sum | it subtracts the difference from every sum that it READs later |
 //!
 //! Only the choice between moving and evicting depends on the counts.
 
@@ -24,37 +26,38 @@ use atoll_pool::registry::{self, Place};
 use atoll_pool::{ChunkId, chunks, read_word};
 use std::collections::HashMap;
 
-/// Chunks of which a client keeps to itself how much became dead.
+/// Chunks whose new dead bytes a client may leave unpublished.
 const UNTOLD_CHUNKS: usize = 16;
-/// Clients together keep at most one part of the heap's dead bytes in so many to themselves.
+/// The unpublished counts of all clients together are at most one part in so many of the heap.
 const UNTOLD_SHARE: u64 = 64;
-/// Where one part of the heap in so many is dead, writers gather what lives instead of evicting it.
+/// If one part in so many of the heap is dead, writers gather live objects instead of evicting
+/// them.
 const DEAD_SHARE: u64 = 10;
 
-/// What a client knows of the dead bytes of all chunks.
+/// A client's view of the dead bytes of all chunks.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Dead {
-    /// Those that this client has not told of yet.
+    /// Dead bytes that this client has not published yet.
     untold: i64,
-    /// The same, chunk by chunk.
+    /// The unpublished bytes of each chunk.
     untold_of: ArrayVec<(ChunkId, i64), UNTOLD_CHUNKS>,
-    /// What the pool's word said when this client last READ it.
+    /// The pool's word when this client last READ it.
     seen: i64,
-    /// Whether a client has died since they were counted.
+    /// Whether a client has died since dead bytes were counted.
     is_doubtful: bool,
-    /// How much more the pool's word said than all chunks together had, while that is doubtful.
+    /// The excess of the pool's word over the sum of all chunks, while it is doubtful.
     phantom: i64,
 }
 
 impl<E: Endpoint> Core<E> {
-    /// Notes that blocks of a class became dead, or, with a number below zero, that dead ones were
-    /// taken. They are in the chunk of `block`.
+    /// Notes that blocks of a class became dead in the chunk of `block`. A negative number notes
+    /// dead blocks that were taken.
     pub(super) fn note_dead(&self, block: Block, class: Class, blocks: i64) {
         let Some((_, chunk)) = self.block_span(block) else { return };
         self.note_dead_bytes(chunk, blocks * class.bytes() as i64);
     }
 
-    /// The same in bytes.
+    /// As [`Self::note_dead`], in bytes.
     pub(super) fn note_dead_bytes(&self, chunk: ChunkId, bytes: i64) {
         let layout = &self.client.pool.layout;
         let clients = u64::from(self.client.pool.settings.clients_max);
@@ -72,7 +75,7 @@ impl<E: Endpoint> Core<E> {
         }
     }
 
-    /// Tells the pool what this client has kept to itself, without waiting.
+    /// Publishes this client's counts, without waiting.
     pub(super) fn publish_dead(&self) {
         let mut dead = self.dead.borrow_mut();
         if dead.untold_of.is_empty() {
@@ -85,7 +88,7 @@ impl<E: Endpoint> Core<E> {
         let untold = std::mem::take(&mut dead.untold);
         if untold != 0 {
             batch.fetch_and_add(self.shared.layout.dead(), untold as u64);
-            // What is READ from now on has it.
+            // Later READs include it.
             dead.seen = dead.seen.saturating_add(untold);
         }
         drop(dead);
@@ -99,7 +102,7 @@ impl<E: Endpoint> Core<E> {
         batch.read_word(self.shared.layout.dead())
     }
 
-    /// Notes what such a READ gave.
+    /// Notes the word that such a READ returned.
     pub(super) fn note_dead_seen(&self, word: u64) {
         self.dead.borrow_mut().seen = word as i64;
     }
@@ -110,34 +113,35 @@ impl<E: Endpoint> Core<E> {
         dead.seen.saturating_add(dead.untold).saturating_sub(dead.phantom).max(0) as u64
     }
 
-    /// Bytes of the chunks that may be used, as far as this client knows: those that have memory,
-    /// and were not taken out of use.
+    /// Bytes of the usable chunks, as far as this client knows: chunks that have memory and are not
+    /// out of use.
     pub(super) fn usable_heap_bytes(&self) -> u64 {
         let layout = &self.client.pool.layout;
         let unusable = u64::from(layout.absent_chunks()) + self.client.chunks_out_of_use();
         layout.heap_bytes().saturating_sub(unusable * layout.chunk_bytes).max(layout.chunk_bytes)
     }
 
-    /// Whether so much is dead, as far as this client knows, that nothing is to be evicted for
+    /// Whether so much is dead, as far as this client knows, that no object is to be evicted for
     /// memory.
     pub(super) fn is_sparse(&self) -> bool {
         self.dead_bytes() >= (self.usable_heap_bytes() / DEAD_SHARE).max(1)
     }
 
-    /// The same by a look at the pool; and how many chunks are free and have memory.
+    /// Looks at the pool: whether much of its memory is dead, and how many chunks are free and have
+    /// memory.
     pub(super) async fn look_at_memory(&self) -> Result<(bool, u64), CacheError> {
         let mut batch = Batch::new();
         let dead = self.read_dead(&mut batch);
         let free = batch.read_word(self.client.pool.layout.free_chunks());
         self.client.endpoint.post(&mut batch).await?;
         self.note_dead_seen(batch.word(dead));
-        // Those without memory are counted, too.
+        // Chunks without memory are counted, too.
         let free = batch.word(free).wrapping_sub(self.client.pool.layout.absent_chunks().into());
         Ok((self.is_sparse(), (free as i64).max(0) as u64))
     }
 
-    /// Notes that the sum of dead bytes was `before`, and that all chunks together have `found`,
-    /// where a client that died may have left the sum wrong.
+    /// Notes that the sum of dead bytes was `before` while all chunks together have `found`. A
+    /// client that died may have left the sum wrong.
     pub(super) fn note_phantom(&self, before: u64, found: u64) {
         if self.dead.borrow_mut().is_doubtful {
             self.dead.borrow_mut().phantom = before as i64 - found as i64;
@@ -163,8 +167,8 @@ impl<E: Endpoint> Core<E> {
         }
     }
 
-    /// Makes the count of a chunk that this client has emptied zero, where a client that died may
-    /// have left it wrong.
+    /// Resets the count of a chunk that this client has emptied. A client that died may have left
+    /// it wrong.
     pub(super) async fn clear_dead(&self, chunk: ChunkId) -> Result<(), CacheError> {
         if !self.dead.borrow_mut().is_doubtful {
             return Ok(());
@@ -179,11 +183,12 @@ impl<E: Endpoint> Core<E> {
         Ok(())
     }
 
-    /// Counts dead bytes anew if this client is alone and another one has died since the last time.
+    /// Recounts dead bytes if this client is alone and another client has died since the last
+    /// count.
     ///
-    /// A client that does nothing counts as company: what it has told the pool may not have landed.
-    /// The count stands only if no client has joined until all corrections have landed. Otherwise
-    /// it is made again by the next client that is alone.
+    /// An idle client counts as present: the counts that it published may not have landed. The new
+    /// count is valid only if no client has joined until all corrections have landed. Otherwise the
+    /// next client that is alone counts again.
     pub(super) async fn recount_dead(&self) -> Result<(), CacheError> {
         let (deaths, _) = self.client.deaths().await?;
         self.look_at_deaths(deaths).await?;
@@ -197,7 +202,7 @@ impl<E: Endpoint> Core<E> {
         self.publish_dead();
         self.client.endpoint.flush().await?;
         let counted_deaths = read_word(&self.client.endpoint, self.shared.layout.dead_deaths()).await?;
-        // First, so that every memory node is known in which a slot may name a block.
+        // First, so that every memory node whose blocks a slot may name is known.
         let descriptors = self.client.all_descriptors().await?;
         let found = self.find_dead_bytes().await?;
         let counted = read_word(&self.client.endpoint, self.shared.layout.dead()).await?;
@@ -231,7 +236,7 @@ impl<E: Endpoint> Core<E> {
         places.iter().all(|place| place.incarnation.slot == me || !place.state.is_alive())
     }
 
-    /// Whether no client has come or gone since this look at the places.
+    /// Whether no client has joined or left since this look at the places.
     async fn is_alone_since(&self, before: &[Place]) -> Result<bool, CacheError> {
         let now = registry::places(&self.client.endpoint, &self.client.pool).await?;
         let states = |places: &[Place]| -> Vec<_> { places.iter().map(|p| (p.state, p.incarnation)).collect() };

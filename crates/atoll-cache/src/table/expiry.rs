@@ -31,8 +31,8 @@ use std::ops::Range;
 const BUCKETS_AT_ONCE: u32 = 16;
 
 impl<E: Endpoint> Core<E> {
-    /// Whether an object has expired, of which the words beside its slot say so. Corrects the words
-    /// if it has not.
+    /// Whether an object has expired whose words beside the slot say so. Corrects the words if it
+    /// has not.
     pub(super) async fn has_expired(&self, op: &mut Operation, slot: u64, word: Slot) -> Result<bool, CacheError> {
         let now_ns = self.client.endpoint.now_ns();
         let now_ms = self.client.pool_ms(now_ns).await?;
@@ -87,8 +87,8 @@ impl<E: Endpoint> Core<E> {
         Ok(found)
     }
 
-    /// Writes an object's expiry beside its slot, where another object's stood. The mark stays as
-    /// it is, because words of two marks say nothing.
+    /// Writes an object's expiry beside its slot, over another object's. The mark stays as it is,
+    /// because words with two marks prove nothing.
     fn correct_expiry(&self, slot: u64, beside: &[u64], expiry_ms: Option<u64>) {
         let Some(mark) = Access::mark(beside) else { return };
         let mut batch = Batch::new();
@@ -121,7 +121,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             for (slot, word, beside) in self.core.slots_that_may_have_expired(first..end, now_ms).await? {
                 let Some((header, _)) = self.core.read_record(op, word).await? else { continue };
                 if header.is_expired(now_ms) {
-                    // A slot that has changed meanwhile names another object.
+                    // If the slot has changed meanwhile, it names another object.
                     self.take_expired(op, slot, word).await?;
                 } else {
                     self.core.correct_expiry(slot, &beside, header.expiry_ms);

@@ -1,6 +1,6 @@
 //! The chunks that a client owns in state Open and does not cut.
 //!
-//! | chunk | what becomes of it |
+//! | chunk | what happens to it |
 //! |---|---|
 //! | fresh: nothing was ever cut from it | an operation draws it, a slab is cut from it, or it is freed |
 //! | orphan: some of its blocks were published, and its owner will not cut the rest | it is reclaimed (see `reclaim`) |
@@ -9,7 +9,7 @@ use crate::extent::OpenChunk;
 use atoll_pool::{Chunk, ChunkId};
 use std::cell::{Cell, RefCell};
 
-/// Searches for a free chunk left out after one that found none.
+/// Searches for a free chunk that are skipped after a search that found none.
 const SEARCHES_LEFT_OUT: u32 = 15;
 
 /// The chunks that a client owns in state Open and does not cut.
@@ -18,7 +18,7 @@ pub(super) struct FreshChunks {
     fresh: RefCell<Vec<OpenChunk>>,
     /// With their states.
     orphans: RefCell<Vec<(ChunkId, Chunk)>>,
-    /// Searches for a free chunk that are left out, since the last one found none.
+    /// Searches for a free chunk that are still skipped, since the last one found none.
     searches_left_out: Cell<u32>,
 }
 
@@ -55,7 +55,7 @@ impl FreshChunks {
         drawn.extend(fresh.drain(left..));
     }
 
-    /// Takes back what an operation has drawn and not used.
+    /// Takes back chunks that an operation has drawn and not used.
     pub(super) fn put_back(&self, drawn: &mut Vec<OpenChunk>) {
         self.fresh.borrow_mut().append(drawn);
     }
@@ -75,12 +75,12 @@ impl FreshChunks {
         self.orphans.take()
     }
 
-    /// Whether the next search for a free chunk is not left out.
+    /// Whether the next search for a free chunk is not skipped.
     pub(super) fn is_search_due(&self) -> bool {
         self.searches_left_out.get() == 0
     }
 
-    /// Leaves a search out, if it is to be; whether it is.
+    /// Skips a search, if it is to be skipped; returns whether it is.
     pub(super) fn leave_search_out(&self) -> bool {
         let left = self.searches_left_out.get();
         self.searches_left_out.set(left.saturating_sub(1));

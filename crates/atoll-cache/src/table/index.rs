@@ -1,8 +1,8 @@
 //! The table's index among the engines' indexes: see [`crate::index`].
 //!
-//! A look at a block needs no protection: a record has its block's tag, and a tag comes back only
-//! after every operation has ended that could remember it (see `stock`). So a record that passes is
-//! the slot's own.
+//! A look at a block needs no protection. A record has its block's tag. A tag comes back only after
+//! every operation that could remember it has ended (see `stock`). So a record that passes the
+//! checks is the slot's own.
 
 use super::operation::{Notes, Operation};
 use super::slot::Slot;
@@ -45,7 +45,7 @@ impl<E: Endpoint> Index for Core<E> {
     fn end_look(&self, _op: &mut Operation) {}
 
     /// The slot names the same block afterwards, dead. A word that names no block of the heap
-    /// cannot stay as a dead block; the block of a pending one is in its inserter's hands.
+    /// cannot stay as a dead block. The block of a pending slot belongs to its inserter.
     async fn drop_damaged(&self, slot: u64, word: Slot) -> Result<(), CacheError> {
         if self.slot_word(slot).await? != word {
             return Ok(());

@@ -1,25 +1,30 @@
 //! Where the words are, inside the pool's engine area.
 //!
 //! ```text
-//! +--------+---------+--------+--------+-------------+----------+---------+-------------------------+
-//! | drains | history | sweep  | dead   | replacement | cells    | shelves | index: buckets of 768 B |
-//! | 1 line | 1 line  | 1 line | 1 line |             | 32 words | 4 words | 16 slots of 8 B, 16 of  |
-//! |        |         |        |        |             | a client | a class | 40 B access information |
-//! +--------+---------+--------+--------+-------------+----------+---------+-------------------------+
+//! +--------+---------+-------+------+-------------+----------+---------+------------------------+
+//! | drains | history | sweep | dead | replacement | cells    | shelves | index: buckets of 768 B|
+//! | line   | line    | line  | line |             | 32 words | 4 words | 16 slots of 8 B, 16 of |
+//! |        |         |       |      |             | a client | a class | 40 B access information|
+//! +--------+---------+-------+------+-------------+----------+---------+------------------------+
 //!
 //! +---------------------------+
 //! |  index, the node's share  |     on each further node that was there when the pool was made
 //! +---------------------------+
 //! ```
 //!
-//! Drains: how many chunks clients have begun to empty, atomics only. History: the next history id,
-//! atomics only. Sweep: the hand of [`sweep`](crate::sweep), atomics only. Dead: bytes of dead
-//! blocks, and the number of deaths when they were counted (see `dead`), atomics only. Cells: see
-//! `cell`; each owned by its client while that lives, atomics only afterwards. Shelves: see
-//! `shelf`; atomics only. Slots: atomics only. Access information: see `access`.
+//! | words | what they hold |
+//! |---|---|
+//! | drains | how many chunks clients have begun to empty; atomics only |
+//! | history | the next history id; atomics only |
+//! | sweep | the hand of [`sweep`](crate::sweep); atomics only |
+//! | dead | bytes of dead blocks, and the number of deaths when they were counted (see `dead`); atomics only |
+//! | cells | see `cell`; each owned by its client while the client lives, atomics only afterwards |
+//! | shelves | see `shelf`; atomics only |
+//! | slots | atomics only |
+//! | access information | see `access` |
 //!
-//! The paper puts each slot's information beside the slot; ours has a bucket's slots together in
-//! front of it, so that a lookup READs two lines and not eleven, and a sample is still one READ.
+//! The paper puts each slot's information beside the slot. Ours has a bucket's slots together in
+//! front of it. So a lookup READs two lines and not eleven, and a sample is still one READ.
 
 pub use super::cell::CELLS;
 use super::class::{CLASSES, Class};
@@ -93,7 +98,7 @@ impl TableLayout {
         self.base.add(LINE)
     }
 
-    /// How far clients have come that look for expired objects.
+    /// The hand of the clients that look for expired objects.
     pub fn sweep(&self) -> Address {
         self.base.add(2 * LINE)
     }
@@ -103,7 +108,7 @@ impl TableLayout {
         self.base.add(3 * LINE)
     }
 
-    /// Clients shut out until dead bytes were counted last.
+    /// The number of clients shut out when dead bytes were last counted.
     pub fn dead_deaths(&self) -> Address {
         self.dead().add(8)
     }
@@ -118,7 +123,7 @@ impl TableLayout {
         self.base.add(CONTROL_LINES * LINE + self.area_bytes + u64::from(client) * CELLS as u64 * 8)
     }
 
-    /// A cell of a client. Cells of all clients are numbered through.
+    /// A cell of a client. The cells of all clients are numbered through.
     pub fn cell(&self, client: u32, cell: u64) -> Address {
         self.cells(client).add(8 * cell)
     }
@@ -168,7 +173,7 @@ impl TableLayout {
         bucket.add(SLOTS_BYTES + slot % BUCKET_SLOTS as u64 * ACCESS_BYTES)
     }
 
-    /// What is at an address of the engine area, for people who follow a trace.
+    /// Names the word at an address of the engine area, for people who follow a trace.
     pub fn describe(&self, at: Address) -> Option<String> {
         if let Some((bucket, within)) = self.buckets.find(at) {
             if within < SLOTS_BYTES {
@@ -194,7 +199,7 @@ impl TableLayout {
     }
 }
 
-/// What a pool with these settings needs for the engine's words.
+/// The size of the engine's words in a pool with these settings.
 pub fn engine_area(settings: &PoolSettings) -> EngineArea {
     match TableSettings::decode(settings) {
         Ok(objects) => TableLayout::sized(Address::new(0, 0, 0), settings, &objects).area(),

@@ -16,7 +16,7 @@ use atoll_pool::{Client, PoolError, Repaired};
 use std::sync::Arc;
 
 impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
-    /// Joins the pool as a new client. That the pool is for this engine is the caller's to check.
+    /// Joins the pool as a new client. The caller checks that the pool is for this engine.
     pub async fn join(shared: &Arc<TablePool>, endpoint: E) -> Result<Self, PoolError> {
         let replacement = R::new(shared, &endpoint)?;
         let client = Client::join(&shared.pool, endpoint).await?;
@@ -47,8 +47,8 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         Box::pin(self.hold_limit()).await
     }
 
-    /// Evicts what is too much once this client has counted everything anew: those that died had
-    /// not counted all of it.
+    /// Evicts the excess once this client has recounted everything: clients that died had not
+    /// counted all of it.
     async fn hold_limit(&self) -> Result<(), CacheError> {
         if self.core.limit.take_recounted() {
             self.evict_to_limit().await?;
@@ -56,14 +56,14 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         Ok(())
     }
 
-    /// One that only looks at the pool, without a place in it: for [`Objects::verify`].
+    /// A client that only looks at the pool, without a place in it: for [`Objects::verify`].
     pub fn auditor(shared: &Arc<TablePool>, endpoint: E) -> Result<Self, PoolError> {
         let replacement = R::new(shared, &endpoint)?;
         let client = Client::auditor(&shared.pool, endpoint);
         Ok(Self::new(shared, client, replacement))
     }
 
-    /// Puts everything that this client holds back into the pool and gives up its place.
+    /// Releases everything that this client holds and gives up its place.
     pub async fn leave(&self) -> Result<(), CacheError> {
         if !self.core.client.is_member() {
             return Ok(());
@@ -96,8 +96,8 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         }
     }
 
-    /// The same outcome. After a failure of the fabric this client does nothing any more, and does
-    /// not leave as if it had put everything back.
+    /// Passes the outcome on. After a failure of the fabric this client does nothing any more, and
+    /// does not leave as if it had released everything.
     pub(super) fn noted<T>(&self, outcome: Result<T, CacheError>) -> Result<T, CacheError> {
         if let Err(CacheError::Verb(error)) = &outcome {
             self.core.client.note_failure(error);
@@ -140,8 +140,8 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         self.end(op, Ok(repaired)).await
     }
 
-    /// Walks the pool. No other client may use it meanwhile, or what is under way is reported as
-    /// faults.
+    /// Walks the pool. No other client may use it meanwhile, since operations under way would be
+    /// reported as faults.
     pub async fn verify(&self) -> Result<Audit, CacheError> {
         let mut audit = self.core.audit().await?;
         self.replacement.verify(&self.core, &mut audit.faults).await?;
@@ -150,9 +150,9 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
 }
 
 impl<E: Endpoint, R: Replacement<E>> Drop for Objects<E, R> {
-    /// Leaves the pool if the fabric needs no waiting; over one that does, call [`Objects::leave`]
-    /// before. In a thread that panics it does not touch what it holds, which may be half done, and
-    /// leaves that to a repair.
+    /// Leaves the pool if the fabric needs no waiting. Over another fabric, call [`Objects::leave`]
+    /// before. While its thread panics, it does not touch what it holds, which may be half done. A
+    /// repairer takes that over.
     fn drop(&mut self) {
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         if !std::thread::panicking() {

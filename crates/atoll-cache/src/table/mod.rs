@@ -1,10 +1,14 @@
-//! The table of objects: what all engines have in common that keep every object by itself.
+//! The table of objects: the common base of all engines that evict objects one by one.
 //!
-//! An index of buckets whose slots point to blocks of 64 bytes and more, cut from chunks by size
-//! classes, with access information beside the slots; every operation of a cache on it; room made
-//! by taking the block of an object that is evicted. The engine says which object: its
-//! [`Replacement`]. After Shen et al., "Ditto: An Elastic and Adaptive Memory-Disaggregated Caching
-//! System" (SOSP 2023), section 4.2.
+//! | part | what it is |
+//! |---|---|
+//! | the index | buckets whose slots point to blocks, with access information beside the slots |
+//! | a block | 64 bytes or more, cut from a chunk by size classes |
+//! | making room | a client takes the block of an object that it evicts |
+//! | the engine | its [`Replacement`] chooses the object to evict |
+//!
+//! After Shen et al., "Ditto: An Elastic and Adaptive Memory-Disaggregated Caching System" (SOSP
+//! 2023), section 4.2.
 //!
 //! | module | concept |
 //! |---|---|
@@ -18,30 +22,30 @@
 //! | `pool` | the pool, as one process has it open |
 //! | `member` | how a client joins, tends and leaves |
 //! | `operations` | what every operation does first and last |
-//! | `held`, `stock` | blocks in a client's hands |
+//! | `held`, `stock` | the blocks that a client holds |
 //! | [`cell`] | the words that name those blocks |
-//! | `taking` | how a client takes a block |
-//! | `release` | how a client gives up what it holds |
+//! | `taking` | how a client allocates a block |
+//! | `release` | how a client releases what it holds |
 //! | `fresh` | chunks that a client owns and does not cut |
 //! | `slab` | chunks that a client cuts into blocks |
-//! | `block` | what lies in a block |
+//! | `block` | the layout of a block |
 //! | `lookup` | the way of a GET |
-//! | `change` | the way of every change, by way of `search` (find the object), `insert` (a new key) and `unlink` (how an object is removed) |
-//! | `room` | how room is made: samples, victims |
-//! | `reclaim` | what becomes of a chunk that was not cut to its end |
+//! | `change` | the way of every change, with `search` (find the object), `insert` (a new key) and `unlink` (remove it) |
+//! | `room` | how a client makes room: samples, victims |
+//! | `reclaim` | chunks that were not cut to their end |
 //! | `dead` | how much of the memory is dead |
 //! | `drain` | how a whole chunk is emptied |
-//! | [`gather`] | how what lives is gathered instead of evicted |
-//! | `publish` | what a client tells of objects beside their slots |
-//! | `expiry` | how expired objects go without a request |
+//! | [`gather`] | how live objects are moved together instead of evicted |
+//! | `publish` | what a client publishes of objects beside their slots |
+//! | `expiry` | how expired objects are removed without a request |
 //! | `nodes` | several memory nodes |
 //! | `pooled` | what every engine in a pool can do |
-//! | [`repair`] | what a client that died held comes back, with `settle` (its cells) and `suspicion` (what living clients' cells say) |
+//! | [`repair`] | how the pool regains what a dead client held, with `settle` (its cells) and `suspicion` (living clients' cells) |
 //! | [`verify`] | every invariant of a quiet pool |
-//! | [`holes`] | what the prototype gets wrong, switchable in tests |
+//! | [`holes`] | the mistakes of the prototype, switchable in tests |
 //!
 //! A client is one [`Objects`]: one thread's endpoint, its blocks, and its replacement. Clients of
-//! one process share an [`TablePool`].
+//! one process share a [`TablePool`].
 
 pub mod access;
 mod block;
@@ -116,14 +120,14 @@ use stock::Stock;
 /// Blocks of a class that a client keeps between operations.
 const STOCK_KEPT: usize = 2;
 
-/// What a client has, but for its replacement.
+/// A client without its replacement.
 pub struct Core<E: Endpoint> {
     /// The pool, as this client's process has it open.
     pub shared: Arc<TablePool>,
     /// The client of the pool.
     pub client: Client<E>,
     stock: RefCell<Stock>,
-    /// What it knows of dead blocks.
+    /// Its estimate of dead blocks.
     dead: RefCell<dead::Dead>,
     /// The chunks that this client cuts into blocks.
     slabs: RefCell<Slabs>,
@@ -136,20 +140,20 @@ pub struct Core<E: Endpoint> {
     limit: Limit,
     spares: Spares,
     at_once: AtOnce,
-    /// What it may spend on looking for expired objects.
+    /// Its budget for looking for expired objects.
     sweep: RefCell<Budget>,
-    /// Cells of the dead that it could not settle yet, since cells of the living name the same
-    /// blocks.
+    /// Cells of dead clients that it could not settle yet, since cells of living clients name the
+    /// same blocks.
     suspicions: RefCell<Vec<suspicion::Suspicion>>,
     lately_bound: RefCell<LatelyBound>,
     history: History,
-    /// Victims that a replacement with queues is asked for before the next sample, and how many it
-    /// was asked for before the last.
+    /// The victims that a replacement with queues chooses until the next sample, and how many it
+    /// chose before the last.
     samples_left_out: Cell<(u32, u32)>,
     mean_share: MeanShare,
-    /// Whether this client puts back what it holds.
+    /// Whether this client is leaving, and releases what it holds.
     is_leaving_pool: Cell<bool>,
-    /// What it counts.
+    /// Its counters.
     pub stats: Counters,
     removals: Removals,
     holes: OpenHoles,
@@ -159,8 +163,8 @@ pub struct Core<E: Endpoint> {
 pub struct Objects<E: Endpoint, R: Replacement<E>> {
     core: Core<E>,
     replacement: replacement::Shared<R>,
-    /// Lent to the operation that makes room, tends or leaves: one at a time does. Other operations
-    /// continue meanwhile, with what they have drawn.
+    /// Lent to the operation that makes room, tends or leaves, one at a time. Other operations
+    /// continue meanwhile with the blocks that they have drawn.
     making_room: Lender<()>,
 }
 
@@ -203,7 +207,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         Self { core: Core::new(shared, client), replacement, making_room: Lender::new(()) }
     }
 
-    /// Opens a hole, to show in a simulation what it does.
+    /// Opens a hole, to show its effect in a simulation.
     #[cfg(feature = "holes")]
     pub fn open_hole(&mut self, hole: Hole) {
         self.core.holes = OpenHoles::only(hole);
@@ -214,7 +218,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         &self.core.shared
     }
 
-    /// Which objects go, while no operation is under way; `None` if one is.
+    /// The replacement, while no operation is under way; `None` otherwise.
     pub fn replacement(&self) -> Option<Loan<'_, Box<R>>> {
         self.replacement.idle()
     }

@@ -1,4 +1,4 @@
-//! Several memory nodes: what is in order between them, and chunks that come later.
+//! Several memory nodes: the order of verbs on them, and chunks that are added later.
 //!
 //! Verbs of one batch are in order on one node alone (see [`node_order`](crate::node_order)).
 //!
@@ -8,7 +8,7 @@
 //! | a cell | the compare-and-swap that takes the cell's block |
 //!
 //! A client may meet a block of a node that it does not know yet. It looks for new nodes before it
-//! takes the word for damaged.
+//! treats the word as damaged.
 
 use super::slot::Block;
 use super::{Core, Hole};
@@ -24,7 +24,7 @@ impl<E: Endpoint> Core<E> {
         at.node() == then.node() || self.is_open(Hole::UnorderedNodes)
     }
 
-    /// Adds the WRITE of `words` to `at` to a batch; posts that if `then` is elsewhere.
+    /// Adds the WRITE of `words` to `at` to a batch. Posts the batch if `then` is on another node.
     pub(super) async fn write_before(
         &self,
         batch: &mut Batch,
@@ -42,7 +42,7 @@ impl<E: Endpoint> Core<E> {
         Ok(Earlier::Done(buffer))
     }
 
-    /// Where a block is, and in which chunk; `None` if the word points outside the heap that this
+    /// The address of a block, and its chunk; `None` if the word points outside the heap that this
     /// client knows.
     #[inline]
     pub(super) fn block_span(&self, block: Block) -> Option<(Address, ChunkId)> {

@@ -34,8 +34,8 @@ impl TablePool {
         &self.layout
     }
 
-    /// The longest value that fits: a quarter of the heap, so that a new value fits beside the old
-    /// one and what clients hold.
+    /// The longest value that fits: a quarter of the heap. So a new value fits beside the old one
+    /// and the blocks that clients hold.
     pub fn value_bytes_max(&self) -> usize {
         let layout = &self.pool.layout;
         let listed = body_bytes_max(layout.chunk_bytes);
@@ -87,7 +87,7 @@ impl EnginePool for TablePool {
     }
 }
 
-/// A slot has so many bits for the place of its block.
+/// The bits of a slot for the place of its block.
 fn check_heap(layout: &Layout) -> Result<(), PoolError> {
     let found = layout.heap_bytes_max();
     if found <= slot::HEAP_BYTES_MAX {

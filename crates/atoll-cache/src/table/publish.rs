@@ -1,5 +1,4 @@
-//! What a client tells the pool about objects, beside their slots and their records, without
-//! waiting for it.
+//! What a client publishes of objects beside their slots and records, without waiting for it.
 
 use super::Core;
 use super::change::New;
@@ -8,7 +7,7 @@ use crate::index::Index;
 use atoll_fabric::{Address, Batch, Buffer, Endpoint};
 
 impl<E: Endpoint> Core<E> {
-    /// Tells the pool of an object that was just inserted, without waiting.
+    /// Publishes that an object was just inserted, without waiting.
     pub fn tell_insertion(&self, slot: u64, words: [u64; 4]) {
         let mut buffer = Buffer::new();
         buffer.resize(32);
@@ -34,7 +33,7 @@ impl<E: Endpoint> Core<E> {
         self.client.endpoint.post_unawaited(&mut batch);
     }
 
-    /// Tells the pool of an object's new expiry.
+    /// Publishes an object's new expiry.
     pub(super) fn publish_expiry(&self, slot: u64, new: &New<'_>, before: Option<u64>) {
         if new.header.expiry_ms != before {
             let mut batch = Batch::new();

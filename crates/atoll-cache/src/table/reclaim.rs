@@ -1,8 +1,8 @@
-//! What becomes of a chunk that its owner had not cut to its end: the owner leaves, or is dead.
+//! How a chunk is reclaimed that its owner had not cut to its end: the owner leaves, or is dead.
 //!
-//! Blocks that a slot or a shelf names, or that a client has in hand, stay as they are. The other
-//! blocks become dead ones, each named by a slot of some bucket. Then the chunk is in use like any
-//! other. Whether a client has a block is asked as in `drain`.
+//! Blocks that a slot or a shelf names, or that a client holds, stay as they are. The other blocks
+//! become dead blocks, each named by a slot of some bucket. Then the chunk is in use like any
+//! other. Whether a client has a block is found out as in `drain`.
 
 use super::Core;
 use super::cell::{Cell, CellState};
@@ -16,9 +16,9 @@ use atoll_fabric::Endpoint;
 use atoll_pool::{Chunk, ChunkId, ChunkState, chunks};
 use std::collections::HashSet;
 
-/// Looks for a bucket with room, for each block.
+/// Random buckets that a client tries for each block.
 const BUCKETS_TRIED: u32 = 64;
-/// Tries before a chunk is emptied of which not all blocks could be named.
+/// Attempts before a chunk is emptied because not all its blocks could be named.
 const RECLAIMS_TRIED: u64 = 8;
 
 impl<E: Endpoint> Core<E> {
@@ -43,8 +43,8 @@ impl<E: Endpoint> Core<E> {
             let cells = self.all_cells().await?;
             let index_of =
                 |block: Block| all.iter().copied().find(|index| self.block_of(chunk, class, *index) == block);
-            // A client whose cell says trying has the block only if the record still has the tag:
-            // a slow client may have named a block of an earlier life of the chunk.
+            // A client whose cell says trying has the block only if the record still has the tag. A
+            // slow client may have named a block of an earlier life of the chunk.
             let has = |cell: &Cell| match index_of(cell.block) {
                 Some(index) => cell.state == CellState::Won || before.images[index].tag() == Some(cell.tag),
                 None => false,
@@ -52,8 +52,8 @@ impl<E: Endpoint> Core<E> {
             let in_hands: HashSet<Block> =
                 cells.iter().filter_map(|word| Cell::from_word(*word)).filter(has).map(|cell| cell.block).collect();
             for Naming { slot, word, .. } in named {
-                // An insertion of the chunk's owner, which is dead: any other inserter has named
-                // the block in a cell.
+                // It is an insertion of the chunk's dead owner: any other inserter has named the
+                // block in a cell.
                 if word.is_pending() && !in_hands.contains(&word.block()) {
                     self.swap_slot(slot, word, Slot::EMPTY).await?;
                     is_settled = false;
@@ -69,8 +69,8 @@ impl<E: Endpoint> Core<E> {
             if had.contains(&block) {
                 continue;
             }
-            // The highest tag of all: no operation may remember a higher one of this place. A block
-            // whose record was replaced meanwhile is in a client's hands, or was.
+            // The highest tag of all: no operation may remember a higher tag of this place. If the
+            // block's record was replaced meanwhile, a client holds the block, or held it.
             is_settled &=
                 after.images[index] == *image && self.place_dead_anywhere(op, class, block, before.tag).await?;
         }
@@ -84,8 +84,8 @@ impl<E: Endpoint> Core<E> {
         Ok(true)
     }
 
-    /// Puts chunks in use that this client will not cut. One whose blocks do not all find room is
-    /// emptied.
+    /// Puts chunks in use that this client will not cut. If not all blocks of a chunk find room, it
+    /// is emptied.
     pub(super) async fn recheck_orphans(&self) -> Result<(), CacheError> {
         let op = &mut *self.operations.take(&self.client);
         for (chunk, open) in self.fresh.take_orphans() {
@@ -95,7 +95,7 @@ impl<E: Endpoint> Core<E> {
                 if is_reclaimed {
                     break;
                 }
-                // Others are just taking blocks of it, or naming them.
+                // Other clients are just taking or naming blocks of it.
                 self.client.endpoint.pause(1_000 * tried).await;
             }
             if !is_reclaimed {
@@ -110,7 +110,8 @@ impl<E: Endpoint> Core<E> {
         Block::at(u64::from(chunk.0) * self.client.pool.layout.chunk_bytes + index as u64 * class.bytes())
     }
 
-    /// Names a block that nothing names in some bucket, as a dead one; whether one had room.
+    /// Names a block as dead in some bucket, if nothing names it; returns whether a bucket had
+    /// room.
     pub(super) async fn place_dead_anywhere(
         &self,
         op: &mut Operation,

@@ -1,5 +1,5 @@
-//! How a client releases what it holds: blocks become dead ones, which slots name, and chunks free
-//! ones.
+//! How a client releases what it holds: blocks become dead blocks that slots name, and chunks
+//! become free.
 
 use super::Core;
 use super::class::{CLASSES, Class};
@@ -14,8 +14,8 @@ use crate::CacheError;
 use atoll_fabric::{Batch, Endpoint};
 
 impl<E: Endpoint> Core<E> {
-    /// Gives blocks of classes with more than `kept` of them back, and so many that it keeps at
-    /// most one for each chunk that the pool has for a client: in a small pool what many clients
+    /// Releases blocks of classes that have more than `kept` of them. It keeps at most as many
+    /// blocks as the pool has chunks for a client. In a small pool, the blocks that many clients
     /// keep would be much of it.
     pub(super) async fn release_beyond(&self, kept: usize) -> Result<(), CacheError> {
         let op = &mut *self.operations.take(&self.client);
@@ -26,7 +26,7 @@ impl<E: Endpoint> Core<E> {
             let is_given = self.release_block(op, held).await;
             let is_kept = match &is_given {
                 Ok(is_given) => !is_given,
-                // Else a slot may name it.
+                // If the outcome is unknown, a slot may name it.
                 Err(CacheError::Verb(error)) => error.took_no_effect(),
                 Err(_) => true,
             };
@@ -36,8 +36,8 @@ impl<E: Endpoint> Core<E> {
             if is_given? {
                 continue;
             }
-            // Every slot names something. What a client may keep it keeps; else the block's chunk
-            // is emptied, or another one.
+            // Every slot names a block. The client keeps what it may keep. For more, it empties the
+            // block's chunk, or another one.
             let block = held.block;
             if kept > 0 || !self.drain_chunk_of(block).await? && !self.drain_some_chunk().await? {
                 break;
@@ -46,18 +46,18 @@ impl<E: Endpoint> Core<E> {
         Ok(())
     }
 
-    /// How many blocks a client keeps that keeps so many of each class.
+    /// How many blocks a client keeps in all, if it keeps `kept` of each class.
     fn kept_in_all(&self, kept: usize) -> usize {
         let of_pool = self.client.pool.layout.chunks() / self.client.pool.settings.clients_max;
         (of_pool.max(1) as usize).min(kept * CLASSES)
     }
 
-    /// Whether there are more blocks than are kept of each class.
+    /// Whether there are more blocks than `kept` of each class.
     pub(super) fn has_surplus(&self, kept: usize) -> bool {
         self.stock.borrow().surplus(kept, self.kept_in_all(kept)).is_some()
     }
 
-    /// Begins to empty the chunk of a block; whether this client does now.
+    /// Begins to empty the chunk of a block; returns whether this client does now.
     pub(super) async fn drain_chunk_of(&self, block: Block) -> Result<bool, CacheError> {
         let Some((_, chunk)) = self.block_span(block) else { return Ok(false) };
         Box::pin(self.begin_draining(chunk)).await
@@ -76,8 +76,8 @@ impl<E: Endpoint> Core<E> {
         Ok(false)
     }
 
-    /// Gives a block back that was in stock: a slot of some bucket names it, dead. `false` if no
-    /// bucket that was looked at has room.
+    /// Releases a block from the stock: a slot of some bucket names it as dead. `false` if none of
+    /// the inspected buckets has room.
     async fn release_block(&self, op: &mut Operation, held: Held) -> Result<bool, CacheError> {
         if let Some(at) = self.block_span(held.block).map(|(at, _)| at) {
             let mut batch = Batch::new();
@@ -93,7 +93,7 @@ impl<E: Endpoint> Core<E> {
         Ok(is_placed)
     }
 
-    /// Names a block that nothing names in a bucket, as a dead one; whether there was room.
+    /// Names a block as dead in a bucket, if nothing names it; returns whether there was room.
     pub(super) async fn place_dead(
         &self,
         op: &mut Operation,
@@ -105,7 +105,7 @@ impl<E: Endpoint> Core<E> {
         let hash = KeyHash { bucket, fingerprint: 0, mark: 0, whole: 0 };
         self.read_bucket(op, hash).await?;
         let places = (0..BUCKET_SLOTS).map(|place| op.seen(hash, place)).filter(|(word, _)| word.is_free());
-        // An empty one before a history entry, an old entry before a young one.
+        // An empty slot before a history entry, an old entry before a young one.
         let age = |word: Slot| word.any_history().map_or(u64::MAX, |(_, id)| self.history_age(id));
         let Some((word, slot)) = places.max_by_key(|(word, _)| age(*word)) else { return Ok(false) };
         self.encode_dead(op, bucket, tag);
@@ -123,14 +123,14 @@ impl<E: Endpoint> Core<E> {
         Ok(is_placed)
     }
 
-    /// Puts everything that this client holds back into the pool; `false` if others have what it
-    /// would take for that.
+    /// Releases everything that this client holds; `false` if other clients hold what that would
+    /// need.
     pub(super) async fn release_all(&self) -> Result<bool, CacheError> {
         let mut is_done = false;
         self.is_leaving_pool.set(true);
         for tried in 1..=TRIES_MAX {
-            // Again each time: moves out of a chunk that is emptied may have cut another chunk, and
-            // have blocks left over.
+            // Again in each round: moves out of a chunk that is emptied may have cut another chunk,
+            // and have blocks left over.
             self.free_fresh_chunks().await?;
             self.end_slabs().await?;
             self.stock.borrow_mut().end_aging();
@@ -139,8 +139,8 @@ impl<E: Endpoint> Core<E> {
             self.recheck_waiting(DrainLook::All).await?;
             self.publish_cells().await?;
             let has_chunks = !self.fresh.is_empty() || !self.slabs.borrow().is_empty();
-            // What the place's last client left in its cells, too: in a free place nobody would
-            // look for it.
+            // This includes what the place's last client left in its cells: in a free place no
+            // client would look for it.
             is_done = !has_chunks
                 && !self.fresh.has_orphans()
                 && self.drains.is_empty()

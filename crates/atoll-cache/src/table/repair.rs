@@ -1,4 +1,4 @@
-//! What a client of the table may have held when it died, and how it is settled: see
+//! What a client of the table may have held when it died, and how a repairer settles it: see
 //! [`atoll_pool::repair`].
 //!
 //! | what is found | what the client may have been doing | what is done |
@@ -8,10 +8,10 @@
 //! | Extent, owner dead | writing a large object, or publishing it | Bound if an object has it, else free |
 //! | Bound, no object has it | freeing the extents of an object it made dead | free |
 //! | a cell of a dead client | taking a block, holding it, inserting | the block is released, if no client has it (see `settle`) |
-//! | a wrong count | anything | counted anew by a client that is alone |
+//! | a wrong count | anything | recounted by a client that is alone |
 //!
-//! Every step is one compare-and-swap from what was seen. So a repairer may die anywhere, and
-//! another repairer continues.
+//! Every step is one compare-and-swap from the word that was seen. So a repairer may die anywhere,
+//! and another repairer continues.
 
 use super::drain::{DrainLook, Emptied, Keeps};
 use super::{Core, Hole};
@@ -24,7 +24,7 @@ use atoll_pool::{Chunk, ChunkId, ChunkState, Client, chunks};
 
 impl<E: Endpoint> Core<E> {
     /// Makes this client the owner of every chunk that a dead owner was cutting or emptying, and
-    /// continues with it; how many.
+    /// continues with it. Returns how many.
     async fn steal(&self, descriptors: &[chunks::Descriptor], roll: &Roll) -> Result<u64, CacheError> {
         let mut stolen = 0;
         for (index, descriptor) in descriptors.iter().enumerate() {
@@ -103,8 +103,8 @@ impl<E: Endpoint> Estate for Core<E> {
         self.publish_cells().await?;
         self.publish_dead();
         if self.extension_bytes() > 0 {
-            // A client that waits for this round relies on it that no WRITE of an extension is
-            // under way.
+            // A client that waits for this round relies on this: no WRITE of an extension is under
+            // way.
             self.client.endpoint.flush().await?;
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! What an engine adds to the table of objects: which of them are evicted.
+//! What an engine adds to the table of objects: which objects are evicted.
 
 use super::access::insertion_words;
 use super::slot::{KeyHash, Slot};
@@ -23,7 +23,7 @@ pub struct Accessed<'b> {
     /// The words of its extension, as they were READ; empty if it was just inserted, or there are
     /// none.
     pub extension: &'b [u64],
-    /// Its access information as it was before, which is READ where there are extensions.
+    /// Its access information before the access, which is READ where there are extensions.
     pub information: Option<&'b [u64]>,
 }
 
@@ -32,7 +32,7 @@ pub struct Accessed<'b> {
 pub struct Inserted<'b> {
     /// The object.
     pub object: Accessed<'b>,
-    /// What its slot was before.
+    /// The word that its slot had before.
     pub before: Slot,
     /// Word 0 of its slot's access information.
     pub counter: u64,
@@ -48,8 +48,8 @@ impl Inserted<'_> {
         insertion_words(now_us, self.expiry_ms, self.object.bytes, base, self.object.hash.mark)
     }
 
-    /// Publishes when it expires, by which samples find expired objects, without waiting: for a
-    /// replacement that keeps no access information.
+    /// Publishes when it expires, without waiting, for a replacement that keeps no access
+    /// information. Samples find expired objects by it.
     pub fn publish_expiry<E: Endpoint>(&self, core: &Core<E>) {
         if self.expiry_ms.is_some() {
             core.tell_insertion(self.object.slot, self.information(core.client.about_us(), 0));
@@ -64,28 +64,28 @@ pub struct Victim {
     pub slot: u64,
     /// Its slot's word.
     pub word: Slot,
-    /// What the slot becomes: a history entry, or empty.
+    /// The slot's next word: a history entry, or empty.
     pub then: Slot,
 }
 
 /// How samples are taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sampling {
-    /// Whether a history id comes along, because victims leave history entries.
+    /// Whether a sample brings a history id, because victims leave history entries.
     pub with_history: bool,
-    /// Of how many live objects of a bucket access information is READ, each by a READ of its own,
-    /// one after the other; `None`: of all, with their slots. For measurements.
+    /// The number of live objects of a bucket whose access information is READ, one READ after the
+    /// other. `None`: all of it is READ with the slots. For measurements.
     pub one_by_one: Option<usize>,
 }
 
 /// Most random buckets of a sample.
 pub const SAMPLE_BUCKETS_MAX: usize = 4;
-/// Most slots that a sample looks at besides.
+/// Most remembered slots that a sample also looks at.
 pub const REMEMBERED_MAX: usize = 8;
 /// Most objects of a sample.
 pub const CANDIDATES_MAX: usize = SAMPLE_BUCKETS_MAX * super::layout::BUCKET_SLOTS + REMEMBERED_MAX;
 
-/// One object that could be evicted, as a sample has it.
+/// One object of a sample that could be evicted.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate {
     /// Its slot's number.
@@ -94,19 +94,19 @@ pub struct Candidate {
     pub word: Slot,
     /// Its access information.
     pub access: super::access::Access,
-    /// Its key's hash, as far as slot and access information tell; `None` if the information is not
-    /// its own.
+    /// Its key's hash, as far as slot and access information have it; `None` if the information is
+    /// another key's.
     pub hash: Option<KeyHash>,
 }
 
-/// Which objects are evicted: one client's side of it.
+/// Chooses which objects are evicted: one client's side of it.
 ///
-/// Everything here may be approximate: whatever a replacement does, lookups and changes stay right.
+/// All of it may be approximate. Lookups and changes stay right, however a replacement chooses.
 #[allow(async_fn_in_trait)]
 pub trait Replacement<E: Endpoint>: Sized {
-    /// Whether it has queues: then it is asked for a [`victim`](Self::victim) first, and samples
-    /// look for what is free and for [unqueued objects](Self::unqueued) now and then, and whenever
-    /// there is no victim.
+    /// Whether it has queues. Then the table asks it for a [`victim`](Self::victim) first. It
+    /// samples for free blocks and for [unqueued objects](Self::unqueued) now and then, and
+    /// whenever there is no victim.
     const QUEUES: bool = false;
 
     /// How samples are taken.
@@ -119,16 +119,15 @@ pub trait Replacement<E: Endpoint>: Sized {
         1
     }
 
-    /// Slots with the words that they had, at most [`REMEMBERED_MAX`], that a sample looks at
-    /// besides.
+    /// Slots with the words that they had, at most [`REMEMBERED_MAX`], that a sample also looks at.
     fn remembered(&self) -> &[(u64, Slot)] {
         &[]
     }
 
-    /// For a new client of the pool.
+    /// The replacement of a new client of the pool.
     fn new(shared: &TablePool, endpoint: &E) -> Result<Self, PoolError>;
 
-    /// Notes a hit or an overwriting. What it tells the pool it does not wait for.
+    /// Notes a hit or an overwrite. It does not wait for what it publishes.
     async fn accessed(&mut self, core: &Core<E>, object: Accessed<'_>) -> Result<(), CacheError>;
 
     /// Notes that a key was looked up and is absent. `seen` has the slots of its bucket.
@@ -140,7 +139,7 @@ pub trait Replacement<E: Endpoint>: Sized {
     /// Notes an insertion.
     async fn inserted(&mut self, core: &Core<E>, inserted: Inserted<'_>) -> Result<(), CacheError>;
 
-    /// Notes that an object is gone that was not this client's victim: removed, expired, or
+    /// Notes that an object has left that was not this client's victim: removed, expired, or
     /// dropped.
     async fn removed(&mut self, core: &Core<E>, slot: u64, word: Slot) -> Result<(), CacheError> {
         let _ = (core, slot, word);
@@ -151,42 +150,42 @@ pub trait Replacement<E: Endpoint>: Sized {
     /// samples.
     async fn choose(&mut self, core: &Core<E>, candidates: &[Candidate]) -> Result<Option<Victim>, CacheError>;
 
-    /// Chooses a victim without a sample; `None` if there is none, or it chooses by samples. It may
-    /// be a slot with a dead block. The replacement takes it for gone, until it is told that it was
+    /// Chooses a victim without a sample; `None` if there is none, or if it chooses by samples. It
+    /// may be a slot with a dead block. The replacement counts it as evicted, until the table calls
     /// [spared](Self::spared).
     async fn victim(&mut self, core: &Core<E>) -> Result<Option<Victim>, CacheError> {
         let _ = core;
         Ok(None)
     }
 
-    /// Notes that a victim that was not chosen from a sample was not evicted: its block is of no
+    /// Notes that a victim which was not chosen from a sample was not evicted. Its block is of no
     /// use, or another client changed its slot.
     async fn spared(&mut self, core: &Core<E>, victim: Victim) -> Result<(), CacheError> {
         let _ = (core, victim);
         Ok(())
     }
 
-    /// An object of a sample that no queue has, so that no client would choose it as a victim, if
-    /// there is one.
+    /// An object of a sample that no queue has, if there is one. Without this, no queue would ever
+    /// evict it.
     async fn unqueued(&mut self, core: &Core<E>, candidates: &[Candidate]) -> Result<Option<Victim>, CacheError> {
         let _ = (core, candidates);
         Ok(None)
     }
 
-    /// Says in words what is wrong with what it keeps in a quiet pool.
+    /// Describes the faults in its own words of a quiet pool.
     async fn verify(&mut self, core: &Core<E>, faults: &mut Vec<String>) -> Result<(), CacheError> {
         let _ = (core, faults);
         Ok(())
     }
 
-    /// What is due now and then: telling the pool what was counted at home.
+    /// The work of a round: publishing what was counted locally.
     async fn round(&mut self, core: &Core<E>) -> Result<(), CacheError> {
         let _ = core;
         Ok(())
     }
 }
 
-/// A client's replacement, which one operation asks at a time: another one waits.
+/// A client's replacement. One operation uses it at a time; others wait.
 pub(super) struct Shared<R>(Lender<Box<R>>);
 
 impl<R> Shared<R> {
@@ -194,7 +193,7 @@ impl<R> Shared<R> {
         Self(Lender::new(Box::new(replacement)))
     }
 
-    /// Gives the replacement to a caller while no operation is under way; `None` if one is.
+    /// Lends the replacement to a caller while no operation is under way; `None` otherwise.
     pub(super) fn idle(&self) -> Option<Loan<'_, Box<R>>> {
         self.0.lend()
     }

@@ -16,9 +16,8 @@ use crate::CacheError;
 use atoll_fabric::Endpoint;
 
 impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
-    /// Makes the pool smaller by some chunks: see
-    /// [`Pooled::retire_chunks`](crate::Pooled::retire_chunks). As many at a time as are emptied
-    /// together.
+    /// Makes the pool smaller by as many chunks as are emptied together: see
+    /// [`Pooled::retire_chunks`](crate::Pooled::retire_chunks).
     pub async fn retire_chunks(&self, most: u64) -> Result<u64, CacheError> {
         let op = &mut *self.core.operations.take(&self.core.client);
         self.begin(op).await?;
@@ -32,7 +31,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         self.core.drains.more.set(0);
         op.notes.gathers_left = GATHERS_MAX.saturating_mul(most as u32);
         match self.obtain_chunks(op, most as usize).await {
-            // Fewer than were wanted are some.
+            // Fewer chunks than were wanted count as success.
             Err(CacheError::OutOfMemory) if !self.core.fresh.is_empty() => {}
             obtained => obtained?,
         }

@@ -12,15 +12,15 @@ use arrayvec::ArrayVec;
 use atoll_fabric::{Batch, Buffer, Endpoint};
 use std::cell::Cell;
 
-/// What a look at some buckets gave. On the heap: it is handed on while futures wait, which would
-/// carry all of its room.
+/// What a look at some buckets returned. It is on the heap: it is passed through futures that wait,
+/// and each would carry all of its room.
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
     /// Slots with dead blocks, and with expired objects.
     pub(super) free: Vec<(u64, Slot)>,
     /// Live objects.
     pub(super) candidates: Vec<Candidate>,
-    /// The shelves of the class that was asked for.
+    /// The shelves of the class that the caller asked for.
     pub(super) shelves: Shelves,
 }
 
@@ -29,8 +29,7 @@ impl Sample {
         Self { free: Vec::new(), candidates: Vec::with_capacity(CANDIDATES_MAX), shelves: Shelves::default() }
     }
 
-    /// The live objects whose words are of some kind, which come first from now on, in the order in
-    /// which they were.
+    /// The live objects whose words are of some kind. They come first from now on, in their order.
     pub(super) fn first(&mut self, is_wanted: impl Fn(Slot) -> bool) -> &[Candidate] {
         // Most often all are.
         if self.candidates.iter().any(|candidate| !is_wanted(candidate.word)) {
@@ -41,10 +40,10 @@ impl Sample {
     }
 }
 
-/// What a client knows of the history: each victim gets an id from a counter of the pool.
+/// A client's view of the history: each victim gets an id from a counter of the pool.
 #[derive(Debug, Default)]
 pub(super) struct History {
-    /// The highest id that it knows to have been given out, plus one.
+    /// The highest id that it knows to be taken, plus one.
     seen: Cell<u64>,
     /// An id that no victim has yet.
     at_hand: Cell<Option<u64>>,
@@ -53,23 +52,23 @@ pub(super) struct History {
 impl History {
     fn age(&self, id: u64) -> u64 {
         let age = self.seen.get().wrapping_sub(1).wrapping_sub(id) % HISTORY_IDS;
-        // One that this client does not know of yet is young.
+        // An id that this client does not know yet is young.
         if age > HISTORY_IDS / 2 { 0 } else { age }
     }
 
-    /// Notes that an id was given out.
+    /// Notes that an id was taken.
     fn note(&self, id: u64) {
         self.seen.set(self.seen.get().max(id.wrapping_add(1)));
     }
 }
 
 impl<E: Endpoint> Core<E> {
-    /// How many history ids have been given out since this one, as far as this client knows.
+    /// How many history ids have been taken since this one, as far as this client knows.
     pub fn history_age(&self, id: u64) -> u64 {
         self.history.age(id)
     }
 
-    /// A history id for a victim: the one that came with the sample, or another one.
+    /// A history id for a victim: the id that came with the sample, or a new one.
     pub async fn history_id(&self) -> Result<u64, CacheError> {
         if let Some(id) = self.history.at_hand.take() {
             return Ok(id);
@@ -82,8 +81,8 @@ impl<E: Endpoint> Core<E> {
         Ok(id)
     }
 
-    /// Looks at random buckets, and at slots that are `remembered`; a `class` gets what is on its
-    /// shelves along with it.
+    /// Looks at random buckets, and at slots that are `remembered`. With a `class` it READs the
+    /// class's shelves too.
     pub(super) async fn sample(
         &self,
         buckets: usize,
@@ -160,8 +159,7 @@ impl<E: Endpoint> Core<E> {
         Ok(sample)
     }
 
-    /// Puts what the slots of a bucket hold where it belongs in a sample, of live objects only so
-    /// many.
+    /// Sorts the slots of a bucket into a sample, with a limited number of live objects.
     #[cold]
     async fn sort_in_one_by_one(
         &self,
@@ -188,8 +186,8 @@ impl<E: Endpoint> Core<E> {
         Ok(())
     }
 
-    /// Puts what a slot holds where it belongs in a sample. `times` are the pool's, in milliseconds
-    /// and about in microseconds.
+    /// Sorts a slot into a sample. `times` are the pool's, in milliseconds and about in
+    /// microseconds.
     fn sort_in(&self, sample: &mut Sample, slot: u64, word: Slot, information: &[u64], times: (u64, u64)) {
         if word.is_dead() && !word.is_pending() {
             sample.free.push((slot, word));

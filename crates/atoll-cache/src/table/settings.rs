@@ -28,23 +28,23 @@ pub const CHUNK_BYTES_MIN: u32 = 512;
 pub struct TableOptions {
     /// The engine's number in the pool header.
     pub engine: u64,
-    /// Words beside every object that the replacement wants.
+    /// Words beside every object that the replacement needs.
     pub extension_words: u64,
-    /// Bytes of pool that the replacement wants for itself, given the slots of the index.
+    /// Bytes of the pool that the replacement needs, given the slots of the index.
     pub area_bytes: fn(slots: u64) -> u64,
     /// The replacement's own choices.
     pub replacement: [u64; REPLACEMENT_WORDS],
-    /// Bits of a block's tag: 16, or less, but at least 2, to make it wrap soon in a test.
+    /// Bits of a block's tag: 16, or fewer (at least 2) to make it wrap soon in a test.
     pub tag_bits: u32,
-    /// Expected bytes of an object (key, value and header), by which the index is sized.
+    /// Expected bytes of an object (key, value and header). The index is sized by it.
     pub object_bytes_mean: u32,
-    /// Slots for each expected object: one for itself, the others for history.
+    /// Slots for each expected object: one for itself, the rest for history.
     pub slots_per_object: u64,
 }
 
 impl TableOptions {
-    /// The same where a key and its value are expected to have so many bytes together, if that is
-    /// said.
+    /// The settings for keys and values that are expected to have so many bytes together, if that
+    /// is given.
     pub fn expecting(mut self, body_bytes_mean: Option<u32>) -> Self {
         if let Some(bytes) = body_bytes_mean {
             self.object_bytes_mean = bytes.saturating_add(HEADER_BYTES as u32);
@@ -52,7 +52,7 @@ impl TableOptions {
         self
     }
 
-    /// Settings for a pool of so many bytes, to which so many may be added.
+    /// Settings for a pool of `capacity_bytes` that may grow by more bytes.
     pub fn for_growth(&self, capacity_bytes: u64, growth_bytes_max: u64) -> PoolSettings {
         let bytes_max = capacity_bytes.saturating_add(growth_bytes_max);
         let slots = bytes_max.saturating_mul(self.slots_per_object) / u64::from(self.object_bytes_mean.max(96));
@@ -92,7 +92,7 @@ pub struct TableSettings {
 }
 
 impl TableSettings {
-    /// What a pool's settings say. Which engine it is for is the caller's to check.
+    /// Decodes a pool's settings. The caller checks that they are this engine's.
     pub fn decode(settings: &PoolSettings) -> Result<Self, PoolError> {
         let [word, area_bytes, replacement @ ..] = settings.engine_settings;
         let [buckets, tag_bits, extension_words] = WORD_0.unpack(word);

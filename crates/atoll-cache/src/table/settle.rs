@@ -6,10 +6,10 @@
 //! |---|---|---|
 //! | a living repairer settles another cell of the same block | perhaps that repairer | asks again later |
 //! | the cell says trying, and the block's record has another tag than the client saw | not the client | |
-//! | a slot of the bucket that the record tells names the block | the slot, unless it is pending | |
+//! | a slot names the block, in the bucket that the record gives | the slot, unless it is pending | |
 //! | such a slot is pending, and no living client's cell names the block | the dead client, which was inserting | CAS slot -> empty, looks again |
 //! | a shelf names the block | the shelf | |
-//! | a living client's cell names the block | that client has it, had it before, or is just losing it | asks again after a round of that client, in which it publishes its cells anew |
+//! | a living client's cell names the block | that client has it, had it before, or is just losing it | asks again after a round of that client, in which it republishes its cells |
 //! | nothing of this twice, and the record is still the same | no client | makes the cell say won, names the block as a dead one in a bucket |
 //!
 //! Two repairers that settle cells of one block at the same time would release it twice. So a
@@ -17,10 +17,10 @@
 //! cell's client is dead. Then it READs all cells. Of two repairers at least one sees that the
 //! other is a settler, and gives its cell up for now.
 //!
-//! A repairer that stands still keeps the one cell that it settles, as it keeps what it has in
-//! hand. All other cells are settled without it. Another repairer continues what a dead settler had
-//! begun. The place of a dead settler is not free before that. So no later client of the place
-//! seems to be the settler.
+//! A repairer that stands still keeps the one cell that it settles, as it keeps the blocks that it
+//! holds. All other cells are settled without it. Another repairer continues the work of a dead
+//! settler. The place of a dead settler is not free before that. So no later client of the place is
+//! mistaken for the settler.
 
 use super::block::Image;
 use super::cell::{CELLS, Cell, CellState};
@@ -37,19 +37,19 @@ use atoll_pool::registry::{Place, PlaceState};
 use atoll_pool::{ChunkState, chunks};
 use std::collections::HashSet;
 
-/// Looks at a block that changes under the look.
+/// Looks at a block that changes during a look.
 const LOOKS_MAX: u32 = 1_000;
 
 impl<E: Endpoint> Core<E> {
-    /// Settles the cells of all that are not alive, and what the last client of this one's place
-    /// left; gives the Fenced places that are settled.
+    /// Settles the cells of all dead clients, and those that the last client of this one's place
+    /// left. Returns the Fenced places that are settled.
     pub(super) async fn settle_cells(&self, before: &[Place]) -> Result<Vec<Place>, CacheError> {
         let op = &mut *self.operations.take(&self.client);
         let is_alive = self.living_places().await?;
         let (mut done, mut all_settled) = (Vec::new(), true);
         let mine = self.client.me().slot;
         for slot in 0..self.client.pool.settings.clients_max {
-            // In its own cells it settles what the place's last client left there.
+            // In its own cells the client settles what the place's last client left there.
             if is_alive[slot as usize] && (slot != mine || !self.stock.borrow().has_foreign()) {
                 continue;
             }
@@ -62,7 +62,7 @@ impl<E: Endpoint> Core<E> {
             self.suspicions.borrow_mut().clear();
         }
         if !done.is_empty() {
-            // Looked at last: a client that was shut out becomes the settler of nothing more.
+            // READ last: a client that is shut out by then does not become a settler any more.
             let cells = self.all_cells().await?;
             let settlers: HashSet<u32> = cells.iter().filter_map(|word| Cell::from_word(*word)?.settler).collect();
             done.retain(|place| !settlers.contains(&place.incarnation.slot));
@@ -76,7 +76,7 @@ impl<E: Endpoint> Core<E> {
         buffer.resize(8 * CELLS);
         let cells = self.client.endpoint.read(at, buffer).await?;
         let (mut is_settled, is_mine) = (true, client == self.client.me().slot);
-        // After the cells: a settler that is not alive now will not continue.
+        // READ after the cells: a settler that is dead now will not continue.
         let is_alive = self.living_places().await?;
         // A client that has joined at the place meanwhile settles what was left in its cells.
         if !is_mine && is_alive[client as usize] {
@@ -117,8 +117,8 @@ impl<E: Endpoint> Core<E> {
         Ok(is_settled)
     }
 
-    /// Makes this client the settler of a cell; gives the cell with that. `None` if another one is
-    /// that lives, or the cell is a living client's.
+    /// Makes this client the settler of a cell, and returns the cell with that. `None` if a living
+    /// client is the settler, or if the cell's client lives.
     async fn become_settler(
         &self,
         at: Address,
@@ -135,8 +135,8 @@ impl<E: Endpoint> Core<E> {
         if cell.settler != Some(me) && !self.swap_cell(at, cell.word(), mine.word()).await? {
             return Ok(None);
         }
-        // Another repairer may have settled the cell long ago. Then a client that joined at the
-        // place may tell the same of a later life of the block.
+        // Another repairer may have settled the cell long ago. Then the cell may be a new client's,
+        // which has joined at the place and holds a later life of the block.
         if client != me && self.living_places().await?[client as usize] {
             self.swap_cell(at, mine.word(), Cell { settler: None, ..cell }.word()).await?;
             return Ok(None);
@@ -144,8 +144,8 @@ impl<E: Endpoint> Core<E> {
         Ok(Some(mine))
     }
 
-    /// Puts the block of a dead client's cell, which is at `cell_at` and whose settler is this
-    /// client, back, if no client has it.
+    /// Releases the block of a dead client's cell, if no client has it. The cell is at `cell_at`,
+    /// and this client is its settler.
     async fn settle_block(
         &self,
         op: &mut Operation,
@@ -163,7 +163,7 @@ impl<E: Endpoint> Core<E> {
             let class = u8::try_from(descriptor.contents).ok().and_then(Class::from_code);
             let in_use =
                 descriptor.chunk.is_some_and(|chunk| matches!(chunk.state, ChunkState::Open | ChunkState::Queued));
-            // Of a chunk that is emptied, it is the one's who empties it.
+            // The block of a chunk that is emptied belongs to the drainer.
             let Some(class) = class.filter(|_| in_use) else { return Ok(Settled::Had) };
             let image = self.read_image(op, at, class).await?;
             let has_tag = image.tag() == Some(cell.tag);
@@ -199,28 +199,28 @@ impl<E: Endpoint> Core<E> {
                 continue;
             }
             if cell.state == CellState::Trying && !self.is_open(Hole::UntoldSettling) {
-                // Should this client die while it writes into the block, there is no tag any more
-                // by which the next one could tell.
+                // The next write into the block destroys the tag. If this client dies there, the
+                // next repairer must not need the tag any more.
                 let won = Cell { state: CellState::Won, ..*cell };
                 if !self.swap_cell(cell_at, cell.word(), won.word()).await? {
                     return Err(CacheError::Damaged { what: "another client changed a cell that this one settles" });
                 }
                 *cell = won;
             }
-            // What is torn has the tag of the record that was being written.
+            // A torn block has the tag of the record that was being written.
             let tag = image.tag().unwrap_or_else(|| self.shared.settings.next_tag(cell.tag));
             let is_placed = self.place_dead_anywhere(op, class, cell.block, tag).await?;
             if is_placed {
                 return Ok(Settled::PutBack);
             }
-            // Every slot names something: the chunk is emptied.
+            // Every slot names a block: the chunk is emptied.
             self.drain_chunk_of(cell.block).await?;
             return Ok(Settled::Unknown);
         }
         Ok(Settled::Unknown)
     }
 
-    /// The slot that names a block, in the bucket that its record tells.
+    /// The slot that names a block, in the bucket that its record names.
     async fn naming(&self, op: &mut Operation, block: Block, image: Image) -> Result<Option<(u64, Slot)>, CacheError> {
         let Some(bucket) = image.bucket() else { return Ok(None) };
         let hash = KeyHash { bucket, fingerprint: 0, mark: 0, whole: 0 };

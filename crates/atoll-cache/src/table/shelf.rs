@@ -11,9 +11,9 @@
 //! +--------------+--------------+------------------------+
 //! ```
 //!
-//! A shelf names all blocks of its chunk from `next` on. Each has a dead record with the tag, as a
-//! dead block has that a slot names. So what `cell` and `settle` say of dead blocks holds for it: a
-//! client WRITEs a cell first and takes the block by one compare-and-swap.
+//! A shelf names all blocks of its chunk from `next` on. Each has a dead record with the tag, like
+//! a dead block that a slot names. So `cell` and `settle` treat it as a dead block: a client WRITEs
+//! a cell first and takes the block by one compare-and-swap.
 //!
 //! | step | verbs |
 //! |---|---|
@@ -37,7 +37,7 @@ use std::collections::HashMap;
 /// Shelves of a class.
 pub const SHELVES: usize = 4;
 
-/// What a shelf names.
+/// The content of a shelf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shelf {
     /// The chunk.
@@ -49,18 +49,18 @@ pub struct Shelf {
 }
 
 impl Shelf {
-    /// The same as a word.
+    /// The shelf as a word.
     pub fn word(self) -> u64 {
         u64::from(self.tag) << 48 | u64::from(self.next) << 32 | (u64::from(self.chunk.0) + 1)
     }
 
-    /// What a word says; `None` for an empty shelf.
+    /// Decodes a word; `None` for an empty shelf.
     pub fn from_word(word: u64) -> Option<Self> {
         let chunk = ChunkId((word as u32).checked_sub(1)?);
         Some(Self { chunk, next: (word >> 32) as u16, tag: (word >> 48) as u16 })
     }
 
-    /// What it says once its next block is taken, if a chunk has so many.
+    /// The word once the shelf's next block is taken, if a chunk has `blocks` blocks.
     fn without_next(self, blocks: u64) -> u64 {
         let rest = Self { next: self.next + 1, ..self };
         if u64::from(rest.next) < blocks { rest.word() } else { 0 }
@@ -90,15 +90,15 @@ impl<E: Endpoint> Core<E> {
         batch.read(self.shared.layout.shelves(class), buffer)
     }
 
-    /// What such a READ gave.
+    /// Decodes the words that such a READ returned.
     pub(super) fn shelves_read(buffer: &Buffer) -> Shelves {
         let mut shelves = [0; SHELVES];
         shelves.copy_from_slice(&buffer.words()[..SHELVES]);
         shelves
     }
 
-    /// Puts what is left of a chunk, which this client owns as Open, on a shelf of its class;
-    /// `false` if all of them are taken. No client has a block of it from `next` on.
+    /// Puts the rest of a chunk, which this client owns as Open, on a shelf of its class; `false`
+    /// if all shelves are in use. No client has a block of it from `next` on.
     pub(super) async fn shelve(&self, op: &mut Operation, class: Class, shelf: Shelf) -> Result<bool, CacheError> {
         let layout = self.client.pool.layout.clone();
         self.encode_dead(op, 0, shelf.tag);
@@ -130,8 +130,8 @@ impl<E: Endpoint> Core<E> {
         Ok(false)
     }
 
-    /// Takes a block from one of a class's shelves, as they were seen, into the stock. `None` if
-    /// there is none, `false` if another client was faster.
+    /// Takes a block from one of a class's shelves into the stock. `shelves` is how they were seen.
+    /// `None` if there is no block, `false` if another client was faster.
     pub(super) async fn take_shelved(&self, class: Class, seen: &Shelves) -> Result<Option<bool>, CacheError> {
         let full: ArrayVec<usize, SHELVES> = (0..SHELVES).filter(|index| seen[*index] != 0).collect();
         if full.is_empty() {
@@ -162,15 +162,15 @@ impl<E: Endpoint> Core<E> {
         Ok(Some(taken.is_some()))
     }
 
-    /// The next block that a shelf names, and the word after it is taken; `None` if the word is
-    /// damaged.
+    /// The next block that a shelf names, and the shelf's word after it is taken; `None` if the
+    /// word is damaged.
     fn next_of(&self, class: Class, word: u64) -> Option<(Held, u64)> {
         let shelf = self.sound_shelf(class, word)?;
         let block = self.block_of(shelf.chunk, class, shelf.next.into());
         Some((Held { block, class, tag: shelf.tag, cell: None }, shelf.without_next(self.blocks_of(class))))
     }
 
-    /// What a shelf of a class names, if a client may have written the word.
+    /// Decodes a shelf of a class, if a client may have written the word.
     pub(super) fn sound_shelf(&self, class: Class, word: u64) -> Option<Shelf> {
         let is_sound = |shelf: &Shelf| {
             shelf.chunk.0 < self.client.pool.layout.chunks()
@@ -187,8 +187,8 @@ impl<E: Endpoint> Core<E> {
             let shelves = self.shelves(class).await?;
             let Some(index) = shelves.iter().position(names) else { return Ok(()) };
             let mut batch = Batch::new();
-            // A swap that fails is tried again: another client has taken a block, and there are
-            // only so many.
+            // A swap that fails is retried: another client has taken a block, and their number is
+            // limited.
             let at = self.shared.layout.shelf(class, index as u64);
             let swap = batch.compare_and_swap(at, shelves[index], 0);
             self.client.endpoint.post(&mut batch).await?;
@@ -201,7 +201,7 @@ impl<E: Endpoint> Core<E> {
         }
     }
 
-    /// What shelves name: the class, the chunk, and the bytes of its blocks there.
+    /// Blocks that shelves name: the class, the chunk, and the bytes of its blocks there.
     pub(super) async fn all_shelved(&self) -> Result<Vec<(Class, ChunkId, u64)>, CacheError> {
         let (mut shelved, mut words) = (Vec::new(), Buffer::new());
         words.resize(8 * SHELVES * CLASSES);
@@ -216,7 +216,7 @@ impl<E: Endpoint> Core<E> {
         Ok(shelved)
     }
 
-    /// Dead bytes of every chunk of which a shelf names blocks.
+    /// Dead bytes of every chunk whose blocks a shelf names.
     pub(super) async fn dead_on_shelves(&self) -> Result<HashMap<ChunkId, u64>, CacheError> {
         let mut dead = HashMap::new();
         for (_, chunk, bytes) in self.all_shelved().await? {

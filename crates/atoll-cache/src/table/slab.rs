@@ -1,8 +1,8 @@
 //! Chunks that a client cuts into blocks.
 //!
-//! A chunk is Open while some of its blocks have never been published, then Queued. Here Queued means
-//! in use, and nothing more. Word 1 of the chunk's descriptor has the class of its blocks. Word 3 has
-//! the highest tag of a block in the chunk's last life; the tags of the next life continue from it.
+//! A chunk is Open while some of its blocks have never been published, then Queued. Here Queued
+//! only means in use. Word 1 of the chunk's descriptor has the class of its blocks. Word 3 has the
+//! highest tag of a block in the chunk's last life; the tags of the next life continue from it.
 //!
 //! A client cuts few chunks at a time: the more clients the pool may have, the fewer. So clients do
 //! not own all chunks of a small pool. A client puts the rest of a chunk that it stops cutting on a
@@ -25,11 +25,11 @@ use atoll_pool::{Chunk, ChunkId, ChunkState, chunks};
 struct Slab {
     chunk: ChunkId,
     generation: u32,
-    /// The next block to hand out.
+    /// The next block to cut.
     next: u64,
-    /// Blocks that were handed out and have not been published yet: in stock, or in use.
+    /// Blocks that were cut and have not been published yet: in stock, or in use.
     unpublished: u64,
-    /// Those of them that operations under way have in use.
+    /// How many of them operations under way use.
     in_use: u64,
     /// The tag that its blocks begin with.
     tag: u16,
@@ -39,9 +39,9 @@ struct Slab {
 #[derive(Debug)]
 pub(super) struct Slabs {
     chunk_bytes: u64,
-    /// The one that is cut for each class.
+    /// The slab that is cut for each class.
     cut: [Option<Slab>; CLASSES],
-    /// Those that are cut to the end, while operations have blocks of them in use.
+    /// Slabs that are cut to the end, while operations use blocks of them.
     ending: Vec<(Class, Slab)>,
 }
 
@@ -54,12 +54,12 @@ impl Slabs {
         self.ending.is_empty() && self.cut.iter().all(Option::is_none)
     }
 
-    /// Blocks of a class that were not handed out.
+    /// Blocks of a class that were not cut.
     fn rest(&self, class: Class) -> u64 {
         self.cut[class.index()].map_or(0, |slab| class.blocks(self.chunk_bytes).saturating_sub(slab.next))
     }
 
-    /// Hands a block out.
+    /// Cuts a block off.
     fn cut_off(&mut self, class: Class) -> Option<Held> {
         let blocks = class.blocks(self.chunk_bytes);
         let slab = self.cut[class.index()].as_mut().filter(|slab| slab.next < blocks)?;
@@ -70,7 +70,7 @@ impl Slabs {
         Some(Held { block, class, tag: slab.tag, cell: None })
     }
 
-    /// The slab of a block; `None` of one that was taken.
+    /// The slab of a block; `None` for a block that was taken.
     fn of(&mut self, held: Held) -> Option<&mut Slab> {
         if held.cell.is_some() {
             return None;
@@ -94,8 +94,8 @@ impl Slabs {
         }
     }
 
-    /// Notes that a slot names the block; its slab if that is not cut any more, and all of it is
-    /// published.
+    /// Notes that a slot names the block. Returns its slab if that is not cut any more, and all of
+    /// it is published.
     fn note_published(&mut self, held: Held) -> Option<Slab> {
         let slab = self.of(held)?;
         slab.in_use -= 1;
@@ -111,7 +111,7 @@ impl Slabs {
         Some(slab)
     }
 
-    /// Takes out those of which no operation has a block in use.
+    /// Removes the slabs of which no operation uses a block.
     fn take_idle(&mut self) -> Vec<(Class, Slab)> {
         let mut idle: Vec<_> = self.ending.extract_if(.., |(_, slab)| slab.in_use == 0).collect();
         for class in Class::all() {
@@ -122,34 +122,35 @@ impl Slabs {
     }
 }
 
-/// Since a client has died, one search in so many looks for free chunks although the pool counts
+/// After a client has died, one search in so many looks for free chunks although the pool counts
 /// none.
 const LOOKS_ANYWAY: u64 = 64;
 
-/// Whether a block of a class takes records of another one. The word of a large object does not
-/// tell its block's class: that is always the same.
+/// Whether a block of a class takes records of another class. The word of a large object does not
+/// show its block's class: that is always the same.
 fn block_fits(block: Class, wanted: Class, large_class: Class) -> bool {
     block == wanted || wanted != large_class && block.fits(wanted)
 }
 
 impl<E: Endpoint> Core<E> {
-    /// Whether there is a block at hand that fits a record of this class.
+    /// Whether the stock has a block that fits a record of this class.
     pub(super) fn has_block(&self, class: Class) -> bool {
         self.slabs.borrow().rest(class) > 0
             || self.stock.borrow().all().iter().any(|held| self.block_fits(held.class, class))
     }
 
-    /// Whether a block of a class takes records of another one.
+    /// Whether a block of a class takes records of another class.
     pub(super) fn block_fits(&self, block: Class, wanted: Class) -> bool {
         block_fits(block, wanted, self.shared.settings.large_class)
     }
 
-    /// Blocks of a class that this client has not handed out of the chunk that it cuts.
+    /// Uncut blocks in the chunk that this client cuts for a class.
     pub(super) fn slab_rest(&self, class: Class) -> u64 {
         self.slabs.borrow().rest(class)
     }
 
-    /// A block at hand that fits a record of this class: one that is no larger, if there is one.
+    /// A block from the stock that fits a record of this class: a block of that class, if there is
+    /// one.
     pub(super) fn pop_block(&self, class: Class) -> Option<Held> {
         let (mut stock, mut slabs) = (self.stock.borrow_mut(), self.slabs.borrow_mut());
         let large_class = self.shared.settings.large_class;
@@ -164,14 +165,14 @@ impl<E: Endpoint> Core<E> {
         Some(held)
     }
 
-    /// Puts a block into the stock whose record, with tag `written`, was not published.
+    /// Puts a block back into the stock whose record, with tag `written`, was not published.
     pub(super) fn keep(&self, held: Held, written: u16) {
         self.slabs.borrow_mut().note_kept(held);
         self.stock.borrow_mut().put(Held { tag: written, ..held });
     }
 
-    /// The tag of the next record in this block. A block whose tags begin anew rests until every
-    /// operation has ended that was under way: `None`.
+    /// The tag of the next record in this block. If the block's tags start over, it rests until all
+    /// operations under way have ended: `None`.
     pub(super) async fn tag_for(&self, held: Held) -> Result<Option<u16>, CacheError> {
         let tag = self.shared.settings.next_tag(held.tag);
         if tag != 0 || self.is_open(Hole::WrappedTag) {
@@ -204,12 +205,13 @@ impl<E: Endpoint> Core<E> {
         (self.client.pool.layout.chunks() / (4 * self.client.pool.settings.clients_max)) as usize
     }
 
-    /// Begins to cut a fresh chunk, if there is one and no other is being cut; whether it did.
+    /// Begins to cut a fresh chunk, if there is one and no other chunk of the class is being cut;
+    /// returns whether it did.
     pub(super) async fn open_slab(&self, class: Class) -> Result<bool, CacheError> {
         if self.slabs.borrow().rest(class) > 0 {
             return Ok(false);
         }
-        // Taken before anything is waited for: other operations of this client draw fresh chunks.
+        // Taken before any await: other operations of this client draw fresh chunks.
         let Some(fresh) = self.fresh.pop() else { return Ok(false) };
         let slabs_max = self.slabs_max();
         if self.slabs.borrow().cut.iter().flatten().count() >= slabs_max
@@ -239,14 +241,14 @@ impl<E: Endpoint> Core<E> {
         Ok(true)
     }
 
-    /// Puts the chunks in use that this client cuts: what is left of them is shared. Chunks
-    /// stay of which an operation has a block in use, between the stock and a slot.
+    /// Puts the chunks in use that this client cuts, and shares the rest of them. A chunk stays if
+    /// an operation has a block of it between the stock and a slot.
     pub(super) async fn end_slabs(&self) -> Result<(), CacheError> {
         let op = &mut *self.operations.take(&self.client);
         let me = self.client.me();
         let idle = self.slabs.borrow_mut().take_idle();
         let chunk_bytes = self.client.pool.layout.chunk_bytes;
-        // Blocks of a slab are its chunk's.
+        // Blocks of a slab belong to its chunk.
         self.stock
             .borrow_mut()
             .forget(|block| idle.iter().any(|(_, slab)| u64::from(slab.chunk.0) == block.heap_offset() / chunk_bytes));
@@ -261,8 +263,7 @@ impl<E: Endpoint> Core<E> {
         self.recheck_orphans().await
     }
 
-    /// Puts a chunk in use whose further blocks are on a shelf from now on; `false` if no shelf has
-    /// room.
+    /// Puts a chunk in use, and its uncut blocks on a shelf; `false` if no shelf has room.
     async fn shelve_slab(&self, op: &mut Operation, class: Class, slab: Slab, open: Chunk) -> Result<bool, CacheError> {
         let layout = self.client.pool.layout.clone();
         let Ok(next) = u16::try_from(slab.next) else { return Ok(false) };
@@ -276,7 +277,7 @@ impl<E: Endpoint> Core<E> {
         Ok(true)
     }
 
-    /// Makes sure that there are more fresh chunks than so many, if the pool has free ones.
+    /// Makes sure that there are more than `kept` fresh chunks, if the pool has free ones.
     pub(super) async fn obtain_free_chunk_beyond(&self, kept: usize) -> Result<bool, CacheError> {
         if self.fresh.len() > kept {
             return Ok(true);
@@ -287,14 +288,14 @@ impl<E: Endpoint> Core<E> {
         self.allocate_chunk(kept + 1).await
     }
 
-    /// Takes a further free chunk; whether there was one.
+    /// Allocates another free chunk; returns whether there was one.
     pub(super) async fn allocate_another_chunk(&self) -> Result<bool, CacheError> {
         let had = self.fresh.len();
         self.allocate_chunk(had + 1).await
     }
 
-    /// Takes a free chunk, looking for so many that there are `wanted`; whether there is one more
-    /// now.
+    /// Allocates a free chunk, searching until there are `wanted`; returns whether there is one
+    /// more now.
     pub(super) async fn allocate_chunk(&self, wanted: usize) -> Result<bool, CacheError> {
         if self.fresh.len() >= wanted {
             return Ok(true);
@@ -312,7 +313,7 @@ impl<E: Endpoint> Core<E> {
                     self.fresh.note_search(true);
                     return Ok(true);
                 }
-                // None that this client knows of: perhaps a memory node was added.
+                // There are none that this client knows of: perhaps a memory node was added.
                 None if self.client.learn_nodes().await? => {}
                 None => {
                     self.fresh.note_search(false);
@@ -322,7 +323,7 @@ impl<E: Endpoint> Core<E> {
         }
     }
 
-    /// Gives fresh chunks back.
+    /// Frees the fresh chunks.
     pub(super) async fn free_fresh_chunks(&self) -> Result<(), CacheError> {
         for (chunk, generation) in self.fresh.take() {
             let open = Chunk::owned(ChunkState::Open, self.client.me(), generation);
@@ -332,5 +333,5 @@ impl<E: Endpoint> Core<E> {
     }
 }
 
-/// Blocks lie at multiples of a unit, and a chunk is a multiple of one.
+/// Blocks lie at multiples of a unit, and a chunk is a multiple of a unit.
 const _: () = assert!((super::settings::CHUNK_BYTES_MIN as u64).is_multiple_of(UNIT_BYTES));

@@ -11,15 +11,17 @@
 //!
 //! 63             56 55       48 47        40 39                28 27                  0
 //! +----------------+-----------+------------+--------------------+---------------------+
-//! | 0              | finger-   | more of    | experts 12: which  | history id 28       |  a history entry of an
-//! |                | print     | the hash 8 | chose the victim   |                     |  evicted key; free to take
+//! | 0              | finger-   | more of    | experts 12: which  | history id 28       |
+//! |                | print     | the hash 8 | chose the victim   |                     |
 //! +----------------+-----------+------------+--------------------+---------------------+
+//!  a history entry of an evicted key; free to take
 //! ```
 //!
-//! The empty word is 0. Every block of the pool is named by exactly one slot, or it is in one
-//! client's hands (see `stock`), or its chunk is. The paper's history entry keeps the experts in a
-//! word of their own, which is written late; ours has them in the word that is swapped, so that
-//! no client reads them before they are written.
+//! The empty word is 0. Every block of the pool is named by exactly one slot, unless one client
+//! holds the block (see `stock`) or its chunk.
+//!
+//! The paper's history entry keeps the experts in a word of their own, which is written late. Ours
+//! has them in the word that is swapped. So no client reads them before they are written.
 
 use super::class::Class;
 use crate::index::{bucket_of, fingerprint_of, slot_word};
@@ -30,7 +32,7 @@ pub const UNIT_BYTES: u64 = 64;
 pub const HEAP_BYTES_MAX: u64 = UNIT_BYTES << 32;
 /// Most experts of a history entry.
 pub const EXPERTS_MAX: usize = 12;
-/// History ids are counted modulo this.
+/// The modulus of history ids.
 pub const HISTORY_IDS: u64 = 1 << ID_BITS;
 
 const PENDING: u64 = 1 << 63;
@@ -62,17 +64,17 @@ impl Block {
     }
 }
 
-/// What a block holds.
+/// The content of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
     /// A whole object.
     Small,
-    /// The record of an object whose key and value are in chunks of their own; the block is of the
+    /// The record of an object whose key and value are in chunks of their own. The block is of the
     /// class for such records.
     Large,
 }
 
-/// What a slot says.
+/// A slot's word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot(pub u64);
 
@@ -97,7 +99,8 @@ impl Slot {
         Self(Self::live(0, class, Content::Small, block, tag).0 | DEAD)
     }
 
-    /// The same block, dead. `large_class` is the class of large objects' records.
+    /// The word that names the same block as dead. `large_class` is the class of large objects'
+    /// records.
     pub fn buried(self, large_class: Class) -> Self {
         Self::dead(self.class(large_class), self.block(), self.tag())
     }
@@ -138,7 +141,7 @@ impl Slot {
         self.0 & PENDING != 0
     }
 
-    /// The same word, pending.
+    /// The word in state pending.
     pub fn pending(self) -> Self {
         Self(self.0 | PENDING)
     }
@@ -185,20 +188,20 @@ impl Slot {
         !self.is_free() && self.block() == block
     }
 
-    /// How often the block had been written when the word was, low 16 bits.
+    /// How often the block had been written when this word was written, low 16 bits.
     #[inline]
     pub fn tag(self) -> u16 {
         (self.0 >> TAG_SHIFT) as u16
     }
 
-    /// What a history entry of this key says: its experts and its id.
+    /// The experts and the id of a history entry of this key.
     #[inline]
     pub fn history_of(self, hash: KeyHash) -> Option<(u16, u64)> {
         let (experts, id) = self.any_history()?;
         (Self::history(hash, experts, id) == self).then_some((experts, id))
     }
 
-    /// What a history entry of any key says.
+    /// The experts and the id of a history entry of any key.
     pub fn any_history(self) -> Option<(u16, u64)> {
         let experts = (self.0 >> EXPERTS_SHIFT) as u16 & 0xfff;
         (self.is_free() && experts != 0).then_some((experts, self.0 & (HISTORY_IDS - 1)))
@@ -207,17 +210,17 @@ impl Slot {
 
 slot_word!(Slot);
 
-/// What is used of a key's hash.
+/// The parts of a key's hash that are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyHash {
     /// The bucket where the key is, if it is anywhere.
     pub bucket: u32,
     /// Eight bits, in the slot word.
     pub fingerprint: u8,
-    /// Sixteen other bits: those that access information is marked with, of which a history entry
-    /// has eight.
+    /// Sixteen other bits. Access information is marked with them, and a history entry has eight of
+    /// them.
     pub mark: u16,
-    /// All of it; 0 where only the parts above are known.
+    /// The whole hash; 0 where only the parts above are known.
     pub whole: u64,
 }
 

@@ -1,8 +1,8 @@
-//! Blocks in a client's hands, and what its cells are used for.
+//! The blocks that a client holds, and the use of its cells.
 //!
-//! Every block is named by exactly one slot (live, pending or dead) or shelf (see `shelf`), or is
-//! in one client's hands, or belongs to a chunk that one client fills or empties. A client names a
-//! block in a cell of its own before it takes the block (see `cell`, `taking`).
+//! Every block is named by exactly one slot (live, pending or dead) or one shelf (see `shelf`).
+//! Otherwise one client holds it, or fills or empties its chunk. A client names a block in a cell
+//! of its own before it takes the block (see `cell`, `taking`).
 
 use super::cell::{CELLS, Cell, CellState};
 use super::class::Class;
@@ -13,20 +13,20 @@ use crate::CacheError;
 use atoll_fabric::{Batch, Buffer, Endpoint};
 use atoll_pool::registry::Grace;
 
-/// What a cell of this client's is used for.
+/// The use of a cell of this client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Use {
-    /// Nothing; the word is 0.
+    /// Unused; the word is 0.
     Clear,
-    /// Nothing any more; the word still names a block.
+    /// Unused; the word still names a former block.
     Stale,
     /// A block that an operation is about to take: the word says Trying.
     Taking,
-    /// A block in hands whose word says Trying.
+    /// A held block whose word says Trying.
     Trying,
-    /// A block in hands.
+    /// A held block.
     Won,
-    /// What the place's last client left there, until that is settled.
+    /// A word that the place's last client left there, until it is settled.
     Foreign,
 }
 
@@ -34,11 +34,11 @@ enum Use {
 #[derive(Debug)]
 pub(super) struct Stock {
     held: Vec<Held>,
-    /// Blocks whose tags have wrapped, until no operation can remember the tags of before.
+    /// Blocks whose tags have wrapped. They rest until no operation can remember their former tags.
     aging: Vec<(Held, Grace)>,
     cells: [Use; CELLS],
     words: [u64; CELLS],
-    /// Whether each is just WRITTEN by [`Core::publish_cells`], so that no other WRITE may be under
+    /// Whether [`Core::publish_cells`] is just WRITING each cell. Then no other WRITE may be under
     /// way.
     is_published: [bool; CELLS],
 }
@@ -69,14 +69,14 @@ impl Stock {
         self.held.is_empty() && self.aging.is_empty()
     }
 
-    /// Takes the one out that has been there longest, of those of some class.
+    /// Takes out the block that has been there longest, among those of some classes.
     pub(super) fn pop(&mut self, is_wanted: impl Fn(Class) -> bool) -> Option<Held> {
         let index = self.held.iter().position(|held| is_wanted(held.class))?;
         Some(self.held.remove(index))
     }
 
-    /// A block, which is not of a slab, of a class with more than `of_class` of them, or any if
-    /// there are more than `in_all`.
+    /// A block of a class with more than `of_class` of them, or any block if there are more than
+    /// `in_all`. Blocks of slabs do not count.
     pub(super) fn surplus(&self, of_class: usize, in_all: usize) -> Option<usize> {
         if self.held.len() <= of_class.min(in_all) {
             return None;
@@ -86,25 +86,25 @@ impl Stock {
         self.held.iter().position(is_surplus)
     }
 
-    /// Takes the first block of a [surplus](Self::surplus) out.
+    /// Takes out the first block of a [surplus](Self::surplus).
     pub(super) fn pop_surplus(&mut self, of_class: usize, in_all: usize) -> Option<Held> {
         let index = self.surplus(of_class, in_all)?;
         Some(self.held.remove(index))
     }
 
-    /// Forgets blocks of slabs, which are in some place.
+    /// Forgets the blocks of slabs that `is_there` selects.
     pub(super) fn forget(&mut self, is_there: impl Fn(Block) -> bool) {
         let is_gone = |held: &Held| held.cell.is_none() && is_there(held.block);
         self.held.retain(|held| !is_gone(held));
         self.aging.retain(|(held, _)| !is_gone(held));
     }
 
-    /// Lets a block rest whose tags begin anew.
+    /// Lets a block rest because its tags start over.
     pub(super) fn rest(&mut self, held: Held, grace: Grace) {
         self.aging.push((held, grace));
     }
 
-    /// Puts resting blocks back, to be given away: as dead blocks they keep their tags.
+    /// Puts resting blocks back, so that they are released: as dead blocks they keep their tags.
     pub(super) fn end_aging(&mut self) {
         self.held.extend(self.aging.drain(..).map(|(held, _)| held));
     }
@@ -114,13 +114,13 @@ impl Stock {
     }
 
     fn free_cell(&self) -> Option<u8> {
-        // One that names something is better used again than cleared.
+        // A cell that names a block is better used again than cleared.
         let is_free = |want: Use| (0..CELLS).find(|cell| self.cells[*cell] == want && !self.is_published[*cell]);
         is_free(Use::Stale).or_else(|| is_free(Use::Clear)).map(|cell| cell as u8)
     }
 
-    /// Notes in a free cell that an operation is about to take the block which the word names; the
-    /// cell. `None` if none is free.
+    /// Notes in a free cell that an operation is about to take the block which the word names;
+    /// returns the cell. `None` if none is free.
     pub(super) fn begin_taking(&mut self, word: u64) -> Option<u8> {
         let cell = self.free_cell()?;
         (self.cells[usize::from(cell)], self.words[usize::from(cell)]) = (Use::Taking, word);
@@ -134,7 +134,7 @@ impl Stock {
         *cell = if taken { Use::Trying } else { Use::Stale };
     }
 
-    /// Notes that the block is won, if its cell says trying; the cell and its new word.
+    /// Notes that the block is won, if its cell says trying; returns the cell and its new word.
     pub(super) fn win(&mut self, held: Held) -> Option<(u8, u64)> {
         let cell = held.cell.filter(|cell| self.cells[usize::from(*cell)] == Use::Trying)?;
         let index = usize::from(cell);
@@ -145,13 +145,13 @@ impl Stock {
         Some((cell, won))
     }
 
-    /// Notes that the block of a cell is in this client's hands no more.
+    /// Notes that this client does not hold the block of a cell any more.
     pub(super) fn let_go(&mut self, cell: u8) {
         self.cells[usize::from(cell)] = Use::Stale;
     }
 
-    /// Whether a cell will be free before long: an operation is about to take a block, or cells are
-    /// just told.
+    /// Whether a cell will be free soon: an operation is about to take a block, or cells are just
+    /// being published.
     pub(super) fn may_have_cell_soon(&self) -> bool {
         self.cells.contains(&Use::Taking) || self.is_published.contains(&true)
     }
@@ -178,18 +178,18 @@ impl Stock {
         self.cells.contains(&Use::Foreign)
     }
 
-    /// Notes that what was left in a cell is settled, and its word 0.
+    /// Notes that an inherited cell is settled and its word is 0.
     pub(super) fn disinherit(&mut self, cell: usize) {
         (self.cells[cell], self.words[cell]) = (Use::Clear, 0);
     }
 
-    /// Those that were taken, resting ones among them, and are not of a slab.
+    /// The blocks that were taken, including resting ones. Blocks of slabs do not count.
     fn taken_blocks(&self) -> Vec<Block> {
         let all = self.held.iter().chain(self.aging.iter().map(|(held, _)| held));
         all.filter(|held| held.cell.is_some()).map(|held| held.block).collect()
     }
 
-    /// Takes those out that are in some place.
+    /// Takes out the blocks that `is_there` selects.
     pub(super) fn take_out(&mut self, is_there: impl Fn(Block) -> bool) -> Vec<Held> {
         let mut out: Vec<Held> = self.held.extract_if(.., |held| is_there(held.block)).collect();
         out.extend(self.aging.extract_if(.., |(held, _)| is_there(held.block)).map(|(held, _)| held));
@@ -200,8 +200,8 @@ impl Stock {
         self.cells.iter().all(|cell| matches!(cell, Use::Clear | Use::Taking | Use::Won | Use::Foreign))
     }
 
-    /// What a cell is to say of what is in hands; `None` if that is not to be told: an operation
-    /// does so, or it is what the place's last client left.
+    /// The word that a cell is to have; `None` if it is not to be published. An operation publishes
+    /// it itself, or the place's last client left it.
     fn to_publish(&self, cell: usize) -> Option<u64> {
         match self.cells[cell] {
             Use::Clear | Use::Stale => Some(0),
@@ -220,7 +220,7 @@ impl<E: Endpoint> Core<E> {
         let aging = std::mem::take(&mut self.stock.borrow_mut().aging);
         for (held, mut grace) in aging {
             if grace.is_over(&self.client.observer()).await? {
-                // One below the first tag, so that the next is taken for no wrap.
+                // One below the first tag, so that the next tag is not mistaken for a wrap.
                 self.stock.borrow_mut().put(Held { tag: 0, ..held });
             } else {
                 self.stock.borrow_mut().aging.push((held, grace));
@@ -229,7 +229,7 @@ impl<E: Endpoint> Core<E> {
         Ok(())
     }
 
-    /// Finds out what the place's last client left in its cells.
+    /// READs what the place's last client left in its cells.
     pub(super) async fn inherit_cells(&self) -> Result<(), CacheError> {
         let mut words = Buffer::new();
         words.resize(8 * CELLS);
@@ -238,12 +238,14 @@ impl<E: Endpoint> Core<E> {
         Ok(())
     }
 
-    /// Makes this client's cells say what is in its hands, and nothing else. Those that it found
-    /// when it came are left alone: another client may just settle what they say, and a word that
-    /// is written back after that would be settled once more, when its block has another life. So
-    /// are those of blocks that operations are about to take: they tell of these themselves.
+    /// Makes this client's cells name the blocks that it holds, and nothing else. Two kinds of
+    /// cells are left alone:
     ///
-    /// No cell that is told here is used for another block until that has landed.
+    /// - Inherited cells: another client may just settle them. A word that is written back
+    ///   afterwards would be settled again, when its block has another life.
+    /// - Cells of blocks that operations are about to take: the operations write them.
+    ///
+    /// No cell that is published here is used for another block until the WRITE has landed.
     pub(super) async fn publish_cells(&self) -> Result<(), CacheError> {
         if self.stock.borrow().is_quiet() {
             return Ok(());
@@ -278,7 +280,7 @@ impl<E: Endpoint> Core<E> {
         let stock = &mut *self.stock.borrow_mut();
         for (cell, _) in words.iter().enumerate().filter(|(_, word)| word.is_some()) {
             stock.is_published[cell] = false;
-            // An operation may have let it go meanwhile.
+            // An operation may have released the cell meanwhile.
             if stock.cells[cell] == Use::Trying && posted.is_ok() {
                 stock.cells[cell] = Use::Won;
             }

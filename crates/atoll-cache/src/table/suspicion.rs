@@ -2,7 +2,7 @@
 //!
 //! The cell of a living client may be out of date. So it is a **suspicion** only. A living client
 //! publishes its cells in every round, before it announces the round. A repairer notes how many
-//! rounds the client had announced. After [`ROUNDS_PROVING`] more, what the cell says is true.
+//! rounds the client had announced. After [`ROUNDS_PROVING`] more rounds the cell is true.
 
 use super::cell::{CELLS, Cell, CellState};
 use super::{Core, Hole};
@@ -12,25 +12,25 @@ use atoll_pool::Incarnation;
 use atoll_pool::in_flight::ROUNDS_PROVING;
 use atoll_pool::registry::{self, Place};
 
-/// What became of the block of a dead client's cell.
+/// The result about the block of a dead client's cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Settled {
     /// It was put back.
     PutBack,
     /// A client, a slot or a shelf has it.
     Had,
-    /// That cannot be said yet.
+    /// It cannot be known yet.
     Unknown,
 }
 
-/// A dead client's cell whose block a living client's cell names, too, until the living client has
-/// published its cells anew.
+/// A dead client's cell whose block a living client's cell names too, until the living client has
+/// republished its cells.
 #[derive(Debug)]
 pub(super) struct Suspicion {
     cell: Cell,
     dead: Incarnation,
     living: Incarnation,
-    /// Rounds that the living one had announced then.
+    /// The round that the living client had announced then.
     rounds: u32,
 }
 
@@ -46,8 +46,8 @@ impl<E: Endpoint> Core<E> {
         (0..self.client.pool.settings.clients_max).map(lives).collect()
     }
 
-    /// What the cells of living clients say of the block of a dead client's cell: that one of them
-    /// has it, or may have it. `None` if they do not name it.
+    /// Whether the cells of living clients name the block of a dead client's cell: one of them has
+    /// it, or may have it. `None` if they do not name it.
     pub(super) async fn living_holder(
         &self,
         cell: Cell,
@@ -56,7 +56,7 @@ impl<E: Endpoint> Core<E> {
     ) -> Result<Option<Settled>, CacheError> {
         let before = registry::places(&self.client.endpoint, &self.client.pool).await?;
         let cells = self.all_cells().await?;
-        // Looked at after the cells: a client that WROTE a cell has joined before that.
+        // READ after the cells: a client that WROTE a cell has joined before that.
         let places = registry::places(&self.client.endpoint, &self.client.pool).await?;
         let is_alive = self.living_of(&places);
         let mine = self.client.me().slot as usize;
@@ -88,8 +88,8 @@ impl<E: Endpoint> Core<E> {
         let same =
             |noted: &&Suspicion| (noted.cell, noted.dead, noted.living) == (cell, suspicion.dead, suspicion.living);
         let rounds = self.suspicions.borrow().iter().find(same).map(|noted| noted.rounds);
-        // It publishes its cells in every round, before it announces the round. After so many rounds
-        // it has published them since the suspicion began, whatever else it did meanwhile.
+        // The client publishes its cells in every round, before it announces the round. After so
+        // many rounds it has published them at least once since the suspicion began.
         let has_told = |place: &Place, since: u32| {
             place.incarnation == suspicion.living && place.rounds().wrapping_sub(since) >= ROUNDS_PROVING
         };

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | name the block in a free cell, as trying | WRITE the cell, in the same batch before the next |
 //! | take it | CAS the word that names it |
-//! | say that it is won, before the first record is written into it | WRITE the cell |
+//! | mark it as won, before the first record is written into it | WRITE the cell |
 
 use super::cell::{Cell, CellState};
 use super::held::Held;
@@ -15,8 +15,8 @@ use crate::index::Index;
 use atoll_fabric::{Address, Batch, Endpoint, VerbError};
 
 impl<E: Endpoint> Core<E> {
-    /// Takes the block of a slot that has `word`, live or dead, making the slot `then`; `None` if
-    /// the slot has changed.
+    /// Takes the block of a slot that has `word`, live or dead, and makes the slot `then`; `None`
+    /// if the slot has changed.
     pub(super) async fn take_block(&self, slot: u64, word: Slot, then: Slot) -> Result<Option<Held>, CacheError> {
         let mut batch = Batch::new();
         let Some(taking) = self.begin_taking(&mut batch, slot, word).await? else { return Ok(None) };
@@ -25,8 +25,8 @@ impl<E: Endpoint> Core<E> {
         Ok(self.end_taking(taking, batch.swapped(swap)))
     }
 
-    /// Adds to a batch, in front of the compare-and-swap that takes the block of a slot, what tells
-    /// of that. `None` if the word is damaged or this client has as many blocks as it may.
+    /// Adds the WRITE of the cell to a batch, in front of the compare-and-swap that takes the block
+    /// of a slot. `None` if the word is damaged or this client has as many blocks as it may.
     pub(super) async fn begin_taking(
         &self,
         batch: &mut Batch,
@@ -41,7 +41,7 @@ impl<E: Endpoint> Core<E> {
         self.begin_taking_at(batch, self.shared.layout.slot(slot), held).await
     }
 
-    /// The same for whatever word names the block, which is at `named_at`.
+    /// As [`Self::begin_taking`], for any word at `named_at` that names the block.
     pub(super) async fn begin_taking_at(
         &self,
         batch: &mut Batch,
@@ -73,14 +73,14 @@ impl<E: Endpoint> Core<E> {
         Ok(posted?)
     }
 
-    /// What came of it.
+    /// Notes whether the block was taken.
     pub(super) fn end_taking(&self, taking: Held, taken: bool) -> Option<Held> {
         self.stock.borrow_mut().end_taking(taking.cell?, taken);
         taken.then_some(taking)
     }
 
-    /// Adds to a batch the WRITE which tells that this client has won the block, before it writes a
-    /// record into it at `then`.
+    /// Adds a WRITE to a batch that marks the block as won, before the client writes a record into
+    /// it at `then`.
     pub(super) async fn publish_won(&self, batch: &mut Batch, held: Held, then: Address) -> Result<(), CacheError> {
         let won = self.stock.borrow_mut().win(held);
         let Some((cell, won)) = won else { return Ok(()) };
@@ -93,7 +93,7 @@ impl<E: Endpoint> Core<E> {
         Ok(())
     }
 
-    /// Notes that a block is not in this client's hands any more: it is named by a slot.
+    /// Notes that this client does not hold a block any more: a slot names it.
     pub(super) fn let_go(&self, held: Held) {
         if let Some(cell) = held.cell {
             self.stock.borrow_mut().let_go(cell);

@@ -1,5 +1,5 @@
-//! How an object leaves its slot: removed, expired, or damaged. The slot names the same block
-//! afterwards, dead.
+//! How an object is unlinked from its slot: removed, expired, or damaged. The slot names the same
+//! block afterwards, dead.
 
 use super::operation::Operation;
 use super::replacement::Replacement;
@@ -33,9 +33,9 @@ impl<E: Endpoint> Core<E> {
         Ok(Some(listed))
     }
 
-    /// Makes a live slot's block dead if it still has this word; whether it did. Its extents are
-    /// freed. A word that names no block leaves none. The object is noted under this cause, unless
-    /// the caller does that.
+    /// Makes a live slot's block dead if it still has this word; returns whether it did. Its
+    /// extents are freed. A word that names no block leaves none. The object is noted under this
+    /// cause, unless the caller does that.
     pub(super) async fn bury(
         &self,
         op: &mut Operation,
@@ -63,9 +63,9 @@ impl<E: Endpoint> Core<E> {
         Ok(true)
     }
 
-    /// What is to be noted of an object that this client is about to remove, if that is asked for.
-    /// It is the object's if the slot's word is swapped afterwards: while the slot names the block
-    /// no client writes to it.
+    /// What is to be noted of an object that this client is about to remove, if the program asks
+    /// for it. If the slot's word is swapped afterwards, this was the object's. While the slot
+    /// names the block, no client writes to it.
     #[inline]
     pub(super) async fn removal_before(
         &self,
@@ -101,7 +101,7 @@ impl<E: Endpoint, R: Replacement<E>> Unlink for Objects<E, R> {
         self.core.is_open(Hole::UntakenExpiry)
     }
 
-    /// Makes the block dead and tells the replacement.
+    /// Makes the block dead and notifies the replacement.
     async fn unlink(
         &self,
         op: &mut Operation,

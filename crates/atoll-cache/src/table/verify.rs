@@ -1,11 +1,12 @@
-//! Every invariant of the table's words in a quiet pool, walked and named: see [`crate::audit`].
+//! Walks every invariant of the table's words in a quiet pool: see [`crate::audit`].
 //!
-//! - every block of a chunk in use is named by exactly one slot or shelf, or one cell of a client;
-//!   none of a chunk that is free is named by a slot;
-//! - every live slot names a record of its tag, every dead one a block whose record tells the slot's
-//!   bucket; what holds of the slots of every engine holds, too;
-//! - the counts of dead bytes in every chunk and in all are right, unless a client died since they
-//!   were counted.
+//! - Every block of a chunk in use is named by exactly one slot or shelf, or one cell of a client.
+//! - No slot names a block of a free chunk.
+//! - Every live slot names a record of its tag.
+//! - Every dead slot names a block whose record has the slot's bucket.
+//! - The invariants of every engine's slots hold, too.
+//! - The counts of dead bytes, in every chunk and in all, are right, unless a client died since
+//!   they were counted.
 
 use super::Core;
 use super::cell::Cell;
@@ -20,7 +21,7 @@ use atoll_fabric::Endpoint;
 use atoll_pool::{ChunkId, ChunkState, read_word, registry};
 use std::collections::HashMap;
 
-/// What a walk has seen of blocks.
+/// The blocks that a walk has seen.
 struct Blocks {
     /// The slot that names a block, or the highest number for a shelf.
     named: HashMap<Block, u64>,
@@ -48,7 +49,7 @@ impl<E: Endpoint> Core<E> {
         let counted = read_word(&self.client.endpoint, self.shared.layout.dead()).await?;
         let (Walk { audit, descriptors, .. }, dead_bytes) = (walk, &blocks.dead_bytes);
         let found: u64 = dead_bytes.values().sum();
-        // Clients that are there and do nothing have not told all of it.
+        // Clients that are present and idle may not have published everything.
         let places = registry::places(&self.client.endpoint, &self.client.pool).await?;
         let me = self.client.is_member().then(|| self.client.me());
         if places.iter().any(|place| place.state.is_alive() && Some(place.incarnation) != me) {
@@ -66,7 +67,7 @@ impl<E: Endpoint> Core<E> {
         Ok(())
     }
 
-    /// A shelf names blocks of a chunk in use, which nothing else names and whose records say that
+    /// A shelf names blocks of a chunk in use. Nothing else names them, and their records say that
     /// they are dead.
     async fn verify_shelves(&self, walk: &mut Walk, blocks: &mut Blocks) -> Result<(), CacheError> {
         for class in Class::all() {
@@ -130,7 +131,7 @@ impl<E: Endpoint> Core<E> {
         Ok(())
     }
 
-    /// A slot names a block of a chunk in use, which nothing else names. Gives whether it is the
+    /// A slot names a block of a chunk in use, and nothing else names it. Returns whether it is the
     /// block of an object.
     fn verify_slot(&self, walk: &mut Walk, blocks: &mut Blocks, visited: Visited<'_, Slot>) -> bool {
         let Visited { slot, word, chunk, record, .. } = visited;

@@ -1,13 +1,13 @@
 //! The server: the memory node's processor, which alone changes the cache.
 //!
-//! It takes one message after the other. What a change does to the pool it WRITEs before it
-//! answers, in this order: entries of victims are emptied, the record is written, the entry is
-//! written. A client that READs meanwhile sees one version or another; see `layout` and `record`.
+//! It handles one message after the other. It WRITEs a change to the pool before it answers, in
+//! this order: it empties the entries of victims, writes the record, and writes the entry. A client
+//! that READs meanwhile sees one version or another; see `layout` and `record`.
 //!
 //! | module | concept |
 //! |---|---|
 //! | `table` | its books of the index |
-//! | `order` | the order in which objects go |
+//! | `order` | the order in which objects are evicted |
 //! | `room` | which bytes of the heap are free |
 //! | `sessions` | what it remembers of clients |
 
@@ -29,32 +29,32 @@ use sessions::{Due, Session};
 use std::sync::Arc;
 use table::{Object, Table};
 
-/// Bits of a version that count a server's changes; those above are the server's epoch.
+/// Bits of a version that count a server's changes; the bits above are the server's epoch.
 const CHANGE_BITS: u32 = 40;
-/// How often an idle server looks whether it is still wanted.
+/// How often an idle server checks whether it is still wanted.
 const LOOK_NS: u64 = 1_000_000;
-/// Verbs that one change adds at most behind the removal of its victims: the record, the entry, the
-/// count.
+/// The most verbs that one change adds behind the removal of its victims: the record, the entry,
+/// the count.
 const CHANGE_VERBS: usize = 3;
 
-/// What a server has counted.
+/// A server's counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ServerStats {
     /// Changes done.
     pub changes: u64,
     /// Changes whose condition did not hold.
     pub conflicts: u64,
-    /// Messages that asked for what was done already, or came too late.
+    /// Messages whose request was done already, or which came too late.
     pub repeats: u64,
     /// Accesses that clients sent.
     pub accesses: u64,
-    /// Objects evicted to make room, those of the next one among them.
+    /// Objects evicted to make room, including those of the next counter.
     pub evictions: u64,
     /// Objects evicted because the bucket of a key was full.
     pub evictions_index: u64,
-    /// Expired objects whose room was taken back.
+    /// Expired objects whose room was reclaimed.
     pub expirations: u64,
-    /// Messages that were none of the engine's.
+    /// Messages that are not the engine's.
     pub dropped: u64,
 }
 
@@ -63,7 +63,7 @@ pub struct ServerStats {
 pub struct Server<E: Endpoint + Messenger> {
     shared: Arc<CliqueMapPool>,
     endpoint: E,
-    /// How many servers the pool has had, this one included.
+    /// How many servers the pool has had, including this one.
     epoch: u32,
     table: Table,
     room: Room,
@@ -71,7 +71,7 @@ pub struct Server<E: Endpoint + Messenger> {
     sessions: Vec<Session>,
     versions: u64,
     clock: PoolClock,
-    /// What the change under way does to the pool and has not been posted.
+    /// The verbs of the change under way that have not been posted.
     batch: Batch,
     record: Buffer,
     outgoing: Vec<u8>,
@@ -80,7 +80,7 @@ pub struct Server<E: Endpoint + Messenger> {
 }
 
 impl<E: Endpoint + Messenger> Server<E> {
-    /// Begins to serve a pool. What an earlier server had in it is gone.
+    /// Begins to serve a pool. The objects of an earlier server are lost.
     pub async fn start(shared: &Arc<CliqueMapPool>, endpoint: E) -> Result<Self, VerbError> {
         let (layout, settings) = (shared.layout, &shared.pool.settings);
         let epoch = read_word(&endpoint, layout.server_epoch()).await? as u32;
@@ -118,13 +118,13 @@ impl<E: Endpoint + Messenger> Server<E> {
         Ok(server)
     }
 
-    /// Opens a hole, to show in a simulation what it does.
+    /// Opens a hole, to show its effect in a simulation.
     #[cfg(feature = "holes")]
     pub fn open_hole(&mut self, hole: Hole) {
         self.holes = OpenHoles::only(hole);
     }
 
-    /// What it has counted.
+    /// Its counters.
     pub fn stats(&self) -> &ServerStats {
         &self.stats
     }
@@ -144,7 +144,7 @@ impl<E: Endpoint + Messenger> Server<E> {
         Ok(())
     }
 
-    /// Does what a message asks.
+    /// Handles a message.
     pub async fn take(&mut self, message: &Message) -> Result<(), VerbError> {
         let payload = wire::decode(&message.bytes);
         let Some((head, payload)) = payload.filter(|(head, _)| self.admits(message.from, head)) else {
@@ -230,7 +230,7 @@ impl<E: Endpoint + Messenger> Server<E> {
         self.send(from)
     }
 
-    /// Does a change, whose effects are in the pool when this ends.
+    /// Does a change. Its effects are in the pool when this ends.
     async fn change(&mut self, change: &Change, key: &[u8], value: &[u8]) -> Result<Answer, VerbError> {
         if change.operation == Operation::Flush {
             return self.remove_all().await;
@@ -270,8 +270,8 @@ impl<E: Endpoint + Messenger> Server<E> {
         Ok(Answer { outcome, token: token.unwrap_or(0), before })
     }
 
-    /// The value of an object, and its token. One whose record is damaged, which nobody but the
-    /// server may have done, goes.
+    /// The value of an object, and its token. An object with a damaged record is removed: only the
+    /// server could have damaged it.
     async fn value_of(&mut self, entry: u32) -> Result<Option<(Vec<u8>, u64)>, VerbError> {
         let Some((span, version)) = self.table.get(entry).map(|object| (object.span, object.version)) else {
             return Ok(None);
@@ -288,8 +288,8 @@ impl<E: Endpoint + Messenger> Server<E> {
         Ok(None)
     }
 
-    /// Writes an object, under a new token or under the one that it keeps; gives the token. `None`
-    /// if there is no room for it, whatever goes.
+    /// Writes an object, under a new token or under the one that it keeps; returns the token.
+    /// `None` if there is no room for it even after evictions.
     async fn put(
         &mut self,
         hash: u64,
@@ -345,7 +345,7 @@ impl<E: Endpoint + Messenger> Server<E> {
         Ok(Some(token))
     }
 
-    /// An entry of the key's bucket for an object; another object is evicted for it if need be.
+    /// An entry of the key's bucket for an object. If needed, another object is evicted for it.
     async fn vacant_entry(&mut self, hash: u64) -> Result<u32, VerbError> {
         if let Some(entry) = self.table.free_entry(hash) {
             return Ok(entry);
@@ -365,8 +365,7 @@ impl<E: Endpoint + Messenger> Server<E> {
         self.remove(victim).await
     }
 
-    /// Strikes an object out; its entry is emptied by what is posted next, before anything else
-    /// that is.
+    /// Removes an object from the books. The next post empties its entry, before all other verbs.
     async fn remove(&mut self, entry: u32) -> Result<(), VerbError> {
         if let Some((object, _)) = self.table.remove(entry) {
             self.room.give(object.span);
@@ -386,7 +385,7 @@ impl<E: Endpoint + Messenger> Server<E> {
         Ok(Answer { outcome: Outcome::Done, token: removed, before: None })
     }
 
-    /// Posts what there is, if so many verbs more would be too many.
+    /// Posts the batch, if so many more verbs would be too many.
     async fn make_way(&mut self, verbs: usize) -> Result<(), VerbError> {
         if self.batch.len() + verbs > self.endpoint.limits().batch_verbs_max {
             self.post().await?;
@@ -394,7 +393,7 @@ impl<E: Endpoint + Messenger> Server<E> {
         Ok(())
     }
 
-    /// Posts what there is, with the count of objects behind it.
+    /// Posts the batch, with the count of objects behind it.
     async fn commit(&mut self) -> Result<(), VerbError> {
         self.make_way(1).await?;
         self.batch.write_word(self.shared.layout.objects(), self.table.count());

@@ -1,12 +1,12 @@
-//! The order in which objects go: exact, in 128 shards by the hash of the key (Ditto, section 5.3),
-//! which keep cores from waiting for each other.
+//! The order in which objects are evicted. It is exact, in 128 shards by the hash of the key
+//! (Ditto, section 5.3), so that cores do not wait for each other.
 //!
 //! | policy | a shard is | an access |
 //! |---|---|---|
 //! | LRU | a list of entries, the one accessed last at its end | moves the entry to the end |
 //! | LFU | a set of entries ordered by their accesses; of equals, the one accessed last behind | takes the entry out and puts it in again |
 //!
-//! Accesses count in the order in which they come to the server.
+//! Accesses count in the order in which they arrive at the server.
 
 use super::super::settings::Policy;
 use std::collections::BTreeSet;
@@ -26,11 +26,11 @@ pub(super) enum Order {
     Lfu(Sets),
 }
 
-/// Shards as lists. Every list is a ring through an end of its own, so that there is always a
-/// neighbour.
+/// Shards as lists. Every list is a ring through an end node of its own, so every node has
+/// neighbours.
 #[derive(Debug)]
 pub(super) struct Lists {
-    /// By entry, and behind them the ends by shard.
+    /// Nodes by entry; behind them the end nodes by shard.
     links: Vec<Link>,
     entries: u32,
     accesses: u64,
@@ -40,14 +40,14 @@ pub(super) struct Lists {
 struct Link {
     before: u32,
     behind: u32,
-    /// Which access of all was its last.
+    /// The number of its last access, among all accesses.
     at: u64,
 }
 
 /// Shards as ordered sets.
 #[derive(Debug)]
 pub(super) struct Sets {
-    /// By entry, its accesses, and which access of all was its last.
+    /// By entry, its accesses, and the number of its last access.
     ranks: Vec<Rank>,
     shards: Vec<BTreeSet<(Rank, u32)>>,
     accesses: u64,
@@ -92,7 +92,7 @@ impl Sets {
         self.shards[shard].insert((rank, entry));
     }
 
-    /// Gives its accesses.
+    /// Returns its accesses.
     fn remove(&mut self, shard: usize, entry: u32) -> u64 {
         let rank = self.ranks[entry as usize];
         self.shards[shard].remove(&(rank, entry));
@@ -108,7 +108,7 @@ impl Order {
         }
     }
 
-    /// Puts an entry into its shard's order, after an access on top of so many before.
+    /// Puts an entry into its shard's order, after one more access than `accesses_before`.
     pub(super) fn insert(&mut self, shard: usize, entry: u32, accesses_before: u64) {
         match self {
             Self::Lru(lists) => lists.insert(shard, entry),
@@ -116,7 +116,7 @@ impl Order {
         }
     }
 
-    /// Takes an entry out; gives its accesses, where they count.
+    /// Removes an entry; returns its accesses, where they count.
     pub(super) fn remove(&mut self, shard: usize, entry: u32) -> u64 {
         match self {
             Self::Lru(lists) => {
@@ -148,8 +148,8 @@ impl Order {
 mod tests {
     use super::*;
 
-    /// Which entries go one after the other, if `accessed` are accessed after all have come in the
-    /// order of their numbers.
+    /// The order in which entries are evicted, if `accessed` are accessed after all were inserted
+    /// in the order of their numbers.
     fn goes(policy: Policy, accessed: &[u32]) -> Vec<u32> {
         let mut order = Order::new(policy, 4);
         (0..4).for_each(|entry| order.insert(3, entry, 0));

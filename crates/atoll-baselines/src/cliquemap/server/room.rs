@@ -1,8 +1,8 @@
 //! Which bytes of the heap are free: the server's own books, in its own memory.
 //!
-//! Spans of any length, the smallest first that is long enough, and joined with their neighbours
-//! when they come back. Evicting until a span is long enough comes to an end: an empty heap is one
-//! span.
+//! Spans have any length. The server allocates the smallest span that is long enough, and joins
+//! freed spans with their neighbours. Evicting until a span is long enough comes to an end: an
+//! empty heap is one span.
 
 use super::super::entry::Span;
 use super::super::record::RECORD_UNIT_BYTES;
@@ -11,14 +11,14 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Free spans of a heap.
 #[derive(Debug)]
 pub(super) struct Room {
-    /// Length by first byte. No two of them touch.
+    /// Length by first byte. No two spans touch.
     by_offset: BTreeMap<u64, u64>,
     /// The same spans: length, first byte.
     by_bytes: BTreeSet<(u64, u64)>,
 }
 
 impl Room {
-    /// A heap of which nothing is used.
+    /// A heap that is all free.
     pub(super) fn new(heap_bytes: u64) -> Self {
         let mut room = Self { by_offset: BTreeMap::new(), by_bytes: BTreeSet::new() };
         room.add(0, heap_bytes / RECORD_UNIT_BYTES * RECORD_UNIT_BYTES);
@@ -37,7 +37,8 @@ impl Room {
         self.by_bytes.remove(&(bytes, offset));
     }
 
-    /// Takes a span of so many bytes, a multiple of the unit; `None` if no free one is long enough.
+    /// Allocates a span of so many bytes, a multiple of the unit; `None` if no free span is long
+    /// enough.
     pub(super) fn take(&mut self, bytes: u64) -> Option<Span> {
         debug_assert!(bytes > 0 && bytes.is_multiple_of(RECORD_UNIT_BYTES));
         let (free, offset) = *self.by_bytes.range((bytes, 0)..).next()?;
@@ -46,7 +47,7 @@ impl Room {
         Some(Span { offset, bytes })
     }
 
-    /// Gives a span back that was taken.
+    /// Frees a span.
     pub(super) fn give(&mut self, span: Span) {
         let Span { mut offset, mut bytes } = span;
         let before = self.by_offset.range(..offset).next_back().map(|(at, free)| (*at, *free));

@@ -1,4 +1,4 @@
-//! What the server remembers of each client, so that a message that comes twice, or late, has no
+//! What the server remembers of each client, so that a message that arrives twice, or late, has no
 //! effect twice.
 //!
 //! | a change comes with | then |
@@ -8,14 +8,14 @@
 //! | the last one done | the same answer is sent again |
 //! | a higher one | its parts are gathered; once all are there it is done |
 //!
-//! A client has one change under way at a time, so that one answer and one body for each place of
-//! the registry are all there is to remember.
+//! A client has one change under way at a time. So the server remembers one answer and one body for
+//! each place of the registry.
 
 use super::super::wire::{Answer, Change, Head, PART_BYTES};
 use atoll_fabric::Mailbox;
 use std::cmp::Ordering;
 
-/// What is remembered of the client at a place.
+/// The state of the client at a place.
 #[derive(Debug, Default)]
 pub(super) struct Session {
     epoch: u32,
@@ -28,28 +28,28 @@ pub(super) struct Session {
     gathered: Gathered,
 }
 
-/// The parts that have come of a change.
+/// The parts of a change that have arrived.
 #[derive(Debug, Default)]
 struct Gathered {
     sequence: u64,
     body: Vec<u8>,
-    /// By part, whether it has come.
+    /// By part, whether it has arrived.
     come: Vec<bool>,
 }
 
-/// What is to be done about a change that came.
+/// How the server handles a change that arrived.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Due {
     /// Nothing.
     Nothing,
     /// To send this answer again.
     Again(Answer),
-    /// To do it: all of key and value have come.
+    /// To do it: all of key and value have arrived.
     Now(Vec<u8>),
 }
 
 impl Session {
-    /// Whether a message is from the place's client as it is now, who may just have come.
+    /// Whether a message is from the place's present client, which may just have joined.
     pub(super) fn admits(&mut self, from: Mailbox, head: &Head) -> bool {
         match head.client.epoch.cmp(&self.epoch) {
             Ordering::Less => false,
@@ -61,10 +61,10 @@ impl Session {
         }
     }
 
-    /// A part of a change has come.
+    /// Handles a part of a change.
     pub(super) fn change(&mut self, sequence: u64, change: &Change, first: usize, part: &[u8]) -> Due {
         if sequence <= self.done {
-            // Once for all the parts.
+            // The answer is sent again once, not for every part.
             let again = self.answer.filter(|_| sequence == self.done && first == 0);
             return again.map_or(Due::Nothing, Due::Again);
         }
@@ -79,7 +79,7 @@ impl Session {
             let (body, come) = (vec![0; change.body_bytes()], vec![false; change.parts()]);
             *gathered = Gathered { sequence, body, come };
         }
-        // A client whose parts do not fit each other has itself to blame.
+        // If the parts do not fit each other, the fault is the client's.
         let Some(place) = gathered.body.get_mut(first..first + part.len()) else { return Due::Nothing };
         let Some(come) = gathered.come.get_mut(first / PART_BYTES) else { return Due::Nothing };
         place.copy_from_slice(part);
@@ -93,7 +93,7 @@ impl Session {
         (self.done, self.answer) = (sequence, Some(answer));
     }
 
-    /// A log of accesses has arrived; whether it is new.
+    /// Handles a log of accesses; returns whether it is new.
     pub(super) fn note(&mut self, sequence: u64) -> bool {
         let is_new = sequence > self.noted;
         self.noted = self.noted.max(sequence);

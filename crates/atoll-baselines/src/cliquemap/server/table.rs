@@ -1,7 +1,7 @@
-//! What the server knows of the objects: its own books of the index.
+//! The server's own books of the index: what it knows of the objects.
 //!
-//! A victim is the first in the order of the shard of the key that needs room; if that shard has
-//! none, of the next one that has. Objects that have expired are evicted before all others.
+//! A victim is the first in the order of the key's shard. If that shard is empty, it is the first
+//! of the next shard that has one. Objects that have expired are evicted before all others.
 
 use super::super::entry::{BUCKET_ENTRIES, Span};
 use super::super::layout::CliqueMapLayout;
@@ -22,17 +22,17 @@ pub(super) struct Object {
     pub(super) span: Span,
 }
 
-/// Objects by entry of the index, and the order in which they go.
+/// Objects by entry of the index, and the order in which they are evicted.
 #[derive(Debug)]
 pub(super) struct Table {
     layout: CliqueMapLayout,
-    /// By the number of the entry, the hash of its key: a bucket's are one line. Only where there
-    /// is an object does it count.
+    /// The hash of the key, by the number of the entry: a bucket's hashes are one line. A hash
+    /// counts only if its entry has an object.
     hashes: Vec<u64>,
-    /// By the number of the entry.
+    /// The objects, by the number of the entry.
     objects: Vec<Option<Box<Object>>>,
     order: Order,
-    /// When objects expire that do, and their entries.
+    /// The times at which objects expire, with their entries.
     expiring: BTreeSet<(u64, u32)>,
     count: u64,
 }
@@ -69,7 +69,7 @@ impl Table {
         self.objects[entry as usize].as_deref()
     }
 
-    /// What changes say of an object.
+    /// The object, as changes see it.
     pub(super) fn present(&self, entry: u32) -> Option<Present> {
         let object = self.get(entry)?;
         Some(Present { token: object.token, expiry_ms: object.expiry_ms, value_bytes: object.value_bytes })
@@ -96,7 +96,8 @@ impl Table {
         self.bucket(hash).filter(|entry| self.get(*entry).is_some()).min_by_key(|entry| self.order.rank(*entry))
     }
 
-    /// The object that is evicted first, seen from this key; expired objects before all others.
+    /// The object that is evicted first, starting from this key's shard; expired objects before all
+    /// others.
     pub(super) fn victim(&self, hash: u64, now_ms: u64) -> Option<u32> {
         if let Some((expiry_ms, entry)) = self.expiring.first()
             && *expiry_ms <= now_ms
@@ -106,7 +107,7 @@ impl Table {
         (0..SHARDS).find_map(|behind| self.order.first((Self::shard(hash) + behind) % SHARDS))
     }
 
-    /// Enters an object whose entry is free, after an access on top of so many before.
+    /// Inserts an object whose entry is free, after one more access than `accesses_before`.
     pub(super) fn insert(&mut self, entry: u32, object: Object, accesses_before: u64) {
         self.order.insert(Self::shard(object.hash), entry, accesses_before);
         self.expiring.extend(object.expiry_ms.map(|expiry_ms| (expiry_ms, entry)));
@@ -116,7 +117,7 @@ impl Table {
         debug_assert!(before.is_none());
     }
 
-    /// Strikes an object out; gives it with its accesses, where they count.
+    /// Removes an object; returns it with its accesses, where they count.
     pub(super) fn remove(&mut self, entry: u32) -> Option<(Box<Object>, u64)> {
         let object = self.objects[entry as usize].take()?;
         let accesses = self.order.remove(Self::shard(object.hash), entry);
@@ -127,8 +128,8 @@ impl Table {
         Some((object, accesses))
     }
 
-    /// Counts an access of the object with this hash, if there is one; of two that share it, the
-    /// first.
+    /// Counts an access of the object with this hash, if there is one. If two share the hash, it
+    /// counts for the first.
     pub(super) fn access(&mut self, hash: u64) {
         let found = self.with_hash(hash).next();
         if let Some(entry) = found {

@@ -17,12 +17,12 @@ const BUCKETS_AT_ONCE: usize = 16;
 pub(in crate::table) struct Blocks {
     pub(in crate::table) class: Option<Class>,
     pub(in crate::table) images: Vec<Image>,
-    /// The highest tag that any of them has, or the chunk began with.
+    /// The highest tag of the blocks, or the tag with which the chunk began.
     pub(in crate::table) tag: u16,
 }
 
 impl Blocks {
-    /// Whether the bucket is not known in which one of them may be named.
+    /// Whether some block does not show the bucket in which a slot may name it.
     pub(in crate::table) fn has_torn(&self) -> bool {
         self.images.iter().any(|image| image.is_torn())
     }
@@ -45,7 +45,7 @@ impl<E: Endpoint> Core<E> {
         Ok(blocks)
     }
 
-    /// The same, and all bytes of the chunk.
+    /// The blocks of the chunk, and all its bytes.
     pub(super) async fn read_blocks(&self, chunk: ChunkId) -> Result<(Blocks, Buffer), CacheError> {
         let layout = self.client.pool.layout.clone();
         let descriptor = chunks::descriptors(&self.client.endpoint, &layout, chunk, 1).await?[0];
@@ -63,8 +63,8 @@ impl<E: Endpoint> Core<E> {
         Ok((blocks, buffer))
     }
 
-    /// The slots that name some blocks of the chunk, in the buckets that their records tell, each
-    /// with its block's number.
+    /// The slots that name blocks of the chunk, each with its block's number. They are searched in
+    /// the buckets that the blocks' records name.
     pub(in crate::table) async fn named(
         &self,
         chunk: ChunkId,

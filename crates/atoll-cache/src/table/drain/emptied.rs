@@ -1,22 +1,22 @@
-//! The chunks that a client empties, and how far each of them is.
+//! The chunks that a client empties, and the stage of each.
 
 use crate::backoff::Backoff;
 use atoll_pool::registry::Grace;
 use atoll_pool::{Chunk, ChunkId};
 use std::cell::{self, RefCell};
 
-/// Chunks that one client empties at a time. While it finds nothing else, more, unless all rest:
-/// some may wait for a client that does nothing, which has blocks of them in hand.
+/// Chunks that one client empties at a time. It may empty more while it finds no other room and not
+/// all of them rest. Some may wait for an idle client that holds blocks of them.
 pub(in crate::table) const DRAINS_MAX: usize = 4;
-/// Attempts after which a chunk does not count any more among those that give memory soon.
+/// Attempts after which a chunk does not count any more as memory that will be free soon.
 const ATTEMPTS_OF_USE: u32 = 16;
 
-/// What becomes of the objects of a chunk that is emptied.
+/// What happens to the objects of a chunk that is emptied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::table) enum Keeps {
     /// They are evicted.
     Nothing,
-    /// They are moved into other blocks; those for which there is no room are evicted.
+    /// They are moved into other blocks. Objects for which there is no room are evicted.
     Objects,
 }
 
@@ -25,7 +25,7 @@ pub(in crate::table) enum Keeps {
 pub(in crate::table) struct Emptied {
     pub(in crate::table) chunk: ChunkId,
     pub(super) keeps: Keeps,
-    /// Its state: Open until other clients have been told, then Leaving.
+    /// Its state: Open until the drain is announced to other clients, then Leaving.
     pub(super) owned: Chunk,
     /// How often this client has worked on it.
     pub(super) attempts: u32,
@@ -36,13 +36,13 @@ pub(in crate::table) struct Emptied {
     pub(super) stage: Stage,
 }
 
-/// Which of the chunks that it empties a client looks at, and what becomes of those that are empty.
+/// Which of the chunks that it empties a client looks at, and the state that empty ones get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::table) enum DrainLook {
-    /// Those that are due; they become fresh chunks. A chunk is due the more rarely the longer it
-    /// waits: the client that has blocks of it may stand still.
+    /// Chunks that are due; they become fresh chunks. The longer a chunk waits, the more rarely it
+    /// is due: the client that holds blocks of it may stand still.
     ForRoom,
-    /// Those that are due; they become free. In a client's rounds.
+    /// Chunks that are due; they become free. In a client's rounds.
     InRound,
     /// All; they become free.
     All,
@@ -51,12 +51,12 @@ pub(in crate::table) enum DrainLook {
 /// How far a chunk is from being empty.
 #[derive(Debug)]
 pub(super) enum Stage {
-    /// Slots, or clients, may have blocks of it.
+    /// Slots may name, or clients may hold, blocks of it.
     InUse,
-    /// No slot or client has, but it rests until operations under way have ended. Its next life
-    /// continues from this tag.
+    /// No slot names a block of it and no client has one, but it rests until operations under way
+    /// have ended. Its next life continues from this tag.
     Resting(Grace, u16),
-    /// It is empty; the same tag.
+    /// It is empty. Its next life continues from this tag.
     Empty(u16),
 }
 
@@ -72,19 +72,19 @@ impl Emptied {
         matches!(self.stage, Stage::Resting(..))
     }
 
-    /// Whether it waits for a client that has one of its blocks in hand, and may stand still.
+    /// Whether it waits for a client that holds one of its blocks and may stand still.
     pub(super) fn is_stuck(&self) -> bool {
         !self.is_resting() && self.attempts > ATTEMPTS_OF_USE
     }
 }
 
-/// The chunks that a client empties, and what it knows of those of others.
+/// The chunks that a client empties, and its view of the chunks that other clients empty.
 #[derive(Debug, Default)]
 pub(in crate::table) struct Drains {
     pub(super) under_way: RefCell<Vec<Emptied>>,
-    /// How many may be beyond the usual, since this client has waited in vain.
+    /// How many more than usual may be emptied, since this client has waited in vain.
     pub(in crate::table) more: cell::Cell<usize>,
-    /// How many had been begun in the pool when this client last looked.
+    /// How many drains had begun in the pool when this client last looked.
     pub(super) seen: cell::Cell<u64>,
 }
 
@@ -101,7 +101,7 @@ impl Drains {
         self.len() == 0
     }
 
-    /// How many of them rest.
+    /// How many of the chunks rest.
     pub(super) fn resting(&self) -> usize {
         self.under_way.borrow().iter().filter(|emptied| emptied.is_resting()).count()
     }

@@ -1,16 +1,16 @@
-//! How whole chunks are emptied: to be cut for another class, to hold a large value, or to go out
-//! of use.
+//! How a whole chunk is emptied: to cut it for another class, to hold a large value, or to take it
+//! out of use.
 //!
 //! | step | verbs |
 //! |---|---|
 //! | own the chunk | CAS Queued -> Leaving |
-//! | say so | FAA drains: clients that see it give up blocks of such chunks that they hold |
+//! | announce the drain | FAA drains: clients that see it give up blocks of such chunks that they hold |
 //! | take it from its shelf | READ the class's shelves; CAS -> 0 |
-//! | look at every block | READ the chunk; READ the buckets that its records tell |
-//! | unname them | CAS the slots -> empty, in one batch: the objects there are evicted; or they are moved before, see `gather` |
-//! | wait for hands | READ all cells: none names a block of the chunk |
-//! | if slots named not all of its blocks: look again | READ the others' buckets, the cells, the chunk: the same records, and nothing names them; if a block was torn, READ the chunk before that, too |
-//! | with extensions, or when tags begin anew: rest | READ signals until every other client has had a round |
+//! | look at every block | READ the chunk; READ the buckets that its records name |
+//! | unname the blocks | CAS the slots -> empty, in one batch: the objects there are evicted; or they are moved before, see `gather` |
+//! | wait for holders | READ all cells: none names a block of the chunk |
+//! | if slots named not all of its blocks: look again | READ the other blocks' buckets, the cells, the chunk: the same records, and nothing names them; if a block was torn, READ the chunk before that, too |
+//! | with extensions, or when tags start over: rest | READ signals until every other client has had a round |
 //! | make its records void | WRITE zeros, and the tag to continue from |
 //! | use it | CAS Leaving -> Open or Free |
 //!
@@ -20,33 +20,33 @@
 //! **Why no block that is in use is voided.** A client names a block in its cell before it takes
 //! the block. It keeps the name there until a slot names the block, or until it gives the block up.
 //!
-//! | block | whose it is |
+//! | block | owner |
 //! |---|---|
-//! | a live or a dead slot names it | the drainer's, once its own CAS has unnamed it |
-//! | a pending slot names it | the inserter's |
+//! | a live or a dead slot names it | the drainer, once its own CAS has unnamed it |
+//! | a pending slot names it | the inserter |
 //! | no slot names it | unknown: hence the second look |
 //!
 //! The second look is for a block that no slot named. Its owner may have written the record before
-//! the first look, and may let a slot name it only afterwards, when its cell says nothing any more.
-//! Then the slot names the block at the second look. Or the block was taken again since, and no new
-//! record is there yet: then a cell names it. So no block passes both looks with one record while
-//! a client has it. No two records are the same: each has a token of its own, a dead one too.
+//! the first look, and may publish the slot later and clear its cell. Then a slot names the block
+//! at the second look. Or another client has taken the block again and has not written its record
+//! yet. Then a cell names it. So no block passes both looks with one record while a client has it.
+//! No two records are the same: each has a token of its own, even a dead one.
 //!
-//! **Torn blocks.** A block that is READ while its record is written is torn: it does not tell
-//! which slot would name it. So the block is READ once more between the two looks at the cells. A
-//! cell named the block while the record was written. If no cell does so afterwards, all of that
-//! record is there at the second READ. If the second READ is torn, too, it met the next record, and
-//! either a cell tells of that record or it is whole at the third READ. So no client has a block
-//! whose bytes are torn, and the same in three READs.
+//! **Torn blocks.** A block that is READ while its record is written is torn: it does not show
+//! which slot would name it. So the drainer READs the block once more between the two looks at the
+//! cells. A cell named the block while the record was written. If no cell names it afterwards, the
+//! second READ sees that whole record. A second READ that is torn too met the next record. Then
+//! either a cell names that record's block, or the third READ sees it whole. So no client has a
+//! block whose bytes are torn and the same in three READs.
 //!
-//! A chunk waits while a client that does nothing has blocks of it. Its drainer continues with
-//! other chunks. No chunk returns to Queued, because a client may have given a block of it up.
+//! A chunk waits while an idle client holds blocks of it. Its drainer continues with other chunks.
+//! No chunk returns to Queued, because a client may have given a block of it up.
 //!
 //! | module | concept |
 //! |---|---|
-//! | `emptied` | the chunks that a client empties, and how far each of them is |
+//! | `emptied` | the chunks that a client empties, and the stage of each |
 //! | `blocks` | the blocks of a chunk, and the slots that name them |
-//! | `unname` | the step that leaves no block named by a slot |
+//! | `unname` | the step after which no slot names a block of the chunk |
 
 mod blocks;
 mod emptied;
@@ -68,7 +68,7 @@ use unname::Unnamed;
 
 /// Looks at a chunk in one go.
 const LOOKS: u32 = 4;
-/// Attempts without room after which objects are evicted that should move.
+/// Attempts without room after which objects are evicted instead of moved.
 const ATTEMPTS_FOR_ROOM: u32 = 8;
 impl<E: Endpoint> Core<E> {
     /// Whether a block's chunk is being emptied.
@@ -78,7 +78,8 @@ impl<E: Endpoint> Core<E> {
         Ok(Chunk::from_word(word).is_some_and(|chunk| chunk.state == ChunkState::Leaving))
     }
 
-    /// Gives blocks up whose chunks others have begun to empty since this client last looked.
+    /// Gives up blocks whose chunks other clients have begun to empty since this client last
+    /// looked.
     pub(super) async fn look_for_drains(&self) -> Result<(), CacheError> {
         let drains = read_word(&self.client.endpoint, self.shared.layout.drains()).await?;
         if drains != self.drains.seen.get() {
@@ -88,7 +89,7 @@ impl<E: Endpoint> Core<E> {
         Ok(())
     }
 
-    /// Makes this client the one that empties a chunk in use; whether it is.
+    /// Makes this client the drainer of a chunk in use; returns whether it is.
     pub(super) async fn claim_chunk(&self, chunk: ChunkId, keeps: Keeps) -> Result<bool, CacheError> {
         let layout = self.client.pool.layout.clone();
         let word = read_word(&self.client.endpoint, layout.descriptor(chunk)).await?;
@@ -104,20 +105,20 @@ impl<E: Endpoint> Core<E> {
         Ok(true)
     }
 
-    /// Whether this client may claim another chunk: not while as many as it empties at a time rest,
-    /// since one more would rest as long.
+    /// Whether this client may claim another chunk. It may not if as many as it empties at a time
+    /// rest: one more would rest as long.
     pub(super) fn may_claim_chunk(&self) -> bool {
         self.drains.resting() < DRAINS_MAX && self.drains.len() < DRAINS_MAX + self.drains.more.get()
     }
 
-    /// Chunks that this client empties and that may be free soon: not those that wait for a client
-    /// that stands still.
+    /// Chunks that this client empties and that may be free soon. Chunks that wait for an idle
+    /// client do not count.
     pub(super) fn chunks_on_their_way(&self) -> usize {
         self.drains.under_way.borrow().iter().filter(|emptied| !emptied.is_stuck()).count()
     }
 
-    /// Begins to empty a chunk that is in use, where the index has no slot left; whether this
-    /// client does now. Its objects are evicted: moved ones would need as many slots as before.
+    /// Begins to empty a chunk in use, where the index has no slot left; returns whether this
+    /// client does now. Its objects are evicted: moved objects would need as many slots as before.
     pub(super) async fn begin_draining(&self, chunk: ChunkId) -> Result<bool, CacheError> {
         let is_claimed = self.claim_chunk(chunk, Keeps::Nothing).await?;
         if is_claimed {
@@ -126,8 +127,8 @@ impl<E: Endpoint> Core<E> {
         Ok(is_claimed)
     }
 
-    /// Continues with the chunks that this client empties, as far as it looks at them. Those that
-    /// are empty become fresh chunks, or free ones.
+    /// Continues with the chunks that this client empties, as far as `look` includes them. Empty
+    /// chunks become fresh or free.
     pub(super) async fn recheck_waiting(&self, look: DrainLook) -> Result<(), CacheError> {
         // A writer that waits for chunks looks each time.
         let is_wanted = look == DrainLook::All || self.drains.more.get() > 0;
@@ -136,7 +137,7 @@ impl<E: Endpoint> Core<E> {
         if due.is_empty() {
             return Ok(());
         }
-        // Out of the way of a writer that has nothing to wait for.
+        // A function of its own, so that a writer that waits for nothing is not slowed.
         Box::pin(self.recheck_due(due, look)).await
     }
 
@@ -167,7 +168,7 @@ impl<E: Endpoint> Core<E> {
         let mut batch = Batch::new();
         batch.write_word(tag_at, tag.into());
         if !self.is_in_order(tag_at, blocks_at) {
-            // Without its records nothing else tells of the tags of before.
+            // Once the records are void, only this word has the tag to continue from.
             self.client.endpoint.post(&mut batch).await?;
             batch.clear();
         }
@@ -188,7 +189,7 @@ impl<E: Endpoint> Core<E> {
         Ok(())
     }
 
-    /// Continues with these chunks until they are empty, or rest, or wait for clients that have
+    /// Continues with these chunks until they are empty, or rest, or wait for clients that hold
     /// blocks of them.
     async fn go_on(&self, op: &mut Operation, waiting: &mut [Emptied]) -> Result<(), CacheError> {
         let layout = self.client.pool.layout.clone();
@@ -209,7 +210,7 @@ impl<E: Endpoint> Core<E> {
                 }
                 emptied.owned = leaving;
             }
-            // Again now and then: a client may have taken a block since it looked.
+            // Look again now and then: a client may have taken a block since the last look.
             tells |= emptied.attempts == 0 || emptied.attempts.is_power_of_two();
             emptied.attempts = emptied.attempts.saturating_add(1);
         }
@@ -227,8 +228,7 @@ impl<E: Endpoint> Core<E> {
             self.give_up_own(emptied.chunk);
         }
         if restless.iter().any(|emptied| emptied.attempts > 1) {
-            // Chunks that were looked at before, and of which a client still has a block, are not
-            // looked at in vain.
+            // A chunk is not looked at again while a client still holds a block of it.
             self.publish_cells().await?;
             let in_hands = self.chunks_in_hands().await?;
             restless.retain(|emptied| emptied.attempts <= 1 || !in_hands.contains(&emptied.chunk));
@@ -242,8 +242,8 @@ impl<E: Endpoint> Core<E> {
         Ok(())
     }
 
-    /// Makes those chunks empty that have rested. A client that died meanwhile may have told in a
-    /// cell of a block whose tag begins anew: a repair settles that before.
+    /// Makes the chunks empty that have rested. A client that died meanwhile may have a cell that
+    /// names a block whose tags start over. A repairer settles that cell first.
     async fn end_rest(&self, waiting: &mut [Emptied], rested: &[ChunkId]) -> Result<(), CacheError> {
         let in_hands = self.chunks_in_hands().await?;
         for emptied in waiting {
@@ -257,7 +257,7 @@ impl<E: Endpoint> Core<E> {
         Ok(())
     }
 
-    /// Unnames all blocks of these chunks and looks twice whether any client has one. Gives the
+    /// Unnames all blocks of these chunks and looks twice whether any client has one. Returns the
     /// chunks in which something changed meanwhile.
     async fn look_twice<'e>(
         &self,
@@ -281,7 +281,7 @@ impl<E: Endpoint> Core<E> {
             match unnamed {
                 Unnamed::All(others) => quiet.push((emptied, blocks, others)),
                 Unnamed::Changed => restless.push(emptied),
-                // Room may come any time, without a client that gives a block up.
+                // Room may appear at any time, even if no client gives a block up.
                 Unnamed::Crowded => {
                     emptied.crowded += 1;
                     emptied.backoff = Backoff::default();
@@ -313,12 +313,12 @@ impl<E: Endpoint> Core<E> {
             if is_same { empty.push((emptied, blocks)) } else { restless.push(emptied) }
         }
         for (emptied, blocks) in empty {
-            // What was torn may have had any tag.
+            // A torn block may have had any tag.
             let begins_anew = blocks.tag > self.shared.settings.tag_mask / 2 || blocks.has_torn();
             let rests = begins_anew || self.extension_bytes() > 0 && !self.is_open(Hole::StrayExtension);
             emptied.stage = if rests {
-                // Where its tags begin anew, no operation may remember the former ones; and an
-                // unawaited WRITE of an extension must have landed.
+                // If its tags start over, no operation may remember the former tags. Unawaited
+                // WRITEs of extensions must have landed.
                 self.client.endpoint.flush().await?;
                 let grace = Grace::begin(&self.client.observer()).await?;
                 Stage::Resting(grace, if begins_anew { 0 } else { blocks.tag })
@@ -329,7 +329,7 @@ impl<E: Endpoint> Core<E> {
         Ok(restless)
     }
 
-    /// Forgets blocks of this client's own stock that are of the chunk.
+    /// Forgets blocks of the chunk in this client's own stock.
     fn give_up_own(&self, chunk: ChunkId) {
         let chunk_bytes = self.client.pool.layout.chunk_bytes;
         let is_in = |block: Block| block.heap_offset() / chunk_bytes == u64::from(chunk.0);

@@ -1,4 +1,4 @@
-//! The step that leaves no block of a chunk named by a slot: objects move, or are evicted.
+//! The step after which no slot names a block of a chunk: objects move, or are evicted.
 
 use super::blocks::{Blocks, Naming};
 use crate::index::Index;
@@ -12,10 +12,10 @@ use atoll_pool::ChunkId;
 /// Slots swapped in one batch.
 const SLOTS_AT_ONCE: usize = 16;
 
-/// What became of the names of a chunk's blocks.
+/// The outcome of unnaming a chunk's blocks.
 pub(super) enum Unnamed {
-    /// No slot names one any more. Whether a client has these blocks, given by
-    /// their numbers, is not known yet.
+    /// No slot names a block any more. Whether a client has these blocks, given by their numbers,
+    /// is not known yet.
     All(Vec<usize>),
     /// A slot changed meanwhile.
     Changed,
@@ -24,9 +24,9 @@ pub(super) enum Unnamed {
 }
 
 impl<E: Endpoint> Core<E> {
-    /// Makes no slot name a block of the chunk: objects move, where the `contents` of the chunk are
-    /// given, or the slots become empty. With `waits`, those stay that should move and for which
-    /// there is no room.
+    /// Makes no slot name a block of the chunk. Objects move if the `contents` of the chunk are
+    /// given; otherwise the slots become empty. With `waits`, objects that should move stay while
+    /// there is no room for them.
     pub(super) async fn unname(
         &self,
         op: &mut Operation,
@@ -71,8 +71,8 @@ impl<E: Endpoint> Core<E> {
             for ((naming, extents, removal), swap) in some.iter_mut().zip(swaps) {
                 let is_swapped = batch.swapped(swap);
                 are_same &= is_swapped;
-                // A pending slot's block is its inserter's still; one with another tag was not the
-                // record that was seen.
+                // A pending slot's block still belongs to its inserter. A slot with another tag did
+                // not hold the record that was seen.
                 is_unnamed[naming.number] |= is_swapped
                     && (!naming.word.is_pending() || self.is_open(Hole::PendingName))
                     && blocks.images[naming.number].tag() == Some(naming.word.tag());

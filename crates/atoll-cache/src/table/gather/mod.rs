@@ -1,6 +1,6 @@
-//! How live objects are gathered, so that nothing is evicted while much of the memory is dead.
+//! How live objects are gathered, so that no object is evicted while much of the memory is dead.
 //!
-//! A chunk that is mostly dead is emptied as `drain` says, but for one step: its objects are not
+//! A chunk that is mostly dead is emptied as in `drain`, with one difference. Its objects are not
 //! evicted but moved into other blocks of their class. A move is one compare-and-swap of the slot,
 //! from the word that names the old block to the word that names the new one.
 //!
@@ -9,33 +9,38 @@
 //! | find a chunk of which much is dead | READ the shelves; READ descriptors |
 //! | own it, and look at it | see `drain` |
 //! | its dead blocks | CAS the slots -> empty, as there |
-//! | its objects, some at a time: find blocks | at hand; of a shelf; of a free chunk; dead ones that other slots name |
+//! | its objects, some at a time: find blocks | in stock; on a shelf; in a free chunk; dead blocks that other slots name |
 //! | copy them there | WRITE the records, WRITE the cells of blocks that were taken, CAS the slots |
 //! | the rest | see `drain` |
 //!
 //! A copy has its object's token and the new block's tag. A client that read the old word and swaps
-//! it afterwards fails, and looks again. A reader of the old block gets a whole record until the
-//! chunk is used anew. A client that dies between WRITE and swap leaves the new block without a
-//! name, as a writer does, and the chunk as its own. A repairer continues with both.
+//! it afterwards fails, and looks again. A reader of the old block sees a whole record until the
+//! chunk is reused. A client that dies between WRITE and swap leaves the new block without a name,
+//! as a writer does, and still owns the chunk. A repairer continues with both.
 //!
-//! **What stays.** A writer evicts for memory only while less than a tenth of the heap is dead.
-//! While more is dead, the last few free chunks are left to moves. So objects stay while their
-//! blocks take at most [`HELD_PERCENT`] of the heap. The rest is for blocks that clients have in
-//! hand, chunks that they cut, one chunk of each class that is not full, and counts that lag
-//! behind.
+//! **Which objects stay.** A writer evicts for memory only while less than a tenth of the heap is
+//! dead. While more is dead, the last few free chunks are left to moves. So objects stay while
+//! their blocks take at most [`HELD_PERCENT`] of the heap. The rest is for:
+//!
+//! - blocks that clients hold, and chunks that they cut;
+//! - one chunk of each class that is not full;
+//! - counts that lag behind.
 //!
 //! **Share of the capacity.** The heap is the capacity without the metadata. Each slot of the index
-//! takes 48 bytes, and the index has two slots for each expected object, of ditto and kvs. With
-//! objects of `m` bytes expected the index takes `96 / m` of the capacity: 30 % with the default of
-//! 320, 9 % with 1024. So the promise holds for 56 % of the capacity with the default, and for 72 %
-//! with 1024. A block exceeds its record by at most a quarter, or by less than 64 bytes. That
-//! counts as in use.
+//! takes 48 bytes, and the index of ditto and kvs has two slots for each expected object. With
+//! objects of `m` bytes expected the index takes `96 / m` of the capacity. A block exceeds its
+//! record by at most a quarter, or by less than 64 bytes. The excess counts as in use.
 //!
-//! **What else lets an object go.** A bucket of the index may be full. About one insertion in a
-//! million meets that with the default, and one in twenty thousand where far larger objects are
-//! expected. A client that stands still keeps the blocks that it has in hand, and the chunks that
-//! they lie in: at most 32. In a pool that became smaller the share is of the chunks that are left,
-//! once a client has seen enough of them, a second later.
+//! | expected bytes | index | share of the capacity for which the promise holds |
+//! |---|---|---|
+//! | 320 (default) | 30 % | 56 % |
+//! | 1024 | 9 % | 72 % |
+//!
+//! **Other reasons to evict.** A bucket of the index may be full. About one insertion in a million
+//! meets that with the default, and one in twenty thousand where far larger objects are expected. A
+//! client that stands still keeps at most 32 blocks, and the chunks that they lie in. In a pool
+//! that became smaller, the share is of the remaining chunks. A client counts them so once it has
+//! seen enough of them, a second later.
 //!
 //! | module | concept |
 //! |---|---|
@@ -55,16 +60,16 @@ use atoll_pool::chunks::Walk;
 use atoll_pool::{ChunkId, ChunkState};
 use std::collections::HashMap;
 
-/// Objects stay while their blocks are at most so much of the heap, in percent: see the module
+/// Objects stay while their blocks are at most this share of the heap, in percent: see the module
 /// `gather`.
 pub const HELD_PERCENT: u64 = 80;
-/// Chunks that are tried, where other clients are faster.
+/// Chunks that a client tries while other clients are faster.
 const CLAIMS_MAX: u32 = 8;
-/// One chunk in so many is left to moves, and at most so many.
+/// One chunk in so many is left to moves, up to a maximum.
 const RESERVE_SHARE: u32 = 32;
 const RESERVE_MAX: u32 = 8;
-/// Chunks that are emptied at most for one block or chunk that is wanted, in case that what they
-/// give is taken by others each time.
+/// Chunks that are emptied at most for one wanted block or chunk. Other clients may take the freed
+/// memory each time.
 pub(super) const GATHERS_MAX: u32 = 64;
 
 /// A chunk that is worth emptying.
@@ -75,21 +80,21 @@ struct Sparse {
     dead_bytes: u64,
 }
 
-/// What is known of the chunks of a class.
+/// What a client has found about the chunks of a class.
 #[derive(Clone, Copy, Debug, Default)]
 struct ClassRoom {
-    /// Bytes of dead blocks in chunks that were looked at, and of blocks at hand.
+    /// Bytes of dead blocks in the inspected chunks, and of blocks in stock.
     room: u64,
-    /// Bytes of blocks at hand and on shelves.
+    /// Bytes of blocks in stock and on shelves.
     ready: u64,
-    /// The chunk of which most is dead, of those worth emptying.
+    /// The chunk with the largest dead share among those worth emptying.
     best: Option<Sparse>,
 }
 
 impl TablePool {
-    /// Bytes of the heap that a small object takes, its part of what is left over at its chunk's
-    /// end included; of a large one those of its record and its chunks. Where a pool was full of
-    /// other sizes before, an object may lie in a block that is up to a quarter longer.
+    /// Bytes of the heap that an object takes. For a small object that includes its part of the
+    /// rest at its chunk's end; for a large one, its record and its chunks. In a pool that was full
+    /// of other sizes before, its block may be up to a quarter longer.
     pub fn held_bytes(&self, key_bytes: usize, value_bytes: usize) -> u64 {
         let chunk_bytes = self.pool.layout.chunk_bytes;
         let of_class = |class: Class| chunk_bytes / class.blocks(chunk_bytes).max(1);
@@ -111,7 +116,7 @@ impl<E: Endpoint> Core<E> {
         (layout.chunks() / RESERVE_SHARE).clamp(1, RESERVE_MAX).into()
     }
 
-    /// Gathers what lives if few chunks are free and much is dead; whether it began to.
+    /// Gathers live objects if few chunks are free and much is dead; returns whether it began to.
     pub(super) async fn gather_if_scarce(&self, op: &mut Operation) -> Result<bool, CacheError> {
         let (is_sparse, free) = self.look_at_memory().await?;
         if !is_sparse || free > self.reserve() {
@@ -120,8 +125,8 @@ impl<E: Endpoint> Core<E> {
         self.gather(op).await
     }
 
-    /// Begins to empty a chunk of which much is dead, if there is one; whether it did. The chunk
-    /// may be free at once.
+    /// Begins to empty a chunk of which much is dead, if there is one; returns whether it did. The
+    /// chunk may be free at once.
     pub(super) async fn gather(&self, op: &mut Operation) -> Result<bool, CacheError> {
         for _ in 0..CLAIMS_MAX {
             if self.chunks_on_their_way() >= 2 * DRAINS_MAX || op.notes.gathers_left == 0 || !self.is_sparse() {
@@ -132,11 +137,11 @@ impl<E: Endpoint> Core<E> {
             let blocks = sparse.class.blocks(self.client.pool.layout.chunk_bytes);
             let live = blocks.saturating_sub(sparse.dead_bytes / sparse.class.bytes());
             if live > self.room_at_hand(sparse.class) && self.fresh.is_empty() {
-                // Without one, what moves finds room among other chunks' dead blocks.
+                // Without a free chunk, objects move into dead blocks of other chunks.
                 self.allocate_chunk(1).await?;
             }
             if self.claim_chunk(sparse.chunk, Keeps::Objects).await? {
-                // Free, so that there is one for the next moves of any client.
+                // It becomes free, so that any client can use it for its next moves.
                 self.recheck_waiting(DrainLook::InRound).await?;
                 return Ok(true);
             }
@@ -149,14 +154,14 @@ impl<E: Endpoint> Core<E> {
         self.stock.borrow().count(class) as u64 + self.slab_rest(class)
     }
 
-    /// A chunk whose objects are worth moving: as large a part of it is dead as of the whole heap,
-    /// and the class has so much room elsewhere that a chunk is won in the end.
+    /// A chunk whose objects are worth moving. As large a part of it is dead as of the whole heap.
+    /// The class has enough room elsewhere that moving wins a chunk in the end.
     ///
-    /// What a shelf names of a chunk is room for moves, and counts as no reason to empty the chunk,
-    /// unless other shelves have room for all that lives there. So each move makes fewer blocks lie
-    /// dead between objects, or fewer chunks be on shelves, and gathering ends.
+    /// The chunk's blocks on a shelf are room for moves. They are no reason to empty the chunk,
+    /// unless other shelves have room for all its live objects. So each move leaves fewer dead
+    /// blocks between objects, or fewer chunks on shelves, and gathering ends.
     async fn find_sparse(&self, op: &mut Operation) -> Result<Option<Sparse>, CacheError> {
-        // So that the sum of what is found is that of all.
+        // So that the sum of the counts that are found includes this client's.
         self.publish_dead();
         let layout = self.client.pool.layout.clone();
         let before = self.dead_seen();

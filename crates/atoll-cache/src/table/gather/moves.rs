@@ -29,14 +29,14 @@ struct Move {
     word: Slot,
 }
 
-/// What became of the objects of a chunk.
+/// The outcome of moving the objects of a chunk.
 #[derive(Default)]
 pub(in crate::table) struct Moved {
-    /// Whether none of them changed meanwhile.
+    /// Whether no object changed meanwhile.
     pub(in crate::table) are_same: bool,
     /// Numbers of the blocks whose objects have moved.
     pub(in crate::table) numbers: Vec<usize>,
-    /// Those for which there was no room.
+    /// Objects for which there was no room.
     pub(in crate::table) left: Vec<Naming>,
 }
 
@@ -56,8 +56,8 @@ impl<E: Endpoint> Core<E> {
         let (mut moves, mut has_room) = (Vec::with_capacity(MOVES_AT_ONCE), true);
         for naming in named {
             if blocks.images[naming.number].tag() != Some(naming.word.tag()) {
-                // The slot was changed between the looks at the chunk and at the slot, or the
-                // object is damaged.
+                // The slot changed between the looks at the chunk and at the slot, or the object is
+                // damaged.
                 drop_if_damaged(self, op, naming.slot, naming.word).await?;
                 moved.are_same = false;
                 continue;
@@ -87,8 +87,8 @@ impl<E: Endpoint> Core<E> {
         Ok(moved)
     }
 
-    /// The copy of an object's record for another block. `None` if what lies there is not the
-    /// slot's own.
+    /// The copy of an object's record for another block. `None` if the bytes there are not the
+    /// slot's own record.
     fn copy_of(
         &self,
         op: &mut Operation,

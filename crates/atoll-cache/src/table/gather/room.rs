@@ -1,5 +1,5 @@
-//! Room for objects that move: blocks at hand, on shelves, of free chunks, and dead ones that slots
-//! name.
+//! Room for objects that move: blocks in stock, on shelves, in free chunks, and dead blocks that
+//! slots name.
 
 use crate::CacheError;
 use crate::table::Core;
@@ -14,13 +14,13 @@ use atoll_pool::{ChunkId, ChunkState};
 
 /// Looks for a block to move an object into.
 const LOOKS_FOR_ROOM: u32 = 8;
-/// Chunks with dead blocks of a class that are looked at for one of them.
+/// Chunks with dead blocks of a class in which a client looks for one of them.
 const CHUNKS_FOR_ROOM: u32 = 4;
-/// Random buckets in which a dead block is looked for at once.
+/// Random buckets in which a client looks for a dead block at once.
 const BUCKETS_AT_ONCE: usize = 8;
 
 impl<E: Endpoint> Core<E> {
-    /// A block at hand with the tag of its next record.
+    /// A block from the stock with the tag of its next record.
     pub(super) async fn block_at_hand(&self, class: Class) -> Result<Option<(Held, u16)>, CacheError> {
         while let Some(held) = self.pop_block(class) {
             if let Some(tag) = self.tag_for(held).await? {
@@ -30,8 +30,8 @@ impl<E: Endpoint> Core<E> {
         Ok(None)
     }
 
-    /// Makes sure that a block of a class is at hand, if there is one that is not in `chunk`. Not
-    /// while a block is between the stock and a slot.
+    /// Makes sure that the stock has a block of a class, if there is one outside of `chunk`. It
+    /// must not run while a block is between the stock and a slot.
     pub(super) async fn find_room(&self, class: Class, chunk: ChunkId) -> Result<bool, CacheError> {
         for _ in 0..LOOKS_FOR_ROOM {
             if self.has_block(class) {
@@ -43,7 +43,7 @@ impl<E: Endpoint> Core<E> {
                 Some(false) => continue,
                 None => {}
             }
-            // A client that leaves would have to put the rest of another chunk back.
+            // A client that leaves would have to release the rest of another chunk.
             if !self.is_leaving_pool.get() && self.open_another(class).await? {
                 continue;
             }
@@ -57,15 +57,15 @@ impl<E: Endpoint> Core<E> {
         Ok(self.has_block(class))
     }
 
-    /// Begins to cut a free chunk, if one may be had; whether it did.
+    /// Begins to cut a free chunk, if there is one; returns whether it did.
     async fn open_another(&self, class: Class) -> Result<bool, CacheError> {
         let has_chunk = !self.fresh.is_empty();
         Ok((has_chunk || self.allocate_chunk(1).await?) && self.open_slab(class).await?)
     }
 
-    /// Takes a dead block of a class that lies in a chunk other than this one; whether it did.
-    /// Where few objects are of the class, a look at random buckets seldom finds one: a chunk's
-    /// records tell the buckets.
+    /// Takes a dead block of a class in another chunk; returns whether it did. If few objects are
+    /// of the class, random buckets seldom have one. So it follows a chunk's records to their
+    /// buckets.
     async fn take_dead_of_some_chunk(&self, class: Class, not_in: ChunkId) -> Result<bool, CacheError> {
         let layout = self.client.pool.layout.clone();
         let mut walk = Walk::from_anywhere(&self.client.endpoint, &layout);
@@ -89,7 +89,7 @@ impl<E: Endpoint> Core<E> {
         Ok(false)
     }
 
-    /// Takes a dead block that slots name in a chunk; whether it did.
+    /// Takes a dead block that slots name in a chunk; returns whether it did.
     async fn take_dead_of(&self, chunk: ChunkId) -> Result<bool, CacheError> {
         let blocks = self.blocks(chunk).await?;
         let all: Vec<usize> = (0..blocks.images.len()).collect();
@@ -104,8 +104,8 @@ impl<E: Endpoint> Core<E> {
         Ok(false)
     }
 
-    /// Takes a dead block of a class that a slot of some random buckets names, and that is not in a
-    /// chunk; whether it did.
+    /// Takes a dead block of a class, outside a chunk, that a slot of some random buckets names;
+    /// returns whether it did.
     pub(in crate::table) async fn take_dead(&self, class: Class, not_in: Option<ChunkId>) -> Result<bool, CacheError> {
         let mut batch = Batch::new();
         let mut buckets = ArrayVec::<u32, BUCKETS_AT_ONCE>::new();

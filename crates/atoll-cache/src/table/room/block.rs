@@ -1,4 +1,4 @@
-//! A block of a class.
+//! Making room: a block of a class.
 
 use super::search::{Need, Next, Search};
 use super::victim::Made;
@@ -17,9 +17,9 @@ impl<E: Endpoint> Core<E> {
         self.block_fits(word.class(self.shared.settings.large_class), wanted)
     }
 
-    /// Finds room without evicting where much of the memory is dead, as far as this client knows: a
-    /// dead block that fits a record of the class, or a chunk that is mostly dead. `None` if little
-    /// is dead, or none of it can be had.
+    /// Finds room without evicting while much of the memory is dead, as far as this client knows.
+    /// It takes a dead block that fits a record of the class, or gathers a chunk that is mostly
+    /// dead. `None` if little is dead, or none of it can be taken.
     pub(in crate::table) async fn avoid_eviction(
         &self,
         op: &mut Operation,
@@ -54,8 +54,8 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             if !has_chunk && self.core.fresh.is_search_due() && Box::pin(self.core.gather_if_scarce(op)).await? {
                 continue;
             }
-            // Where a free chunk may be had, what is left of another one is used first; else the
-            // sample looks at the shelves, too.
+            // If a free chunk may be available, the rest of another chunk is used first. Otherwise
+            // the sample looks at the shelves too.
             if has_chunk || self.core.fresh.is_search_due() {
                 let shelves = self.core.shelves(class).await?;
                 if self.core.take_shelved(class, &shelves).await?.is_some() {
@@ -116,8 +116,8 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         self.evict(op, victim).await
     }
 
-    /// Takes a dead block or an expired object of a sample, or a block from a shelf, if there is
-    /// one of use for the class.
+    /// Takes a dead block or an expired object of a sample, or a block from a shelf, if one suits
+    /// the class.
     pub(in crate::table) async fn take_free_of(
         &self,
         op: &mut Operation,

@@ -1,4 +1,4 @@
-//! A slot in a bucket in which all slots are live.
+//! Making room: a slot in a bucket in which all slots are live.
 
 use super::victim::Made;
 use crate::CacheError;
@@ -21,7 +21,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     async fn evict_from(&self, op: &mut Operation, bucket: u32) -> Result<(), CacheError> {
         self.free_a_cell(op).await?;
         let sample = self.core.sample_of(&[bucket], &[], self.replacement.how_to_sample().await, None).await?;
-        // Where all have expired there is nothing to choose from.
+        // If all have expired, there is no object to choose from.
         if self.take_expired_of(op, &sample).await?.is_some() {
             return Ok(());
         }
@@ -29,14 +29,14 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             [] => None,
             candidates => self.replacement.choose(&self.core, candidates).await?,
         };
-        // One that does not choose among samples has its say about any of them.
+        // A replacement that does not choose among samples is asked about a random one.
         let random = self.core.client.endpoint.random() as usize % sample.candidates.len().max(1);
         let any = sample.candidates.get(random);
         let any = any.map(|any| Victim { slot: any.slot, word: any.word, then: Slot::EMPTY });
         let Some(victim) = chosen.or(any) else { return Ok(()) };
         if self.evict(op, victim).await? == Made::Room {
             self.core.stats.evictions_index.add(1);
-            // A queue may have it still.
+            // A queue may still have it.
             if chosen.is_none() || R::QUEUES {
                 self.replacement.removed(&self.core, victim.slot, victim.word).await?;
             }

@@ -1,4 +1,4 @@
-//! Whole chunks.
+//! Making room: whole chunks.
 
 use super::search::{Need, Next, Search};
 use super::share::WANTED_ONCE_FOR;
@@ -12,8 +12,8 @@ use crate::{CacheError, Cause};
 use atoll_fabric::Endpoint;
 
 impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
-    /// Makes sure that so many fresh chunks are at hand. Those that are missing are emptied
-    /// together, a few at a time: that takes fewer verbs than one by one.
+    /// Makes sure that the stock has so many fresh chunks. Missing chunks are emptied together, a
+    /// few at a time: that needs fewer verbs than one by one.
     pub(in crate::table) async fn obtain_chunks(&self, op: &mut Operation, chunks: usize) -> Result<(), CacheError> {
         let mut search = Search::new(Need::Chunks);
         loop {
@@ -44,9 +44,10 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         Ok(())
     }
 
-    /// Makes a chunk free, or begins to. A large object gives its chunks at once. With the chunk of a
-    /// small one all objects in it are evicted. So such a chunk is emptied the more rarely the more
-    /// it holds, unless one is to be `drained` because none was for long.
+    /// Makes a chunk free, or begins to. A large object frees its chunks at once. To empty the
+    /// chunk of a small object, all objects in it are evicted. So the more blocks such a chunk has,
+    /// the more rarely it is emptied. The exception is a `drained` chunk, wanted after long without
+    /// one.
     async fn make_chunk(&self, op: &mut Operation, drained: bool) -> Result<Made, CacheError> {
         let mut sample = self.look_at_some(None).await?;
         if let Some((slot, word)) = self.free_of(op, &sample, |_, word| word.is_live() && word.is_large()).await? {
@@ -73,8 +74,8 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         }
     }
 
-    /// Makes a chunk free: that in which the block of this slot's word lies, or one of a large
-    /// object's.
+    /// Makes a chunk free: the chunk in which the block of this slot's word lies, or a chunk of a
+    /// large object.
     pub(in crate::table) async fn empty_chunk_of(
         &self,
         op: &mut Operation,

@@ -1,4 +1,4 @@
-//! A place for an object where the number of objects is limited.
+//! Making room: a place for an object where the number of objects is limited.
 
 use super::search::{TRIES_MAX, pause_ns};
 use super::victim::Made;
@@ -9,7 +9,7 @@ use crate::table::operation::Operation;
 use crate::table::replacement::Replacement;
 use atoll_fabric::{Endpoint, Purpose};
 
-/// Samples for an object that may go, of which one costs a pause.
+/// Samples that a client takes for a victim before it pauses once.
 const SAMPLES_A_TRY: u32 = 16;
 
 impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
@@ -31,19 +31,19 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             if self.evict_one(op).await? {
                 continue;
             }
-            // Where the index holds little, most samples are empty: only one in so many costs a
+            // Where the index holds little, most samples are empty. So only one in so many costs a
             // pause.
             tried += 1;
             if tried >= SAMPLES_A_TRY * TRIES_MAX {
                 return Err(CacheError::OutOfMemory);
             }
             if tried.is_multiple_of(SAMPLES_A_TRY) {
-                // It holds no reservation meanwhile: another client that waits counts anew only
-                // while all others are at rest.
+                // The operation holds no reservation meanwhile. Another client that waits recounts
+                // only while all other clients are at rest.
                 self.core.client.wait_aside(&mut op.entry, pause_ns(tried / SAMPLES_A_TRY)).await?;
                 Box::pin(atoll_pool::repair::round(&self.core)).await?;
-                // Each client that died may have left an object counted that is not there: the
-                // limit may be used up by those.
+                // A client that died may have left an object counted that is not there. Such
+                // objects may use up the limit.
                 if self.core.client.are_counts_estimated() {
                     Box::pin(atoll_pool::repair::recount(&self.core)).await?;
                 }
@@ -51,7 +51,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         }
     }
 
-    /// Evicts one object, whatever its class; whether it did.
+    /// Evicts one object of any class; returns whether it did.
     async fn evict_one(&self, op: &mut Operation) -> Result<bool, CacheError> {
         self.free_a_cell(op).await?;
         if R::QUEUES {
@@ -65,8 +65,8 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         Ok(self.evict(op, victim).await? == Made::Room)
     }
 
-    /// Evicts until no more objects are resident than may be: what a client that died had not
-    /// counted may have been too many.
+    /// Evicts until the resident objects are within the limit. A client that died may have left
+    /// objects uncounted.
     pub(in crate::table) async fn evict_to_limit(&self) -> Result<(), CacheError> {
         let op = &mut *self.core.operations.take(&self.core.client);
         for _ in 0..TRIES_MAX {

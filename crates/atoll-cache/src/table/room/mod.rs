@@ -1,27 +1,31 @@
-//! How room is made: a block at hand, one of a free chunk, one of a dead or expired object, or one
-//! of an object that is evicted. **Eviction is decided here, and only here:** this module says
-//! when, and `victim` asks the replacement which object.
+//! How a client makes room: from its stock, a free chunk, a dead or expired object, or an object
+//! that it evicts. **Eviction is decided here, and only here:** this module says when, and `victim`
+//! asks the replacement which object.
 //!
 //! Nothing is evicted for memory while much of it is dead: then live objects are gathered (see
 //! `gather`).
 //!
 //! A client that needs a block makes room itself, and waits for no other client. A sample is one
 //! READ, or a few in one batch: a random bucket, slots and access information. Dead blocks and
-//! expired objects in it are used first. Else the replacement chooses among the objects whose
-//! blocks fit: blocks of the class, or of one that is larger by a quarter at most.
+//! expired objects in it are used first. Otherwise the replacement chooses among the objects whose
+//! blocks fit: blocks of the class, or blocks that are larger by at most a quarter.
 //!
-//! Where sizes differ, chunks must pass from one class to another. A chosen object's chunk is
-//! emptied and cut anew in two cases: when no sample has a block that fits, and now and then (once
-//! for the blocks of so many chunks as `DRAIN_EVERY`) when the best choice among all is of another
-//! class. All objects in the chunk are evicted with it. So the more blocks a victim's chunk has,
-//! the more rarely it is emptied: see `share`. Each class loses chunks as it has chunks, not as it
-//! has objects, and gains as it is written. So its share of the memory becomes its share of the
+//! Where sizes differ, chunks must pass from one class to another. A victim's chunk is emptied and
+//! cut again in two cases:
+//!
+//! - No sample has a block that fits.
+//! - The best victim of a whole sample is of another class. Then the chunk is emptied now and then:
+//!   once for the blocks of so many chunks as `DRAIN_EVERY`.
+//!
+//! All objects in the chunk are evicted with it. So the more blocks a victim's chunk has, the more
+//! rarely it is emptied: see `share`. Each class loses chunks in proportion to its chunks, not its
+//! objects, and gains chunks as it is written. So its share of the memory becomes its share of the
 //! bytes written, as in one queue for all.
 //!
 //! | needed | module | what is used: the first that there is |
 //! |---|---|---|
 //! | a block of a class | `block` | a shelved block; a fresh chunk, cut; a dead block, an expired object, a shelved block of a sample; where much is dead, live objects are gathered; now and then the whole chunk of the choice among all; the choice among those that fit |
-//! | chunks | `chunk` | a free chunk; live objects of others are gathered; an expired large object; the chunk of the choice, or a large object |
+//! | chunks | `chunk` | a free chunk; live objects of other chunks are gathered; an expired large object; the chunk of the choice, or a large object |
 //! | a place below the limit of objects | `limit` | an expired object; the choice among all |
 //! | a slot of a full bucket | `bucket` | an expired object; the choice among the bucket's; any of them |
 //!
@@ -31,7 +35,7 @@
 //! |---|---|
 //! | `search` | how far a search has come, and what it does next |
 //! | `share` | how often a victim's chunk is emptied with it |
-//! | `queued` | the same where queues say which object is evicted |
+//! | `queued` | making room where queues choose the victim |
 //! | `victim` | what a look shows, which object is evicted, and how |
 
 mod block;
@@ -58,8 +62,8 @@ use atoll_pool::loan::Loan;
 use search::IDLE_TRIES;
 
 impl<E: Endpoint> Core<E> {
-    /// Draws a block for a record of the class, and so many fresh chunks, from what is at hand, and
-    /// makes sure that there is a cell; whether the operation has all of it now.
+    /// Draws a block for a record of the class, and so many fresh chunks, from the stock. Makes
+    /// sure that there is a cell. Returns whether the operation has all of it now.
     #[inline]
     pub(super) fn draw(&self, op: &mut Operation, class: Class, chunks: usize) -> bool {
         let notes = &mut op.notes;
@@ -89,7 +93,7 @@ impl<E: Endpoint> Core<E> {
 }
 
 impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
-    /// Makes sure that a block of this class is at hand, a cell, and so many fresh chunks.
+    /// Makes sure that the stock has a block of this class, a cell, and so many fresh chunks.
     pub(super) async fn restock(&self, op: &mut Operation, class: Class, chunks: usize) -> Result<(), CacheError> {
         let _turn = self.turn_to_make_room(op).await?;
         // The operation that made room before may have left enough.
@@ -114,15 +118,15 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             // The block has the last cell.
             self.core.put_back_drawn(op);
             if tried > 1 {
-                // Operations under way have all others, and may wait for a client that died.
+                // Operations under way have all other cells, and may wait for a client that died.
                 Box::pin(self.wait_for_others(op, tried - 1)).await?;
             }
         }
         Err(CacheError::OutOfMemory)
     }
 
-    /// Waits until no other operation of this client makes room. It relies on nothing that it has
-    /// seen, and has nothing in hand.
+    /// Waits until no other operation of this client makes room. The operation relies on nothing
+    /// that it has seen, and holds nothing.
     pub(super) async fn turn_to_make_room(&self, op: &mut Operation) -> Result<Loan<'_, ()>, CacheError> {
         self.core.put_back_drawn(op);
         if let Some(turn) = self.making_room.lend() {
@@ -137,8 +141,8 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         self.free_a_cell(op).await?;
         for round in 1.. {
             match self.obtain_chunks(op, chunks).await {
-                // Writers of large values who keep from each other what they have so far: those who
-                // give it up let another one end first.
+                // Writers of large values may block each other with the chunks that they have so
+                // far. A writer that gives them up lets another writer finish first.
                 Err(CacheError::OutOfMemory) if round < 3 => {
                     self.core.free_fresh_chunks().await?;
                     let pause_ns = self.core.client.endpoint.random() % (round * 10_000_000);
@@ -153,14 +157,14 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         self.obtain_block(op, class, chunks).await
     }
 
-    /// Makes sure that this client can tell of another block. Where the index is so full that no
-    /// slot takes one back, blocks go with chunks that are emptied: others wait for those that this
-    /// client has in hand, and it for theirs.
+    /// Makes sure that this client has a cell for another block. If the index is so full that no
+    /// slot can name a released block, chunks are emptied together with such blocks. Other clients
+    /// wait for the blocks that this client holds, and it waits for theirs.
     pub(super) async fn free_a_cell(&self, op: &mut Operation) -> Result<(), CacheError> {
         let (mut tried, drains_more) = (0, self.core.drains.more.get());
         while !self.core.stock.borrow().has_cell() {
             if self.core.stock.borrow().may_have_cell_soon() && tried < TRIES_MAX {
-                // Operations under way have them all.
+                // Operations under way have all cells.
                 tried += 1;
                 self.core.client.endpoint.pause(pause_ns(tried)).await;
                 continue;
@@ -180,7 +184,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         Ok(())
     }
 
-    /// Gives others what this client can spare, and time.
+    /// Gives other clients what this client can spare, and time.
     async fn wait_for_others(&self, op: &mut Operation, tried: u32) -> Result<(), CacheError> {
         self.core.client.in_flight().renew(&mut op.entry);
         self.core.drains.more.set(tried as usize);
@@ -188,7 +192,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         self.core.end_slabs().await?;
         self.core.release_beyond(0).await?;
         self.core.client.endpoint.pause(pause_ns(tried)).await;
-        // A client that died may hold it all.
+        // A client that died may hold all of it.
         Box::pin(atoll_pool::repair::round(&self.core)).await
     }
 }

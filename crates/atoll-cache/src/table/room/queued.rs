@@ -1,19 +1,19 @@
-//! How room is made where queues say which object is evicted (see `queues`).
+//! How a client makes room where queues choose the victim (see `queues`).
 //!
 //! | step | then |
 //! |---|---|
 //! | now and then look at a random bucket | a dead block or an expired object is used |
-//! | where much of the memory is dead | what lives is gathered (see `gather`) |
+//! | where much of the memory is dead | live objects are gathered (see `gather`) |
 //! | where the bucket had an object that is in no queue | it is evicted |
 //! | ask the replacement for a victim | it is evicted, if its block is of use |
-//! | it has none | look at a random bucket, and take what the replacement chooses there |
+//! | there is no victim | look at a random bucket, and evict what the replacement chooses there |
 //!
-//! The looks follow what they find: the next look is after the next victim where the last one found
-//! something, and after twice as many as before where it did not. Where nothing is deleted, nothing
+//! The pace of looks follows their success. After a look that found something, the next look is one
+//! victim later. After a look in vain, the distance doubles. Where nothing is deleted, nothing
 //! expires and no client dies, one victim in sixteen costs a look.
 //!
-//! A victim is out of its queue when the replacement gives it. One that does not go is told of, so
-//! that it comes back there.
+//! A victim has left its queue when the replacement returns it. If it is not evicted, the
+//! replacement is told, and puts it back.
 
 use super::share::WANTED_ONCE_FOR;
 use super::victim::Made;
@@ -82,7 +82,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         Ok(made)
     }
 
-    /// Evicts an object of a sample that no queue would give, if there is one.
+    /// Evicts an object of a sample that is in no queue, if there is one.
     async fn evict_unqueued(
         &self,
         op: &mut Operation,
@@ -98,7 +98,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         Ok(None)
     }
 
-    /// The same where no queue gives a victim: all are empty, or another client keeps their locks.
+    /// Makes room when no queue gives a victim: all are empty, or another client keeps their locks.
     async fn make_room_without_queue(
         &self,
         op: &mut Operation,
@@ -139,8 +139,9 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         Ok(made)
     }
 
-    /// Makes the chunk of a victim free, or begins to. A victim whose chunk another client has,
-    /// perhaps for long, is evicted alone: at its queue's end it would be in the way of all others.
+    /// Makes the chunk of a victim free, or begins to. If another client empties that chunk,
+    /// perhaps for long, the victim is evicted alone. At its queue's end it would block all other
+    /// objects.
     async fn empty_chunk_of_victim(&self, op: &mut Operation, victim: Victim) -> Result<Made, CacheError> {
         let made = self.empty_chunk_of(op, Some(victim), victim.word).await?;
         let is_in_the_way = made == Made::Stale && victim.word.is_live();
@@ -159,8 +160,8 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         Ok(())
     }
 
-    /// Makes the chunk of a victim free, the more rarely the more it holds, unless one is to be
-    /// `drained`.
+    /// Makes the chunk of a victim free. The more blocks the chunk has, the more rarely, unless it
+    /// is to be `drained`.
     pub(super) async fn empty_chunk_by_queue(&self, op: &mut Operation, drained: bool) -> Result<Made, CacheError> {
         let Some(victim) = self.replacement.victim(&self.core).await? else {
             let sample = self.look_at_some(None).await?;
@@ -178,7 +179,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         Ok(made)
     }
 
-    /// Evicts one object, whatever its class; whether it did.
+    /// Evicts one object of any class; returns whether it did.
     pub(super) async fn evict_one_by_queue(&self, op: &mut Operation) -> Result<bool, CacheError> {
         if let Some(sample) = self.due_look(None).await? {
             let mut taken = self.take_expired_of(op, &sample).await?;

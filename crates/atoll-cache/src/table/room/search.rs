@@ -4,34 +4,34 @@
 //! |---|---|---|
 //! | room | none | none |
 //! | begun | one more; of chunks only where it waits already, since several are emptied together | none |
-//! | stale, nothing | one more | the same |
-//! | a misfit | the same | one more |
-//! | whatever, and there is a chunk more than before (of chunks) | none | as above |
+//! | stale, nothing | one more | unchanged |
+//! | a misfit | unchanged | one more |
+//! | any of these, and there is a chunk more than before (of chunks) | none | as above |
 //!
 //! | then | if |
 //! |---|---|
 //! | give up | [`TRIES_MAX`] looks were in vain; of a block, as many misfits in a row count, too |
-//! | wait for others | more than [`IDLE_TRIES`] looks were in vain; of chunks not after a misfit |
-//! | try again | else: an index that holds little has many empty buckets, and those cost no pause at first |
+//! | wait for other clients | more than [`IDLE_TRIES`] looks were in vain; of chunks not after a misfit |
+//! | try again | otherwise: an index that holds little has many empty buckets, and those cost no pause at first |
 //!
-//! After [`MISFITS_MAX`] misfits in a row a chunk is emptied, whatever it holds.
+//! After [`MISFITS_MAX`] misfits in a row a chunk is emptied, however much it holds.
 
 use super::victim::Made;
 
-/// Tries, each after a pause, before a writer gives up because nothing can be taken.
+/// Tries, each after a pause, before a writer gives up because it finds no room.
 pub(in crate::table) const TRIES_MAX: u32 = 2_000;
-/// Samples without a block that fits, after which a chunk is emptied.
+/// Samples without a fitting block, after which a chunk is emptied.
 const MISFITS_MAX: u32 = 12;
-/// Tries before a writer waits for others.
+/// Tries before a writer waits for other clients.
 pub(super) const IDLE_TRIES: u32 = 16;
 
-/// How long a writer waits after so many tries: all of them together take two seconds, in which the
-/// dead are found and repaired.
+/// How long a writer waits after so many tries. All waits together take two seconds. In that time
+/// dead clients are found and repaired.
 pub(in crate::table) fn pause_ns(tried: u32) -> u64 {
     1_000 * u64::from(tried.min(1_000))
 }
 
-/// What is searched for.
+/// The kind of room that is searched for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Need {
     /// One block of a class.
@@ -40,12 +40,12 @@ pub(super) enum Need {
     Chunks,
 }
 
-/// What a search does next.
+/// The next step of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// It tries again.
     Again,
-    /// It gives others what it can spare, and time, before it tries again.
+    /// It gives other clients what it can spare, and time, before it tries again.
     Wait {
         /// From one on.
         tried: u32,
@@ -68,7 +68,7 @@ impl Search {
         Self { need, in_vain: 0, misfits: 0, last: None }
     }
 
-    /// Whether the next attempt is to empty a chunk, whatever it holds.
+    /// Whether the next attempt is to empty a chunk, however much it holds.
     pub(super) fn drains(&self) -> bool {
         self.misfits >= MISFITS_MAX
     }
@@ -78,8 +78,8 @@ impl Search {
         matches!(self.last, Some(Made::Begun | Made::Misfit))
     }
 
-    /// Notes how an attempt ended, and whether there is a chunk more than before; says what is
-    /// next.
+    /// Notes how an attempt ended, and whether there is a chunk more than before; returns the next
+    /// step.
     pub(super) fn after(&mut self, made: Made, has_more: bool) -> Next {
         let is_block = self.need == Need::Block;
         self.last = Some(made);
@@ -109,7 +109,7 @@ impl Search {
 mod tests {
     use super::*;
 
-    /// What is next after the same ending again and again.
+    /// The next step after `times` attempts with the same ending.
     fn after(need: Need, made: Made, times: u32) -> Next {
         let mut search = Search::new(need);
         (0..times).map(|_| search.after(made, false)).last().unwrap()

@@ -15,19 +15,19 @@ use atoll_fabric::Endpoint;
 pub(in crate::table) enum Made {
     /// There is more room.
     Room,
-    /// There may be soon: a chunk is being emptied.
+    /// There may be room soon: a chunk is being emptied.
     Begun,
     /// Another client was faster.
     Stale,
-    /// Nothing that was seen can go.
+    /// No object that was seen can be evicted.
     Nothing,
-    /// Nothing that was seen is of use for the class.
+    /// No block that was seen suits the class.
     Misfit,
 }
 
 impl<E: Endpoint> Core<E> {
-    /// Takes a block into the stock, and frees the extents of a large object; whether the slot was
-    /// unchanged.
+    /// Takes a block into the stock, and frees the extents of a large object; returns whether the
+    /// slot was unchanged.
     pub(super) async fn take(&self, op: &mut Operation, slot: u64, word: Slot, then: Slot) -> Result<bool, CacheError> {
         if self.find_record(word).await?.is_none() {
             self.drop_damaged(slot, word).await?;
@@ -52,13 +52,13 @@ impl<E: Endpoint> Core<E> {
 }
 
 impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
-    /// A sample as the replacement wants it, and what is on the shelves of a class.
+    /// A sample as the replacement wants it, and the shelves of a class.
     pub(in crate::table) async fn look_at_some(&self, class: Option<Class>) -> Result<Sample, CacheError> {
         let (buckets, remembered) = self.replacement.where_to_sample().await;
         self.core.sample(buckets, &remembered, self.replacement.how_to_sample().await, class).await
     }
 
-    /// The first slot of a sample that is of use and holds a dead block or an expired object.
+    /// The first slot of a sample with a suitable block that is dead or whose object has expired.
     pub(super) async fn free_of(
         &self,
         op: &mut Operation,
@@ -73,7 +73,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         Ok(None)
     }
 
-    /// Takes an expired object of a sample away, if there is one; whether it was unchanged.
+    /// Removes an expired object of a sample, if there is one; returns whether it was unchanged.
     pub(in crate::table) async fn take_expired_of(
         &self,
         op: &mut Operation,
@@ -88,7 +88,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         Ok(Some(taken))
     }
 
-    /// The replacement's choice: among the objects of a sample, or as it finds one.
+    /// The replacement's choice: among the objects of a sample, or by its own search.
     pub(in crate::table) async fn choose(&self, candidates: &[Candidate]) -> Result<Option<Victim>, CacheError> {
         if !candidates.is_empty()
             && let Some(victim) = self.replacement.choose(&self.core, candidates).await?
