@@ -7,9 +7,11 @@ use crate::record::HEADER_BYTES;
 use atoll_fabric::Endpoint;
 use atoll_pool::PoolSettings;
 
+/// A name, and the choices that it stands for.
+type Named = (&'static str, fn() -> ForgeOptions);
+
 /// The choices that have a name of their own.
-const NAMED: [(&str, fn() -> ForgeOptions); 2] =
-    [("forge", ForgeOptions::default), ("forge-paper", ForgeOptions::paper)];
+const NAMED: [Named; 2] = [("forge", ForgeOptions::default), ("forge-paper", ForgeOptions::paper)];
 
 /// [`forge`](super).
 #[derive(Clone, Copy, Debug)]
