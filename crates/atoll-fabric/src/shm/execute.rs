@@ -1,4 +1,4 @@
-//! How verbs are executed: the words that they are for, and the barriers between them.
+//! How verbs are executed: the words that they touch, and the barriers between them.
 
 use super::ShmRegion;
 use super::endpoint::ShmEndpoint;

@@ -5,11 +5,12 @@
 //! | a home with a name | `HOME+cN.R`, a file beside the home's | its name, while compute node `N` lives |
 //! | anonymous memory | | a table of the process, in the home's region |
 //!
-//! A compute node's number is lent as an identity is: the kernel holds a lock of the home's file
-//! for it, and releases it when the process is gone (`lock`). **Only the holder of the number's
-//! lock touches names of that number.** So a process that takes a number over removes what a dead
-//! one left. So does a process that finds the number free. A removal of the pool removes all. What
-//! a removed name's region holds lives on in the mappings that there are, and no new one is made.
+//! A compute node's number is lent as an identity is. The kernel holds a lock of the home's file
+//! for it, and releases the lock when the process has ended (`lock`). **Only the holder of the
+//! number's lock touches names of that number.** So a process that acquires a number removes what a
+//! dead holder left. A process that finds the number free does the same. Removing the pool removes
+//! all names. A region whose name was removed lives on in existing mappings; no new mapping is
+//! made.
 
 use super::endpoint::ShmEndpoint;
 use super::lock::RegionLock;

@@ -1,14 +1,14 @@
-//! Locks on a region's file, which the kernel releases when their process is gone: which processes
-//! have the region open, and which endpoints live.
+//! Locks on a region's file, which the kernel releases when their process has ended. They show
+//! which processes have the region open, and which endpoints live.
 //!
 //! Which byte of the file is locked for what: [`lock_bytes`](super::lock_bytes).
 //!
-//! They are locks of an open file description (`F_OFD_SETLK`) that nothing else uses. A mapping
-//! keeps its own description for as long as any process has it, forks among them, so that locks of
-//! such a description would outlive their owner. This description is closed in every fork
-//! (`descriptor`). The kernel closes a process's files after the last of its threads has left its
-//! memory. So a lock that is free proves that its owner writes nothing any more, whatever pid
-//! namespace, mount namespace or container it was in.
+//! They are locks of an open file description (`F_OFD_SETLK`) that has no other use. A mapping
+//! keeps its own description while any process has it, forks included. Locks of that description
+//! would outlive their owner. This description is closed in every fork (`descriptor`). The kernel
+//! closes a process's files after its last thread has left its memory. So a free lock proves that
+//! its owner writes nothing any more. This holds across pid namespaces, mount namespaces and
+//! containers.
 //!
 //! Locks of one description do not exclude each other. So a process keeps its own endpoints'
 //! identities in a table.
@@ -293,7 +293,8 @@ impl Presence {
     }
 
     /// An identity that no living endpoint of this region has, until [`Presence::release`] or the
-    /// end of the process. [`Identity::NOBODY`] if the file system locks nothing, or in a fork.
+    /// end of the process. In a fork, or if the file system locks nothing, it is the identity of no
+    /// endpoint.
     pub(super) fn lend(&self) -> Identity {
         if self.is_fork() {
             return Identity::NOBODY;

@@ -1,9 +1,9 @@
 //! A file, mapped shared, or anonymous memory.
 //!
-//! A file has its length from the start and no pages. Pages are provided by the span
-//! ([`Mapping::provide`]), so that a full `/dev/shm` is an answer then and never a signal later.
-//! The mapping starts at a multiple of 2 MiB, and each piece of 2 MiB becomes a huge page where
-//! that can be, which only makes it faster.
+//! A file has its length from the start, and no pages. Pages are provided span by span
+//! ([`Mapping::provide`]). So a full `/dev/shm` is an error at that call, and never a signal later.
+//! The mapping starts at a multiple of 2 MiB. Each piece of 2 MiB becomes a huge page where
+//! possible, which only makes it faster.
 
 use super::names::{FileId, id_of, path_of};
 use crate::FabricError;

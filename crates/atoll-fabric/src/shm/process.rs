@@ -1,8 +1,8 @@
-//! Who a process is, for display and for signals, and whether this one is a fork.
+//! What a process is, for display and for signals, and whether this process is a fork.
 //!
-//! Nothing here proves that a process is dead: a pid, a start time or what `/proc` shows may be
-//! those of another process. That is proven by the locks of `lock` alone. Whose locks they are is
-//! seen in `/proc/PID/fdinfo`, as far as `/proc` shows other processes.
+//! Nothing here proves that a process is dead: a pid, a start time or an entry of `/proc` may
+//! belong to another process. Only the locks of `lock` prove a death. `/proc/PID/fdinfo` shows
+//! whose locks they are, as far as `/proc` shows other processes.
 
 use super::lock_bytes::locked_span;
 use crate::{Identity, Origin, PeerState, Peers};
