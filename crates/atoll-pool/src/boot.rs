@@ -3,36 +3,36 @@
 //! After a crash of the host the file holds some of what was written and not the rest. So a word
 //! says whether the pool was **closed**: all clients had left, and everything was on the disk.
 //!
-//! ```text
-//! word 17 of the header   the boot id of the host that formatted the pool, or took it over; 0 if unknown    data, written by a process that is alone
-//! the closing word        joins so far 63 | closed 1                                           atomics only
-//! ```
+//! | word | content | access |
+//! |---|---|---|
+//! | word 17 of the header | the boot id of the host that formatted the pool, or took it over; 0 if unknown | data, written by a process that is alone |
+//! | the closing word | joins so far 63, closed 1 | atomics only |
 //!
 //! What an opener of the file does ([`judge`]). The pool's boot id or the opener's may be unknown:
 //! a container need not have a `/proc`.
 //!
 //! | boot ids | the file | open elsewhere | closed | verdict |
 //! |---|---|---|---|---|
-//! | equal and known | any | any | any | goes on: the dead are repaired |
-//! | one unknown | in memory | any | any | goes on: memory does not outlive a boot |
-//! | one unknown | on a disk | yes | any | goes on: all that have it open are of one boot |
+//! | equal and known | any | any | any | opened: dead clients are repaired |
+//! | one unknown | in memory | any | any | opened: memory does not outlive a boot |
+//! | one unknown | on a disk | yes | any | opened: all processes that have it open are of one boot |
 //! | one unknown | on a disk | no | yes | taken over: it is whole |
 //! | one unknown | on a disk | no | no | an error: it may not be whole |
 //! | different | in memory | any | any | an error: one of the two is not the host's |
 //! | different | on a disk | yes | any | an error: the same |
-//! | different | on a disk | no | yes | taken over: the pool's time goes on (see `clock`), then the boot id becomes this one's |
-//! | different | on a disk | no | no | made anew: all but the headers and the nodes that there are, then the boot id |
+//! | different | on a disk | no | yes | taken over: the pool's time continues (see `clock`), then the boot id becomes this host's |
+//! | different | on a disk | no | no | formatted anew: all but the headers and the existing nodes, then the boot id |
 //!
-//! A process that takes a file over, or makes it anew, has it open alone meanwhile. It WRITEs the
-//! boot id last. If it dies before that, the next process does all of it again.
+//! A process that takes a file over, or formats it anew, has it open alone meanwhile. It WRITEs the
+//! boot id last. If it dies before that, the next process repeats all steps.
 //!
 //! | the closing word | by | when |
 //! |---|---|---|
-//! | joins + 1, not closed | a client | it has joined, and has not changed anything; the word is on the disk before it does |
-//! | closed | a process whose last client has left | all places of the registry are free, and everything is on the disk; by a compare-and-swap from what the word was before that look, so that no client has joined since |
+//! | joins + 1, not closed | a client | it has joined, and has changed nothing yet; the word is on the disk before the first change |
+//! | closed | a process whose last client has left | all places of the registry are free, and everything is on the disk; by a compare-and-swap from the word before that READ, so no client has joined since |
 //!
-//! A client takes a place before it counts its join. So either the look sees the place or the swap
-//! fails.
+//! A client occupies a place before it counts its join. So either the READ sees the place, or the
+//! swap fails.
 
 use crate::header::BOOT_UNKNOWN;
 use crate::layout::MEMBER_HEADER_BYTES;

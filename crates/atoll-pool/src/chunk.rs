@@ -1,25 +1,26 @@
-//! A chunk: what it is used for, and who owns it.
+//! A chunk: its state and its owner.
 //!
-//! ```text
-//! a descriptor, 32 B   word 0  state 4 | owner's slot 12 | owner's epoch, low 16 | generation 32      atomics only
-//!                      word 1  tenant's word: what the chunk holds            owned by the owner
-//!                      word 2  dead bytes in it                               atomics only
-//!                      word 3  tenant's word                                  owned by the owner
+//! | a descriptor, 32 B | fields | access |
+//! |---|---|---|
+//! | word 0 | state 4, owner's slot 12, owner's epoch (low bits) 16, generation 32 | atomics only |
+//! | word 1 | tenant's word: what the chunk holds | owned by the owner |
+//! | word 2 | dead bytes in it | atomics only |
+//! | word 3 | tenant's word | owned by the owner |
 //!
-//! Words 1 and 3 are written before the swap of word 0 that makes them of use, so that a client that READs them after it
-//! has seen the state finds them. One READ of a whole descriptor may bring a newer state with older words 1 and 3.
-//! ```
+//! Words 1 and 3 are written before the swap of word 0 that makes them valid. So a client that has
+//! seen the state READs valid words after it. One READ of a whole descriptor may return a newer
+//! state with older words 1 and 3.
 //!
 //! | from | to | by | meaning |
 //! |---|---|---|---|
 //! | Free | Open | the client that allocates it | it fills the chunk; the swap itself names the owner, so a crash leaks nothing |
 //! | Open | Queued | owner | it is full, and is in (or on its way into) a queue of the tenant |
 //! | Queued | Leaving | the client that found it in the queue | it empties the chunk |
-//! | Open | Leaving | owner | the same, of a chunk that it got from a dead client |
+//! | Open | Leaving | owner | the same, for a chunk that it took over from a dead client |
 //! | Leaving | Queued | owner | it puts the chunk back into a queue; if the chunk is empty, the generation goes up |
-//! | Open | Extent | owner | a part of a large object that its owner is about to publish |
+//! | Open | Extent | owner | it holds a part of a large object that its owner is about to publish |
 //! | Extent | Bound | owner | the object is published |
-//! | Extent, Bound | Free | the client that made the object dead | the generation goes up |
+//! | Extent, Bound | Free | the client that removed the object | the generation goes up |
 //! | Open, Leaving | Free | owner | nothing points to it; the generation goes up |
 //! | Leaving | Open | owner | the same, and the owner fills it at once; the generation goes up |
 //! | Open | Open | a repairer | its owner was shut out; the repairer owns it now |

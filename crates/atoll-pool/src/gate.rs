@@ -1,10 +1,10 @@
 //! A client's endpoint, as long as the client is one.
 //!
-//! The fabric may fail one operation of a client. What the operation posted may still land, so the
+//! The fabric may fail one operation of a client. The verbs that it posted may still land, so the
 //! client is lost: once it is shut out, repairers reclaim what it holds. Its other operations must
-//! not go on with shared state. The client must not leave as if it had put everything back. The
+//! not continue on shared state. The client must not leave as if it had released everything. The
 //! future of the failed operation may have been dropped, so that no caller saw the failure. So the
-//! gate shuts: every later post ends as for a client that was shut out.
+//! gate shuts: every later post fails as for a client that was shut out.
 
 use atoll_fabric::pass_on;
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, Identity, RegionAttributes, VerbError};

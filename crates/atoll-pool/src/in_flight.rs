@@ -1,11 +1,10 @@
-//! The operations of a client that are under way: how many there may be, and when those of before
-//! have ended.
+//! The running operations of a client: how many there may be, and when all older ones have ended.
 //!
-//! Other clients wait for the operations that were under way when they began to wait ([`Grace`]). A
-//! client announces by its rounds which operations have ended. It may begin operations while others
-//! are under way, so it counts them by **eras**: an operation belongs to the era in which it began,
-//! and an era ends ([`InFlight::turn`]) when no operation of the era before is left. A client
-//! announces a round after an era has ended and what that posted has landed. Between:
+//! Other clients wait for the operations that ran when they began to wait ([`Grace`]). A client
+//! announces by its rounds which operations have ended. Its operations may overlap, so it counts
+//! them by **eras**. An operation belongs to the era in which it began. An era ends
+//! ([`InFlight::turn`]) when no operation of the previous era is left. A client announces a round
+//! after an era has ended and the verbs posted in it have landed. In between:
 //!
 //! ```text
 //! era           | 7            | 8                | 9                 | 10
@@ -13,13 +12,13 @@
 //! announced     |           7'         8'         |   9'              | 10'
 //! ```
 //!
-//! An operation that is under way at a moment when 7' was the last announcement began before 8' was
-//! announced, so before era 9 began, in era 8 at the latest. Era 10 begins when none of those is
-//! left: **three announcements later** an operation of before has ended. A client whose operation
-//! is the only one, from the end of the era to the announcement, announces three rounds at once.
+//! Take an operation that runs when 7' is the last announcement. It began before 8' was announced,
+//! so before era 9 began: in era 8 at the latest. Era 10 begins when no operation of era 8 is left.
+//! So **three announcements later** an older operation has ended. If a client runs only one
+//! operation from the end of the era to the announcement, it announces three rounds at once.
 //!
 //! An operation that waits for other clients stands aside ([`InFlight::leave`]), if it remembers
-//! nothing, and comes back as if it began. An operation that must be counted meanwhile, but relies
+//! nothing. It returns as if it began anew. An operation that must be counted meanwhile, but relies
 //! on nothing that it has seen, moves to the present era ([`InFlight::renew`]).
 //!
 //! [`Grace`]: crate::registry::Grace

@@ -1,5 +1,5 @@
-//! What one operation of a client has at a time: it is lent, and given back when the operation ends
-//! or its future is dropped.
+//! What a client lends to one operation at a time. The loan ends when the operation ends or its
+//! future is dropped.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;

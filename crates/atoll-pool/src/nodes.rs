@@ -1,34 +1,36 @@
-//! The memory nodes: what there is of them, and how one is added while clients run.
+//! The table of memory nodes, and how a node is added while clients run.
+//!
+//! The table is on the home, with a word for each node from 1 on. The words are for atomics only;
+//! formatting the pool writes them plainly.
 //!
 //! ```text
-//! the table, on the home: a word for each node from 1 on        atomics only (written plainly while the pool is formatted)
+//! free      0 2 | 0 62
+//! claimed   1 2 | 0 2 | owner's slot 12 | owner's epoch, low 16 | 0 32
+//! ready     2 2 | identity 30 | chunks 32
 //!
-//!   free      0 2 | 0 62
-//!   claimed   1 2 | 0 2 | owner's slot 12 | owner's epoch, low 16 | 0 32
-//!   ready     2 2 | identity 30 | chunks 32
-//!
-//! a further node's header, 64 B     word 0  magic "ATOLLMN" + format version (one byte)      word 1  the pool's id
-//!                                   word 2  the node's number                                word 3  chunks
-//!                                   word 4  identity                                         word 7  checksum of words 0..7
+//! a further node's header, 64 B
+//! word 0  magic "ATOLLMN" + format version (one byte)      word 1  the pool's id
+//! word 2  the node's number                                word 3  chunks
+//! word 4  identity                                         word 7  checksum of words 0..7
 //! ```
 //!
 //! | from | to | by | when |
 //! |---|---|---|---|
-//! | free | claimed | a client that adds a node | all nodes before are ready; it alone may now make the region |
-//! | claimed | claimed | another client that adds a node | the owner was shut out; what it made of the region is removed first |
-//! | claimed | free | its owner | the region could not be made |
-//! | claimed | ready | its owner | the region is there, with its header: from now on the node's chunks are the pool's |
+//! | free | claimed | a client that adds a node | all earlier nodes are ready; only this client may create the region now |
+//! | claimed | claimed | another client that adds a node | the owner was shut out; its region is removed first |
+//! | claimed | free | its owner | the region could not be created |
+//! | claimed | ready | its owner | the region exists, with its header: from now on the node's chunks are the pool's |
 //!
-//! Nodes become ready in the order of their numbers and stay so; their chunks are numbered in that
-//! order, and their descriptors, which are on the home, were zero (free) all the time. So a process
-//! knows a beginning of what there is. It looks for more when it opens the pool, now and then when
-//! it looks after other clients, when it finds no free chunk, and whenever it meets a chunk that it
-//! does not know.
+//! Nodes become ready in the order of their numbers, and stay ready. Their chunks are numbered in
+//! that order. The descriptors of those chunks, on the home, were zero (free) from the start. So a
+//! process knows the first nodes of the table, and may miss later ones. It looks for more when it
+//! opens the pool, sometimes when it checks other clients, when it finds no free chunk, and when it
+//! meets an unknown chunk.
 //!
 //! A client that dies while it adds a node leaves a claimed word, and perhaps a region that no
-//! client uses. If it dies between the last swap and counting the chunks as free, the count is
-//! wrong until everything is counted anew, as after every death. A client that counts anew
-//! meanwhile would count them twice. So a client at rest ends its rest before that swap
+//! client uses. If it dies between the last swap and the count of the chunks as free, the count is
+//! wrong until everything is recounted, as after every death. A client that recounts meanwhile
+//! would count the chunks twice. So a client at rest ends its rest before that swap
 //! ([`Client::publish_node`](crate::Client::publish_node)).
 
 use crate::error::FORMAT_VERSION;

@@ -1,30 +1,30 @@
-//! How the memory of a pool comes to be there while the pool is already served.
+//! How a pool's memory is provided while clients already use the pool.
 //!
-//! A region is made without pages. Taking them takes time, so it happens in the background, stretch
-//! by stretch:
+//! A region is created without pages. Allocating pages takes time, so it happens in the background,
+//! stretch by stretch:
 //!
-//! | what | when its memory is there | what holds verbs off until then |
+//! | what | when its memory is present | what keeps verbs off until then |
 //! |---|---|---|
-//! | header, registry | when the pool is formatted | nothing is known of the pool |
+//! | header, registry | when the pool is formatted | no client knows the pool |
 //! | the tables: descriptors of chunks, the engine's words | provided in the background | the fabric provides what a verb touches first |
-//! | chunks | below the count of chunks provided | no client allocates a chunk beyond it, so that nothing points there |
+//! | chunks | below the count of provided chunks | no client allocates a chunk beyond the count, so no word points there |
 //!
 //! ```text
-//! the word, on the home    0 31 | all tables are there 1 | chunks provided 32                     atomics only
+//! the word, on the home    0 31 | all tables are there 1 | chunks provided 32     atomics only
 //! ```
 //!
-//! Both parts only grow, each by compare-and-swap after the memory is there. Any process may
-//! provide the next stretch, at the same time as another one, since providing is harmless where
-//! memory is there. So nothing is lost with a process that dies at it: a stretch that was provided
-//! and not counted is provided again. A client that finds no free chunk provides some itself before
-//! it makes room otherwise ([`chunks::allocate`](crate::chunks::allocate)).
+//! Both parts only grow, each by a compare-and-swap after the memory is present. Any process may
+//! provide the next stretch, also together with another process, since providing present memory is
+//! harmless. So the death of a provider loses nothing: a stretch that was provided and not counted
+//! is provided again. A client that finds no free chunk provides some memory itself before it
+//! evicts ([`chunks::allocate`](crate::chunks::allocate)).
 //!
-//! The count is of the chunks that the pool was made with, of all nodes, in their order. A node
-//! that is added later comes with all its memory, and not before the others have theirs
-//! ([`nodes::claim`](crate::nodes::claim)).
+//! The count covers the chunks that the pool was created with, of all nodes, in their order. A node
+//! that is added later has all its memory from the start. It is added only after the other nodes
+//! have theirs ([`nodes::claim`](crate::nodes::claim)).
 //!
-//! The count of free chunks is of all chunks, those without memory included, so that no other word
-//! has to follow this one; see [`Layout::usable_chunks`].
+//! The count of free chunks covers all chunks, including those without memory. So no other word has
+//! to follow this one; see [`Layout::usable_chunks`].
 
 use crate::words::{self, read_word};
 use crate::{ChunkId, Layout, Pool};

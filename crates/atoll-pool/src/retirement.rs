@@ -12,20 +12,20 @@
 //!
 //! | a client that may READ a chunk | why its memory is there |
 //! |---|---|
-//! | a reader with an old pointer | its operation began before the chunk was Retired, and the discarder waits for the end ([`Grace`]) |
+//! | a reader with an old pointer | its operation began before the chunk was Retired, and the discarder waits until it has ended ([`Grace`]) |
 //! | a repairer of an Open chunk | a chunk is discarded in Discarding only, which no repairer READs |
 //! | a client that allocates a chunk | memory is provided while the chunk is still out of use, before the swap to Free |
 //!
-//! Providing memory is harmless at any time: a client that provides late, after the chunk became
+//! Providing memory is harmless at any time. A client that provides late, after the chunk became
 //! free or was discarded once more, changes no byte. A client that discards is the chunk's only
-//! owner meanwhile; its death is proven before a repairer swaps the chunk.
-//! That swap makes a word that the chunk did not have before ([`Chunk::back`]). So a client that
-//! had provided memory before the discard cannot make the chunk free.
+//! owner meanwhile. A repairer swaps the chunk only after the owner's death is proven. That swap
+//! produces a word that the chunk did not have before ([`Chunk::back`]). So a client that had
+//! provided memory before the discard cannot make the chunk free.
 //!
-//! A client that stands still in an operation keeps chunks Retired for as long, and holds up no
-//! other client. Every client goes on with a part of the chunks when it looks after the pool, so
-//! that the memory of a retirer that ended or died goes back, too. Where round trips are not near,
-//! clients remember addresses from operation to operation, and nothing is discarded
+//! A client that is paused inside an operation keeps chunks Retired for that time, and delays no
+//! other client. Every client that checks on the pool continues the work on a part of the chunks.
+//! So if a retirer has ended or died, the memory of its chunks returns to the host, too. Where
+//! round trips are not near, clients remember addresses across operations, and nothing is discarded
 //! ([`Endpoint::discard`]).
 
 use crate::chunks::{Descriptor, descriptors, free, transition};

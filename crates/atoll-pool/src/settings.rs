@@ -1,4 +1,4 @@
-//! What all processes of a pool agree on, and its limits.
+//! The settings that all processes of a pool share, and their limits.
 
 use crate::PoolError;
 

@@ -246,9 +246,8 @@ fn a_pool_whose_atomics_are_of_another_domain_is_refused() {
     assert_eq!(open("of another"), Err(PoolError::Domain { found: 0, mine: Domain::Nic }));
 }
 
-/// Each operation of a client has a protection of its own. Whoever is about to use a chunk anew
-/// sees all of them, however many the client has come to have, and none of a client that was there
-/// before.
+/// Each operation of a client has its own protection. A client that is about to reuse a chunk sees
+/// all of them, however many the other client has. It sees none of the place's previous client.
 #[test]
 fn all_protections_of_a_client_are_seen_and_none_of_the_last_client_of_its_place() {
     for_each_seed(20, |seed| {

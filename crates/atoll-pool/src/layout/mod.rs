@@ -1,13 +1,13 @@
-//! Where everything is.
+//! The layout of a pool's regions.
 //!
 //! ```text
 //! node 0, the pool's home
-//! 0        256       896      1024 up   accounts  protections  chunk table  engine area  heap
-//! +--------+---------+--------+---------+---------+------------+------------+------------+----------+
-//! | header | control | nodes, | signals | 128 B a | 1 KiB a    | 32 B a     | as the     | chunks,  |
-//! |        | words,  | 8 B a  | 64 B a  | client  | client     | chunk      | engine     | aligned  |
-//! |        | a line  |        | client  |         |            |            | needs      | to lines |
-//! +--------+---------+--------+---------+---------+------------+------------+------------+----------+
+//! 0        256     896      1024 up  accounts protections chunk table engine area heap
+//! +--------+-------+--------+--------+--------+-----------+-----------+-----------+----------+
+//! | header |control| nodes, |signals,| 128 B a| 1 KiB a   | 32 B a    | as the    | chunks,  |
+//! |        |words, | 8 B a  | 64 B a | client | client    | chunk     | engine    | aligned  |
+//! |        |a line |        | client |        |           |           | needs     | to lines |
+//! +--------+-------+--------+--------+--------+-----------+-----------+-----------+----------+
 //!
 //! a further node
 //! 0        128                   heap
@@ -16,15 +16,22 @@
 //! +--------+---------------------+-------------------------------+
 //! ```
 //!
-//! Chunks are numbered through: first the home's, then node 1's, and so on. The tables are made for
-//! as many chunks and nodes as there may ever be. Nodes that were there when the pool was made have
-//! a share of the engine's words; a node that came later has chunks alone.
+//! Chunks are numbered across nodes: first the home's, then node 1's, and so on. The tables have
+//! room for the most chunks and nodes that the pool may get. Nodes that existed when the pool was
+//! created hold a share of the engine's words. A node that was added later holds chunks only.
 //!
-//! Control words, all but the clock's offset for atomics only: clock, free chunks (a hint),
-//! resident objects (kept only where objects are limited), clients ever, write tokens handed out,
-//! clients shut out, how many of those the last count of everything has seen, joins and whether the
-//! pool was closed (see `boot`), the clock's offset, which is data (see `clock`), and what is there
-//! of the pool's memory (see `provision`).
+//! | control word | access |
+//! |---|---|
+//! | clock | atomics only |
+//! | free chunks (a hint) | atomics only |
+//! | resident objects (kept only where objects are limited) | atomics only |
+//! | clients ever | atomics only |
+//! | write tokens handed out | atomics only |
+//! | clients shut out | atomics only |
+//! | clients shut out, as the last recount saw them | atomics only |
+//! | joins, and whether the pool was closed (see `boot`) | atomics only |
+//! | the clock's offset (see `clock`) | data |
+//! | the memory that is present (see `provision`) | atomics only |
 
 mod describe;
 
