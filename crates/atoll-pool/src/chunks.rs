@@ -107,8 +107,8 @@ async fn search<E: Endpoint>(
         descriptors = batch.take(read);
         let says_none = free as i64 <= kept as i64;
         let looked_enough = match count {
-            // Of a few free ones, each look after the first finds one in as many cases only: with
-            // hundreds of clients those walks would be all that the nodes have time for.
+            // If few chunks are free, each READ after the first succeeds just as seldom. With
+            // hundreds of clients those walks would take all the time of the nodes.
             FreeCount::Glance => round > 0 && free < u64::from(chunks / SEARCH),
             // While other clients allocate and free, a count that is too high cannot be lowered. A
             // walk through all descriptors in vain costs more than an eviction.

@@ -1,10 +1,10 @@
 //! The pool's clock, which judges expiry: one word of milliseconds since the Unix epoch that only
 //! ever grows.
 //!
-//! ```text
-//! clock          the pool's time, milliseconds since the Unix epoch                  atomics only
-//! clock offset   the pool's time less the agent's clock, wrapping; all ones: none    data, as the header
-//! ```
+//! | word | content | access |
+//! |---|---|---|
+//! | clock | the pool's time, milliseconds since the Unix epoch | atomics only |
+//! | clock offset | the pool's time less the agent's clock, wrapping; all ones: none | data, as the header |
 //!
 //! **Wall clocks are believed once.** The client that formats the pool sets the pool's time from
 //! its wall clock. After that, time advances by monotone clocks. So a wrong wall clock neither

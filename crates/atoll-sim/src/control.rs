@@ -209,9 +209,9 @@ impl Control {
         world.slow_node(node, factor, ns);
     }
 
-    /// The faults are over: the seed draws no more, faults to come do not come, the paused go on,
-    /// links are whole and nodes fast again. For whoever would see that all clients then make
-    /// progress.
+    /// Ends the faults: the seed draws no more, future faults do not happen, paused clients resume,
+    /// links are whole and nodes fast again. It is for a scenario that checks that all clients then
+    /// make progress.
     pub fn calm(&self) {
         self.shared.world.borrow_mut().calm();
     }

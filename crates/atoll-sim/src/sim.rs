@@ -377,8 +377,8 @@ impl Sim {
 impl Drop for Sim {
     /// A test that fails prints how to run it again.
     fn drop(&mut self) {
-        // Tasks may own endpoints, whose futures look into the world when they are dropped; there
-        // is nobody left to let them post.
+        // Tasks may own endpoints, whose futures read the world when they are dropped. From here on
+        // no task may post.
         let on_shut_out = self.shared.world.try_borrow_mut().ok().and_then(|mut world| {
             world.deaths.dropping = true;
             world.on_shut_out.take()

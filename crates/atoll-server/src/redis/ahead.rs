@@ -1,10 +1,10 @@
-//! Commands that have been parsed and wait to be run.
+//! Commands that have been parsed and wait to run.
 //!
-//! The commands of a pipeline are parsed some at a time before the first of them runs, so that the
-//! cache can be told of all their keys: what they wait for in memory then comes while others run.
+//! Several commands of a pipeline are parsed before the first of them runs. So the cache learns all
+//! their keys early, and their memory is fetched while earlier commands run.
 //!
-//! Invariants: the commands stand behind one another in the input; an inline command is the last
-//! one, because its arguments are the parser's.
+//! Invariants: the commands are contiguous in the input; an inline command is the last one, because
+//! its arguments lie in the parser.
 
 use crate::redis::command::{Id, SPECS, table};
 use crate::redis::resp::parser::Span;

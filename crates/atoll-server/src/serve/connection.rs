@@ -1,16 +1,17 @@
-//! One connection: read, run the batch of commands that has arrived, write all its replies, again.
+//! One connection. It reads, runs the batch of commands that has arrived, writes all replies, and
+//! repeats.
 //!
 //! Invariants:
 //! - Batches of one connection run one after the other, and so do the commands of a batch: replies
-//!   are in order. Batches of different connections may be under way at once.
+//!   are in order. Batches of different connections may run at once.
 //! - A batch ends early when its replies reach
-//!   [`OUTPUT_BYTES_MAX`](super::protocol::OUTPUT_BYTES_MAX): they are sent before anything more is
-//!   run or read. So a peer that sends and does not read costs memory for one batch and one reply,
-//!   and its own sending comes to a halt.
-//! - Replies leave after the batches of all connections that were ready together, if they are
-//!   short; a reply waits for no more than these.
-//! - A connection that waits for its peer holds no buffer, unless a command has arrived in part.
-//!   The buffers are the worker's: with many connections the same few stay in the processor's
+//!   [`OUTPUT_BYTES_MAX`](super::protocol::OUTPUT_BYTES_MAX). They are sent before the connection
+//!   runs or reads more. So a peer that sends and does not read costs memory for one batch and one
+//!   reply, and then cannot send more.
+//! - Short replies are sent after the batches of all connections that were ready together. They
+//!   wait for no other batch.
+//! - A connection that waits for its peer holds no buffer, unless a part of a command has arrived.
+//!   The buffers belong to the worker: with many connections the same few stay in the processor's
 //!   cache.
 
 use super::counters::Shared;

@@ -1,12 +1,12 @@
-//! What the workers count, for all to read.
+//! The workers' counters, which any thread may read.
 //!
-//! A worker counts in plain numbers of its own ([`Tally`]) and publishes them to its [`Counters`]
-//! once a second and before it answers `INFO`. So a count costs no atomic operation on the way of a
-//! request, and what others read is at most a second old.
+//! A worker counts in its own plain numbers ([`Tally`]). It publishes them to its [`Counters`] once
+//! a second and before it answers `INFO`. So a count costs a request no atomic operation, and a
+//! reader sees counts that are at most a second old.
 //!
-//! Latency is sampled: the time of one command in [`SAMPLE_EVERY`] is taken, from its dispatch
-//! until its reply stands in memory. That is the cache's share of what a peer waits for; the
-//! network and the queue in the socket are not in it.
+//! Latency is sampled: one command in [`SAMPLE_EVERY`] is timed, from its dispatch until its reply
+//! is in memory. That is the cache's share of a peer's waiting time. It excludes the network and
+//! the queue in the socket.
 
 use super::facts::PoolFacts;
 use atoll_cache::Stats;

@@ -1,4 +1,4 @@
-//! What the server is told of the pool, to show it.
+//! Facts about the pool that the server shows.
 
 use std::fmt;
 

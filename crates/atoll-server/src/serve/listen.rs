@@ -1,17 +1,17 @@
-//! The addresses that connections come from.
+//! The addresses that the server listens on.
 //!
-//! Each is bound once, by the acceptor, so that a busy one is an error at the start and no worker
-//! shares it unnoticed with another server.
+//! The acceptor binds each address once. So an address in use is an error at the start, and no
+//! worker unknowingly shares an address with another server.
 //!
-//! A Unix socket leaves a file behind when its server dies. Whether a server listens on a file is
-//! found by connecting to it:
+//! A Unix socket leaves a file behind when its server dies. The acceptor finds out whether a server
+//! listens on the file by connecting to it:
 //!
 //! | the file | what happens |
 //! |---|---|
-//! | is not there | the socket is bound |
+//! | does not exist | the socket is bound |
 //! | is a socket that refuses connections | it is stale: removed, and the socket is bound |
-//! | is a socket that takes a connection | error: another server lives there |
-//! | is something else | error: it is not ours to remove |
+//! | is a socket that accepts a connection | error: another server listens there |
+//! | is anything else | error: the server must not remove it |
 
 use std::io;
 use std::net::SocketAddr;

@@ -3,15 +3,15 @@
 //! | module | concept |
 //! |---|---|
 //! | this one | the acceptor: listens, hands connections to the workers in turn, stops all |
-//! | [`protocol`] | what a protocol is to the server |
-//! | [`listen`] | the addresses that connections come from |
+//! | [`protocol`] | the interface of a protocol to the server |
+//! | [`listen`] | the addresses that the server listens on |
 //! | `worker` | one thread with one client of the cache |
 //! | `connection` | one connection: read a batch of commands, run it, write its replies |
 //! | [`output`] | the bytes to send |
 //! | `buffers` | memory that connections use one after the other |
-//! | [`options`] | what is configured |
-//! | [`counters`] | what the workers count, for all to read |
-//! | [`facts`] | what the server is told of the pool, to show it |
+//! | [`options`] | the configuration |
+//! | [`counters`] | the workers' counters, which any thread may read |
+//! | [`facts`] | facts about the pool that the server shows |
 //!
 //! ```text
 //! acceptor (the calling thread)        worker 0                 worker 1 ...
@@ -19,9 +19,9 @@
 //!                                      connections              connections
 //! ```
 //!
-//! Connections go round the workers, so that none has many more than another; the way over the
-//! acceptor's thread is paid once for a connection, and accepting disturbs no worker in its
-//! requests.
+//! The acceptor hands connections to the workers in turn, so that the workers have about the same
+//! number. The step over the acceptor's thread costs once for each connection. Accepting does not
+//! disturb the requests of a worker.
 
 mod buffers;
 mod connection;

@@ -1,4 +1,4 @@
-//! What is configured.
+//! The configuration of the server.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;

@@ -1,10 +1,10 @@
-//! What a protocol is to the server: what the bytes of a connection mean, and what is replied.
+//! The interface of a protocol: it interprets the bytes of a connection, and replies.
 //!
-//! The server reads, keeps what has arrived, hands it over in batches, and sends the replies; it
-//! knows nothing of commands. A protocol takes whole commands from the front of the input, runs
-//! them one after the other, so that replies are in order, and stops where one has not arrived
-//! entirely. Batches of different connections of a worker may be under way at once, where the
-//! fabric waits: what they have in common is never borrowed across an await.
+//! The server reads, keeps the input, passes it on in batches, and sends the replies. It knows no
+//! commands. A protocol takes whole commands from the front of the input and runs them one after
+//! the other, so that replies are in order. It stops at a command that has not arrived entirely.
+//! Where the fabric waits, batches of a worker's connections may run at once. So no state that they
+//! share is borrowed across an await.
 
 use super::counters::{Shared, Tally};
 use super::output::Output;

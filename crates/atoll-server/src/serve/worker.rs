@@ -1,20 +1,19 @@
-//! One thread with one client of the cache, and the connections that live on it.
+//! One thread with one client of the cache, and its connections.
 //!
-//! The client is made on its thread and never leaves it, so it need not be `Send`. Over shared
+//! The client is created on its thread and never leaves it, so it need not be `Send`. Over shared
 //! memory an operation never waits, so batches of commands run one after the other. Where the
-//! fabric waits, batches of different connections are under way at once, and each asks the fabric
-//! again and again until its own verbs have ended ([`Asking`]), while the worker looks after its
-//! other connections in between.
+//! fabric waits, batches of different connections run at once. Each polls the fabric until its own
+//! verbs have ended ([`Asking`]); the worker serves its other connections in between.
 //!
-//! A client that was shut out is replaced. What is under way on the old client ends in its error,
-//! and the old client is dropped with the last such batch.
+//! A client that was shut out is replaced. Operations that still run on the old client return its
+//! error. The old client is dropped with the last batch that uses it.
 //!
-//! Where the fabric waits, the client's engine is one whose operations last
-//! ([`Lasting`](atoll_cache::Lasting)): an operation whose connection is dropped runs to its end.
+//! Where the fabric waits, the client's engine is [`Lasting`](atoll_cache::Lasting): an operation
+//! whose connection is dropped runs to its end.
 //!
-//! To stop, the acceptor drops its end of the channel. Connections that wait for their peer are
-//! woken and end; one that is being answered has [`STOP_GRACE`] to take its replies. Then the client
-//! leaves.
+//! To stop the worker, the acceptor drops its end of the channel. Connections that wait for their
+//! peer are woken and end. A connection that is being answered has [`STOP_GRACE`] to send its
+//! replies. Then the client leaves.
 
 use super::buffers::{Buffers, Outputs, Scratches};
 use super::connection::Connection;

@@ -65,7 +65,7 @@ pub struct Profile {
     pub issue: EngineTimes,
     /// A NIC's engine for what comes to it.
     pub serve: EngineTimes,
-    /// What the first verb of a batch to a node costs there besides, where somebody has to be woken
+    /// The additional cost of the first verb of a batch at its node, where a thread has to be woken
     /// for it.
     pub serve_batch_ps: u64,
     /// Atomics on host memory.

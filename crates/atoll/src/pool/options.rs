@@ -73,7 +73,8 @@ impl PoolOptions {
     /// use atoll::{EngineOptions, Pool, PoolOptions};
     ///
     /// let engine = EngineOptions::ditto("lru+lfu".parse()?);
-    /// let pool = Pool::anonymous(&PoolOptions::default().capacity_bytes(16 << 20).engine(engine))?;
+    /// let options = PoolOptions::default().capacity_bytes(16 << 20).engine(engine);
+    /// let pool = Pool::anonymous(&options)?;
     /// assert_eq!(pool.engine().to_string(), "ditto");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

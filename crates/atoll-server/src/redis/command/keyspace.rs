@@ -1,8 +1,8 @@
-//! All keys.
+//! Commands on all keys.
 //!
-//! Keys may go at any time, because the cache evicts. SCAN shows every key that is present
-//! throughout; DBSIZE counts expired keys until a client finds them. Flushing is done when its
-//! reply comes, ASYNC or not.
+//! The cache may evict keys at any time. SCAN shows every key that is present throughout. DBSIZE
+//! counts expired keys until a client finds them. A flush has ended when its reply is sent, with or
+//! without ASYNC.
 
 use super::arguments::is;
 use super::{CommandError, Context, Outcome};

@@ -1,9 +1,9 @@
 //! The commands.
 //!
-//! A family is one file with an async handler for each of its commands; [`table`] has one line for
-//! each, by which it is found, checked and shown. A handler puts one reply, or refuses with an
-//! error that changed nothing. Semantics and texts are those of Redis 7.0; where Atoll differs, the
-//! family's header says so.
+//! A family is one file with an async handler for each of its commands. [`table`] has one line for
+//! each command, by which it is found, checked and shown. A handler writes one reply, or returns an
+//! error and has changed nothing. Semantics and texts are those of Redis 7.0; the family's header
+//! states where Atoll differs.
 //!
 //! | family | commands |
 //! |---|---|
