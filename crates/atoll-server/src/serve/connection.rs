@@ -24,12 +24,12 @@ use std::pin::{Pin, pin};
 use std::task::{Context as TaskContext, Poll};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 
-/// Replies of so many bytes, of all connections of a worker, wait until others have run theirs: no
-/// more than a processor's cache takes.
+/// When the waiting replies of a worker's connections have this many bytes, they wait for no other
+/// batch: more would not fit a processor's cache.
 const REPLIES_BYTES_MAX: usize = 256 << 10;
 /// Room that a read finds at least.
 const READ_BYTES_MIN: usize = 16 << 10;
-/// Most room that is made for an argument that has been announced and has not arrived.
+/// The most room that is made for an argument that was announced and has not arrived.
 const READ_BYTES_MAX: usize = 4 << 20;
 
 /// One connection.
@@ -51,8 +51,8 @@ impl<P: Protocol, S: AsyncRead + AsyncWrite + Unpin> Connection<P, S> {
         Self { stream, state: protocol.connect(id), input: Vec::new(), start: 0, bytes_in: 0, bytes_out: 0 }
     }
 
-    /// Serves it until the peer ends it, the network fails (which concerns its peer alone), or the
-    /// server stops.
+    /// Serves the connection until the peer ends it, the network fails, or the server stops. A
+    /// failure of the network affects this peer only.
     pub(super) async fn serve<G: Engine + 'static>(
         mut self,
         worker: &Worker<P, G>,
@@ -140,9 +140,9 @@ impl<P: Protocol, S: AsyncRead + AsyncWrite + Unpin> Connection<P, S> {
         ended
     }
 
-    /// Lets the other connections that are ready run their batches before the replies of this one,
-    /// so many bytes, are sent. Replies that leave one behind the other wake the process that they
-    /// all go to once, if it sleeps; and to wake it costs as much as some commands do.
+    /// Lets the other ready connections run their batches before this connection's replies, which
+    /// have that many bytes, are sent. If replies leave one after another, a sleeping process that
+    /// receives them all is woken once. A wake-up costs as much as several commands.
     async fn let_others_run<G: Engine + 'static>(&self, worker: &Worker<P, G>, bytes: usize) {
         let waiting = worker.replies_bytes.get() + bytes;
         if waiting > REPLIES_BYTES_MAX {
@@ -161,8 +161,8 @@ impl<P: Protocol, S: AsyncRead + AsyncWrite + Unpin> Connection<P, S> {
         worker.replies_bytes.set(worker.replies_bytes.get() - bytes);
     }
 
-    /// Keeps the part of a command that has arrived at the front of the buffer; gives the buffer
-    /// back if there is none.
+    /// Moves the part of a command that has arrived to the front of the buffer. Without such a part
+    /// it returns the buffer to the worker.
     fn keep_rest<G: Engine + 'static>(&mut self, worker: &Worker<P, G>) {
         if self.start == self.input.len() {
             self.input.clear();
@@ -174,8 +174,8 @@ impl<P: Protocol, S: AsyncRead + AsyncWrite + Unpin> Connection<P, S> {
     }
 }
 
-/// Tells a peer that there are too many already. It is told only what its socket takes at once:
-/// the server does not wait for it.
+/// Tells a peer that there are too many connections. It sends only what the socket accepts at once:
+/// the server does not wait.
 pub(super) fn refuse_peer<P: Protocol, S: AsyncWrite + Unpin>(stream: &mut S, shared: &Shared) {
     shared.refused.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let mut cx = TaskContext::from_waker(std::task::Waker::noop());

@@ -19,7 +19,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-/// Why an address cannot be listened on.
+/// Why the server cannot listen on an address.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     /// Another process has the port.
@@ -28,12 +28,12 @@ pub enum ListenError {
         /// The address.
         address: SocketAddr,
     },
-    /// The system does not let us have the address.
+    /// The system refuses the address.
     #[error("cannot listen on {address} ({source}): choose another address or port")]
     Address {
         /// The address.
         address: SocketAddr,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// Another server listens on the Unix socket.
@@ -48,12 +48,12 @@ pub enum ListenError {
         /// The path.
         path: PathBuf,
     },
-    /// The system does not let us have the Unix socket.
+    /// The system refuses the Unix socket.
     #[error("cannot listen on {} ({source}): choose another path", path.display())]
     Socket {
         /// The path.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -70,7 +70,7 @@ pub fn tcp(address: SocketAddr) -> Result<std::net::TcpListener, ListenError> {
     })
 }
 
-/// A Unix socket that is listened on. Its file is removed with it.
+/// A Unix socket that is listened on. Dropping it removes its file.
 #[derive(Debug)]
 pub struct UnixSocket {
     listener: UnixListener,

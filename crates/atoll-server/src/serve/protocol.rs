@@ -19,7 +19,7 @@ pub const OUTPUT_BYTES_MAX: usize = 1 << 20;
 pub trait Protocol: Copy + Send + Sync + 'static {
     /// Its commands, as the metrics name them: [`Tally::calls`] counts them in this order.
     const COMMANDS: &'static [&'static str];
-    /// What a peer is told that is one too many.
+    /// The error for a peer that exceeds the limit of connections.
     const TOO_MANY: &'static [u8];
 
     /// What a connection has agreed on with its peer, and how far its input is understood.
@@ -27,8 +27,7 @@ pub trait Protocol: Copy + Send + Sync + 'static {
     /// Memory that a batch needs and another one may use again.
     type Scratch: Default + 'static;
 
-    /// A connection that has said nothing yet. Its number differs for every connection since the
-    /// server started; it counts from 1.
+    /// A new connection. Its number is unique since the server started; it counts from 1.
     fn connect(&self, id: u64) -> Self::State;
 
     /// Bytes that the command has, at the least, of which a part has arrived.

@@ -32,12 +32,12 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-/// How long connections that are being answered may go on when the server stops.
+/// How long connections that are being answered may continue when the server stops.
 const STOP_GRACE: Duration = Duration::from_secs(1);
-/// How often what the worker counts is published.
+/// How often the worker publishes its counters.
 const PUBLISH_PERIOD: Duration = Duration::from_secs(1);
 
-/// How often a worker looks after the other clients of its pool, whether there are requests or not.
+/// How often a worker checks the other clients of its pool, with or without requests.
 const TEND_PERIOD: Duration = Duration::from_millis(100);
 
 /// A connection on its way to its worker.
@@ -48,7 +48,7 @@ pub(crate) enum Stream {
     Unix(std::os::unix::net::UnixStream),
 }
 
-/// A connection as its worker knows it: how to wake it.
+/// A connection as its worker knows it, and how to wake it.
 #[derive(Default)]
 pub(super) struct Resident(RefCell<Option<Waker>>);
 
@@ -63,7 +63,7 @@ impl Resident {
     }
 }
 
-/// What the connections of one thread share.
+/// The state that the connections of one thread share.
 pub(crate) struct Worker<P: Protocol, G: Engine> {
     protocol: P,
     cache: RefCell<Rc<Cache<G>>>,
@@ -74,11 +74,11 @@ pub(crate) struct Worker<P: Protocol, G: Engine> {
     pub(super) scratches: Scratches<P::Scratch>,
     /// Bytes of the replies that wait until other connections have run their batches.
     pub(super) replies_bytes: Cell<usize>,
-    /// Whether connections are to end as soon as they wait for their peer.
+    /// Whether connections must end as soon as they wait for their peer.
     pub(super) stopping: Cell<bool>,
     index: usize,
     residents: RefCell<HashMap<u64, Rc<Resident>>>,
-    /// Told whenever a connection has ended while the worker stops.
+    /// Notified whenever a connection has ended while the worker stops.
     ended: Notify,
 }
 
@@ -163,8 +163,8 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
         self.ended.notify_one();
     }
 
-    /// Ends what connections have begun that were cut off, and lets the client leave. What takes
-    /// longer than [`STOP_GRACE`] is for others to repair.
+    /// Ends operations of connections that were cut off, and lets the client leave. Other clients
+    /// repair what takes longer than [`STOP_GRACE`].
     pub(crate) async fn close(&self) {
         let cache = self.cache();
         let _ = tokio::time::timeout(STOP_GRACE, Asking(pin!(cache.engine().close()))).await;

@@ -40,15 +40,15 @@ use atoll_cache::{Cache, Engine, Value};
 use std::cell::RefCell;
 use std::pin::pin;
 
-/// What a handler works on.
+/// The arguments of a handler.
 pub struct Context<'a, G: Engine> {
     /// The cache.
     pub cache: &'a Cache<G>,
-    /// Where lookups put what they find; a large one is taken from here by its reply.
+    /// The buffer of lookups. A reply moves a large value out of it.
     pub value: &'a mut Value,
-    /// What the worker counts; borrowed for no longer than it takes to count.
+    /// The worker's counters; borrowed only while counting.
     pub tally: &'a RefCell<Tally>,
-    /// Which of the server's workers it is.
+    /// The number of the worker.
     pub worker: usize,
     /// The connection.
     pub session: &'a mut Session,
@@ -62,7 +62,7 @@ pub struct Context<'a, G: Engine> {
     pub spec: &'static Spec,
 }
 
-/// A reply has been put, or nothing was done for this reason.
+/// A reply was written, or nothing was done for this reason.
 pub type Outcome = Result<(), CommandError>;
 
 /// Runs a command that [`table::find`] has found to be `id`: `context.spec` is set here.
