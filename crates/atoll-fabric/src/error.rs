@@ -1,4 +1,4 @@
-//! What goes wrong with verbs, and with the control plane.
+//! Errors of verbs, and of the control plane.
 
 use crate::RegionAttributes;
 use std::io;

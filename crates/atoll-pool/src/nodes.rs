@@ -45,10 +45,10 @@ const MAGIC: u64 = u64::from_le_bytes(*b"ATOLLMN\0") | (FORMAT_VERSION as u64) <
 const WORDS: usize = 8;
 const IDENTITY_MASK: u64 = (1 << 30) - 1;
 
-/// What the table says of a node.
+/// The state of a node in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeState {
-    /// There is none.
+    /// There is no such node.
     Free,
     /// A client is about to add it.
     Claimed {
@@ -57,10 +57,9 @@ pub enum NodeState {
         /// Low bits of its epoch.
         epoch: u16,
     },
-    /// It is there.
+    /// The node is ready.
     Ready {
-        /// What its region's header says, too: 30 bits that the regions of a pool know each other
-        /// by.
+        /// The identity in its region's header, too: 30 bits that all regions of a pool share.
         identity: u32,
         /// Its chunks.
         chunks: u32,
@@ -83,7 +82,7 @@ impl NodeState {
         }
     }
 
-    /// What a word says; `None` if no client wrote it.
+    /// The state that a word encodes; `None` if no client wrote it.
     pub fn from_word(word: u64) -> Option<Self> {
         let state = match word >> 62 {
             0 => Self::Free,
@@ -116,7 +115,7 @@ pub fn is_member_or_empty(first_word: u64) -> bool {
     first_word == 0 || first_word << 8 == MAGIC << 8
 }
 
-/// What is wrong with a header that should be `expected`.
+/// The difference between a header and the one `expected`.
 fn compare(found: &[u64], expected: &[u64; WORDS]) -> Option<String> {
     if found == expected {
         return None;
@@ -149,7 +148,7 @@ async fn write_header<E: Endpoint>(
     endpoint.post(&mut batch).await
 }
 
-/// Makes the nodes that a pool is formatted with, all but the home.
+/// Prepares the nodes that a pool is formatted with, all but the home.
 pub(crate) async fn write_first<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<(), PoolError> {
     let chunks = layout::member_chunks(&pool.settings, pool.layout.engine_area);
     for node in 1..pool.settings.nodes as u8 {
@@ -171,8 +170,8 @@ async fn reach<E: Endpoint>(endpoint: &E, node: u8) -> Result<(), PoolError> {
     })
 }
 
-/// Looks for nodes that this process does not know, and reaches and checks their regions; whether
-/// there were any.
+/// Looks for nodes that this process does not know, reaches their regions and checks them. Returns
+/// whether it found any.
 pub async fn learn<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<bool, PoolError> {
     let layout = &pool.layout;
     let mut learned = false;
@@ -193,7 +192,7 @@ pub async fn learn<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<bool, PoolE
         reach(endpoint, node).await?;
         check(endpoint, pool, node, chunks, identity).await?;
         if !is_first {
-            // It came with all its memory.
+            // The node was added with all its memory.
             endpoint.note_provided(node, u64::MAX);
         }
         layout.nodes.add(node, chunks);
@@ -217,7 +216,8 @@ async fn check<E: Endpoint>(endpoint: &E, pool: &Pool, node: u8, chunks: u32, id
     if let Some(what) = compare(found.words(), &member_words(pool, node, chunks, identity)) {
         return Err(PoolError::Member { node, what });
     }
-    // Asked, not tried: the last chunk's memory may have been given back to the host.
+    // Read from the attributes, not by a verb: the last chunk's memory may have been returned to
+    // the host.
     match endpoint.region_bytes(node) {
         Some(bytes) if bytes >= pool.layout.member_end(node, chunks) => Ok(()),
         _ => Err(PoolError::Member { node, what: "is too small".to_owned() }),
@@ -236,11 +236,11 @@ pub struct Claim {
     owner: Incarnation,
 }
 
-/// Claims the next node for `me`, with at most so many bytes. A client that died while it added the
-/// node has been shut out before.
+/// Claims the next node for `me`, with at most this many bytes. A client that died while it added
+/// the node was shut out before.
 ///
 /// # Errors
-/// [`PoolError::Growth`] if the pool was not made for so much more, has all its nodes, or another
+/// [`PoolError::Growth`] if the pool was not made for that much more, has all its nodes, or another
 /// client is adding one.
 pub async fn claim<E: Endpoint>(endpoint: &E, pool: &Pool, me: Incarnation, bytes: u64) -> Result<Claim, PoolError> {
     let refused = |why: String| PoolError::Growth { wanted_bytes: bytes, why };
@@ -293,9 +293,9 @@ impl Claim {
         NodeState::claimed(self.owner).word()
     }
 
-    /// Writes the header of the region, all zero or left by a client that was shut out, which the
-    /// endpoint reaches; gives its identity. Where regions outlive the host's boot, the region is
-    /// brought to the disk before the node is published.
+    /// Writes the header of the region, which the endpoint reaches; returns its identity. The
+    /// region is all zero, or left by a client that was shut out. Where regions outlive the host's
+    /// boot, the region is written to the disk before the node is published.
     pub async fn prepare<E: Endpoint>(&self, endpoint: &E, pool: &Pool) -> Result<u32, PoolError> {
         let identity = (endpoint.random() & IDENTITY_MASK) as u32;
         reach(endpoint, self.node).await?;
@@ -303,7 +303,7 @@ impl Claim {
         Ok(identity)
     }
 
-    /// Makes the node's chunks the pool's.
+    /// Publishes the node's chunks.
     pub async fn publish<E: Endpoint>(&self, endpoint: &E, pool: &Pool, identity: u32) -> Result<(), PoolError> {
         assert!(self.chunks > 0 && self.node > 0, "a further node has chunks");
         let ready = NodeState::Ready { identity, chunks: self.chunks };
@@ -318,13 +318,13 @@ impl Claim {
         Ok(())
     }
 
-    /// Gives the claim up: the region could not be made, and is not there.
+    /// Frees the claim: the region could not be created, and does not exist.
     pub async fn release<E: Endpoint>(&self, endpoint: &E, pool: &Pool) -> Result<(), VerbError> {
         words::swap(endpoint, pool.layout.node(self.node), self.word(), NodeState::Free.word()).await.map(drop)
     }
 }
 
-/// Frees claims, for a pool without clients that is made anew.
+/// Frees claims, for a pool without clients that is formatted anew.
 pub(crate) async fn forget_claims<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<(), VerbError> {
     for node in pool.layout.nodes_known()..pool.settings.nodes_max as u8 {
         let word = read_word(endpoint, pool.layout.node(node)).await?;

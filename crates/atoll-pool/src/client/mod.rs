@@ -5,7 +5,7 @@
 //! | member | its place in the registry, with lease and protections ([`registry`]) |
 //! | clock | the pool's time ([`clock`](crate::clock)) |
 //! | watch, times | when another client is suspected ([`repair`](crate::repair)) |
-//! | retirement | memory that it returns to the host ([`retirement`]) |
+//! | retirement | memory that it returns to the host ([`retirement`](crate::retirement)) |
 //! | tokens | numbers that no other write has |
 //! | lost | why it can no longer be used |
 //! | in flight | its running operations ([`in_flight`](crate::in_flight)) |
@@ -269,7 +269,7 @@ impl<E: Endpoint> Client<E> {
     #[cold]
     async fn look_at_clock(&self, now_ns: u64) -> Result<u64, VerbError> {
         if self.endpoint.is_near() {
-            // Over a network the next verb tells whether this client is shut out.
+            // Over a network the next verb shows whether this client is shut out.
             self.check_membership().await?;
         }
         let _scope = Scope::new(&self.endpoint, Purpose::Upkeep);
@@ -334,7 +334,7 @@ impl<E: Endpoint> Client<E> {
     }
 
     /// Allocates a free chunk, which this client owns as Open: see
-    /// [`chunks::allocate`](crate::chunks::allocate). Returns its number and generation.
+    /// [`chunks::allocate`]. Returns its number and generation.
     pub fn allocate(
         &self,
         count: FreeCount,

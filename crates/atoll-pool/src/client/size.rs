@@ -65,7 +65,8 @@ impl<E: Endpoint> Client<E> {
         gone_on.inspect_err(|error| self.note_failure(error)).map(|()| retirement.left() as u64)
     }
 
-    /// Chunks out of use, by its last READ: see [`Retirement::out_of_use`].
+    /// Chunks out of use, by its last READ: see
+    /// [`Retirement::out_of_use`](crate::retirement::Retirement::out_of_use).
     pub fn chunks_out_of_use(&self) -> u64 {
         self.out_of_use.get()
     }
