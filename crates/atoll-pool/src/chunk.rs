@@ -50,11 +50,11 @@ const _: () = assert!(8 * (descriptor_word::NOTE as u64 + 1) == DESCRIPTOR_BYTES
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChunkId(pub u32);
 
-/// What a chunk is used for.
+/// The state of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ChunkState {
-    /// For nothing.
+    /// It is unused.
     Free = 0,
     /// Its owner fills it.
     Open = 1,
@@ -66,11 +66,11 @@ pub enum ChunkState {
     Extent = 4,
     /// A part of a large object that was published.
     Bound = 5,
-    /// Out of use: the pool was made smaller by it. Its memory may still be there.
+    /// Out of use: the pool was made smaller by it. Its memory may still be present.
     Retired = 6,
-    /// Out of use, and its owner is just giving its memory back.
+    /// Out of use, and its owner is returning its memory to the host.
     Discarding = 7,
-    /// Out of use, and its memory was given back.
+    /// Out of use, and its memory was returned to the host.
     Discarded = 8,
 }
 
@@ -79,7 +79,7 @@ pub enum ChunkState {
 pub struct Chunk {
     /// What it is used for.
     pub state: ChunkState,
-    /// Its owner's place; of no meaning while it is free.
+    /// Its owner's place; without meaning while the chunk is free.
     pub owner_slot: u32,
     /// Low 16 bits of the owner's epoch.
     pub owner_epoch: u16,
@@ -136,8 +136,8 @@ impl Chunk {
         Self { state, owner_slot: owner.slot, owner_epoch: owner.epoch as u16, generation }
     }
 
-    /// The same life of the chunk in a state that it was in before. The word differs from the one
-    /// that it had then, so that a swap from that one fails.
+    /// The same life of the chunk in an earlier state. The word differs from the word that it had
+    /// then, so that a swap from that word fails.
     pub fn back(self, state: ChunkState) -> Self {
         Self { state, generation: self.generation.wrapping_add(1 << 16), ..self }
     }

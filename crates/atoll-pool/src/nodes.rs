@@ -59,7 +59,7 @@ pub enum NodeState {
     },
     /// The node is ready.
     Ready {
-        /// The identity in its region's header, too: 30 bits that all regions of a pool share.
+        /// The random identity of its region, 30 bits. The region's header has it, too.
         identity: u32,
         /// Its chunks.
         chunks: u32,

@@ -36,8 +36,8 @@ pub(crate) async fn live<S: Subject>(run: Rc<RunState<S>>, control: Control, num
     }
 }
 
-/// How a client ended, named after the failure that lost it. Its other operations were told only
-/// that the client is shut out, and the operation that failed may have been dropped.
+/// How a client ended, named after the failure that lost it. Its other operations only learn that
+/// the client is shut out, and the future of the failed operation may have been dropped.
 pub(crate) fn named(
     client: &atoll_pool::Client<CaseEndpoint>,
     outcome: Result<(), CacheError>,

@@ -86,6 +86,7 @@ impl Builder {
     /// A cache holds its listener, so a listener must hold the cache as a [`WeakCache`]. A listener
     /// that panics is not called again. With a listener, each eviction of an object costs one more
     /// read; without one nothing costs more.
+    ///
     /// [`WeakCache`]: crate::WeakCache
     pub fn eviction_listener(mut self, listen: impl Fn(&[u8], Meta, Cause) + Send + Sync + 'static) -> Self {
         self.listener = Some(Listener::new(listen));
