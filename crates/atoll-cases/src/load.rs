@@ -190,7 +190,7 @@ async fn run_lane<E: Endpoint, G: Pooled<E> + 'static, R: Recorder>(
     Ok(())
 }
 
-/// An operation is dropped after so many polls at most: near the beginning, where most of them
+/// An operation is dropped after this many polls at most: near the beginning, where most of them
 /// are, or in the middle of an eviction.
 const POLLS_MAX: u64 = 24;
 

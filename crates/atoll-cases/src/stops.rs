@@ -112,7 +112,7 @@ impl Stops {
         self.before(move |verb| verb.at == at && matches!(verb.operation, Operation::CompareAndSwap { .. }))
     }
 
-    /// In front of the batch that comes after so many batches.
+    /// In front of the batch that comes after this many batches.
     pub fn before_batch(&self, others: u64) -> Rc<Stop> {
         let mut left = others;
         self.with(Kind::Before, move |_| {

@@ -158,7 +158,7 @@ fn what_a_killed_worker_held_comes_back_by_itself_while_a_survivor_goes_on() {
     }
 }
 
-/// Stops a worker whose values have up to so many bytes, loads the pool meanwhile and repairs it;
+/// Stops a worker whose values have up to this many bytes, loads the pool meanwhile and repairs it;
 /// the bytes that it held at first and at the end. It goes on when it is resumed, and all is whole
 /// when it is killed.
 fn held_while_stopped(largest_bytes: usize, name: &PoolName, pool: &Pool) -> (u64, u64) {

@@ -50,7 +50,7 @@ pub struct Case<E> {
     pub clients: usize,
     /// How many memory nodes they reach.
     pub nodes: u8,
-    /// What client number so much does, in so many rounds.
+    /// What the client with this number does, in this many rounds.
     pub play: fn(E, usize, u64) -> Play,
     /// Looks at the region once all clients have ended.
     pub verify: fn(E, u64) -> Play,

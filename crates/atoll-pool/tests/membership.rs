@@ -15,7 +15,7 @@ const CAPACITY_BYTES: u64 = 1 << 20;
 /// More steps than a join has.
 const STEPS_MAX: u64 = 120;
 
-/// A simulation with a pool for so many clients.
+/// A simulation with a pool for this many clients.
 fn formatted(seed: u64, fencing: Fencing, clients_max: u32) -> (Sim, Pool) {
     let settings = PoolSettings { clients_max, ..PoolSettings::for_capacity(CAPACITY_BYTES) };
     let nodes = vec![vec![region(CAPACITY_BYTES, Kind::Host)]];
@@ -26,7 +26,7 @@ fn formatted(seed: u64, fencing: Fencing, clients_max: u32) -> (Sim, Pool) {
     (sim, pool)
 }
 
-/// Plays one client in a pool for so many.
+/// Plays one client in a pool for this many.
 fn played(clients_max: u32, play: impl AsyncFnOnce(SimEndpoint, Pool) + 'static) {
     let (sim, pool) = formatted(1, Fencing::Observed, clients_max);
     let endpoint = sim.endpoint("client");

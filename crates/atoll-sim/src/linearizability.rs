@@ -58,7 +58,7 @@ pub enum Verdict {
     Linearizable(Vec<usize>),
     /// There is none; this is the longest beginning that the search found.
     Violation(Vec<usize>),
-    /// The search was given up after so many configurations.
+    /// The search was given up after this many configurations.
     Unknown(usize),
 }
 

@@ -60,7 +60,7 @@ impl Watch {
         self.words.entry(at).or_insert_with(watched);
     }
 
-    /// An effect of a verb of so many bytes, of a batch of an endpoint.
+    /// An effect of a verb of this many bytes, of a batch of an endpoint.
     pub(crate) fn note(
         &mut self,
         memory: &Memory,

@@ -108,7 +108,7 @@ pub(crate) async fn resize<S: Subject>(run: Rc<RunState<S>>, control: Control, _
     }
 }
 
-/// Makes the pool smaller by so many chunks, and larger again some time later.
+/// Makes the pool smaller by this many chunks, and larger again some time later.
 pub(crate) async fn shrink_and_restore<G: Pooled<CaseEndpoint>>(engine: &G, chunks: u64) -> Result<(), CacheError> {
     let mut left = chunks;
     while left > 0 {

@@ -94,7 +94,7 @@ impl Room {
         control_groups().into_iter().chain(machine).min_by_key(Self::usable_bytes)
     }
 
-    /// An error if the host has no room for a region of so many bytes.
+    /// An error if the host has no room for a region of this many bytes.
     pub(super) fn check(name: &str, directory: Option<&Path>, bytes: u64) -> Result<(), FabricError> {
         match Self::of(directory) {
             Some(room) if room.usable_bytes() < bytes => {

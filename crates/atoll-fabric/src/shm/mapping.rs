@@ -15,7 +15,7 @@ use std::ptr::NonNull;
 
 /// Bytes of a page.
 pub(super) const PAGE_BYTES: u64 = 4096;
-/// Bytes of a huge page: pages are provided in pieces of so many.
+/// Bytes of a huge page: pages are provided in pieces of this many.
 pub(super) const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// The smallest region, one page.

@@ -26,7 +26,7 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    /// Of a region of so many bytes, of which the first `there` are known to be there.
+    /// Of a region of this many bytes, of which the first `there` are known to be there.
     pub(super) fn new(bytes: u64, there: u64) -> Self {
         let words = if there < bytes { bytes.div_ceil(PAGE_BYTES).div_ceil(PER_WORD) } else { 0 };
         Self { bytes, there: AtomicU64::new(there), bits: (0..words).map(|_| AtomicU64::new(0)).collect() }

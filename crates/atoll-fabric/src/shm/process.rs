@@ -127,7 +127,7 @@ pub(super) fn boot() -> Option<u64> {
 /// A word of the kernel's randomness: no other process gets the same, a fork neither.
 pub(super) fn random_word() -> u64 {
     let mut bytes = [0; 8];
-    // SAFETY: `bytes` is a valid place for so many bytes.
+    // SAFETY: `bytes` is a valid place for this many bytes.
     let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast::<c_void>(), bytes.len(), 0) };
     assert_eq!(got, 8, "the kernel has randomness: {}", std::io::Error::last_os_error());
     u64::from_le_bytes(bytes)

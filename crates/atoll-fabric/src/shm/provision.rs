@@ -22,7 +22,7 @@ impl ShmRegion {
         Room::of_region(self.name.as_deref())
     }
 
-    /// Whether the host's limits leave room for so many bytes. Pages that are there already count
+    /// Whether the host's limits leave room for this many bytes. Pages that are there already count
     /// again, since this process cannot tell which those are.
     fn may_take(&self, bytes: u64) -> bool {
         let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);

@@ -409,7 +409,7 @@ impl Layout {
         Address::new(node, 0, self.heap_of(node) + u64::from(index) * self.chunk_bytes)
     }
 
-    /// The number of the chunk that so many bytes of heap are in front of, unchecked, and how far
+    /// The number of the chunk that this many bytes of heap are in front of, unchecked, and how far
     /// into it they reach.
     #[inline(always)]
     pub fn divide(&self, heap_offset: u64) -> (u64, u64) {

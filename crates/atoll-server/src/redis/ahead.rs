@@ -17,7 +17,7 @@ use atoll_cache::KEY_BYTES_MAX;
 const COMMANDS_MAX: usize = 16;
 /// Arguments after which no further command is parsed.
 const ARGS_MAX: usize = 1024;
-/// Keys that the cache is told of.
+/// The most keys that the cache prefetches at a time.
 const KEYS_MAX: usize = 32;
 
 /// A command: where it lies in the input, and where its arguments are in [`Ahead::spans`].

@@ -13,7 +13,7 @@ use atoll_cache::Stats;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// One command in so many has its time taken.
+/// One command in this many has its time taken.
 pub const SAMPLE_EVERY: u64 = 64;
 /// Bucket `i` counts the commands that took less than `250 ns << i`; a last one those that took
 /// longer.
@@ -48,7 +48,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Nothing counted, of so many commands.
+    /// Nothing counted, of this many commands.
     pub fn new(commands: usize) -> Self {
         Self {
             calls: vec![0; commands].into(),
@@ -91,7 +91,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Nothing published, of so many commands.
+    /// Nothing published, of this many commands.
     pub fn new(commands: usize) -> Self {
         Self {
             calls: (0..commands).map(|_| AtomicU64::new(0)).collect(),

@@ -26,11 +26,11 @@ pub(crate) enum Event {
     Ring(u32),
     /// A batch has been rung in at its compute node's NIC.
     Doorbell(u32),
-    /// A verb of a batch has come to the NIC of its node.
+    /// A verb of a batch has reached the NIC of its node.
     Request(u32, u8),
     /// A node's memory has answered a verb of a batch.
     Ready(u32, u8),
-    /// The response to a verb of a batch has come to its compute node's NIC.
+    /// The response to a verb of a batch has reached its compute node's NIC.
     Response(u32, u8),
     /// The completion of a batch can be seen by its client.
     Completion(u32),

@@ -88,7 +88,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// Memory nodes with NICs of their own, and so many compute nodes; steps cost what was
+    /// Memory nodes with NICs of their own, and this many compute nodes; steps cost what was
     /// measured.
     pub fn new(profile: Profile, compute_nodes: u16) -> Self {
         Self { profile, cpu: CpuCosts::measured(), compute_nodes, homes: Vec::new() }

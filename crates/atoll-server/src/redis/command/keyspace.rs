@@ -10,9 +10,9 @@ use crate::redis::glob;
 use atoll_cache::Engine;
 use atoll_cache::cache::parse_integer;
 
-/// Keys that one step of KEYS looks at.
+/// Keys that one step of KEYS reads.
 const KEYS_STEP: usize = 1000;
-/// Most keys that one SCAN looks at: more would keep other connections waiting.
+/// The most keys that one SCAN reads: more would keep other connections waiting.
 const SCAN_COUNT_MAX: usize = 1 << 20;
 
 /// `DBSIZE`

@@ -56,7 +56,7 @@ pub struct Context<'a, G: Engine> {
     pub shared: &'a Shared,
     /// The command.
     pub args: Args<'a>,
-    /// Where the reply goes.
+    /// The writer of the reply.
     pub reply: Reply<'a>,
     /// The command's line of the table.
     pub spec: &'static Spec,

@@ -22,7 +22,7 @@ pub enum Flag {
     Fast,
     /// It is not for programs.
     Admin,
-    /// Its keys cannot be told from its place in the table.
+    /// The table does not say where its keys are.
     Movablekeys,
 }
 
@@ -45,7 +45,7 @@ impl Flag {
 pub struct Spec {
     /// The name, in lower case.
     pub name: &'static str,
-    /// The number of arguments, the name among them; if negative, at least so many.
+    /// The number of arguments, the name among them; if negative, at least this many.
     pub arity: i32,
     /// What is true of it.
     pub flags: &'static [Flag],
