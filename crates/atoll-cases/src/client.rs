@@ -58,7 +58,7 @@ impl<S: Subject> Client<S> {
         Ok(())
     }
 
-    /// A recorded lookup; whether it hit.
+    /// A recorded lookup; returns whether it hit.
     pub async fn get(&self, key: &[u8]) -> Result<bool, CacheError> {
         let mut value = Value::new();
         let pending = self.history.begin(self.number, key, Call::Get);
@@ -95,7 +95,7 @@ impl<S: Subject> Client<S> {
         Ok(())
     }
 
-    /// A recorded set, or set-if-absent, that tells what was there.
+    /// A recorded set, or set-if-absent, that returns the previous value.
     pub async fn set_returning(&self, key: &[u8], value: Vec<u8>, condition: Condition) -> Result<(), CacheError> {
         let call = match condition {
             Condition::IfAbsent => Call::set_if(value.clone(), history::Condition::IfAbsent),

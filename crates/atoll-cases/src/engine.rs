@@ -53,7 +53,7 @@ simulated! {
     /// FORGE.
     #[default]
     Forge: ForgeSubject,
-    /// FORGE's groups, of which those go that trees say are worth least.
+    /// FORGE's groups; decision trees choose the group that is evicted.
     GlCacheDm: GlCacheSubject,
     /// Ditto.
     Ditto: DittoSubject,
@@ -73,8 +73,7 @@ impl SimulatedEngine {
         })
     }
 
-    /// Runs the case that a seed draws and tells how: the case, how it went, and the last so many
-    /// events in words.
+    /// Runs the case that a seed draws. Returns the case, its result, and its last events in words.
     pub fn replay_seed(self, seed: u64, events: usize) -> (String, Result<RunSummary, String>, String) {
         on_subject!(self, S => replay_seed::<S>(seed, events))
     }
@@ -84,7 +83,7 @@ impl SimulatedEngine {
         on_subject!(self, S => case.explore::<S>(bounds))
     }
 
-    /// Runs one interleaving of a small case: how it went, and its events in words.
+    /// Runs one interleaving of a small case; returns its result and its events in words.
     pub fn replay_decisions(
         self,
         case: &SmallCase,

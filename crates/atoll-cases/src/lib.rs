@@ -17,7 +17,7 @@
 //! | [`engine`] | the list of engines |
 //! | [`swarm`] | many cases with faults |
 //! | [`promises`] | the promises of every engine, over many seeds |
-//! | [`holes`] | opened holes, which seeds must show |
+//! | `holes` | opened holes, which seeds must show |
 //! | [`shared_memory`] | a pool of any engine on shared memory |
 //! | [`forge_words`] | the addresses of a `forge` pool's words |
 #![forbid(unsafe_code)]

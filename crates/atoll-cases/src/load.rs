@@ -15,7 +15,7 @@ use std::ops::Range;
 use std::pin::pin;
 use std::task::Poll;
 
-/// What writes down the operations of a load.
+/// The recorder of a load's operations.
 pub trait Recorder {
     /// An operation under way.
     type Pending;
@@ -23,7 +23,7 @@ pub trait Recorder {
     fn begin(&self, client: u32, key: &[u8], call: Call) -> Self::Pending;
     /// It returned.
     fn end(&self, pending: Self::Pending, outcome: Outcome);
-    /// It has ended, and no client knows how.
+    /// It has ended, and no client knows its outcome.
     fn over(&self, pending: Self::Pending);
 }
 
@@ -94,7 +94,7 @@ struct Player<'a, G: Engine + 'static, R: Recorder> {
 }
 
 impl<G: Engine + 'static, R: Recorder> Player<'_, G, R> {
-    /// Tells of the dropped operations that have come to their end.
+    /// Reports the dropped operations that have ended.
     fn tell_what_is_over(&self) {
         if (self.is_lost)() {
             return;
@@ -123,7 +123,7 @@ fn key_of(index: u64) -> Vec<u8> {
     }
 }
 
-/// Does one client's part of the load, with so many operations at a time. Errors that the load
+/// Runs one client's part of the load, with this many operations at a time. Errors that the load
 /// permits (no room) leave the operation pending: it may have happened.
 pub async fn run<E: Endpoint, G: Pooled<E> + 'static, R: Recorder>(
     cache: &Cache<Lasting<G>>,
@@ -190,7 +190,7 @@ async fn run_lane<E: Endpoint, G: Pooled<E> + 'static, R: Recorder>(
     Ok(())
 }
 
-/// An operation is dropped after so many polls at most: near the beginning, where most of them
+/// An operation is dropped after this many polls at most: near the beginning, where most of them
 /// are, or in the middle of an eviction.
 const POLLS_MAX: u64 = 24;
 

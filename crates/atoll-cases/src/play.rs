@@ -144,7 +144,7 @@ impl<S: Subject> Case<S> {
         joined.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
     }
 
-    /// What a walk over the quiet pool finds wrong first.
+    /// The first fault that a walk over the idle pool finds.
     pub fn verify(&self, sim: &Sim) -> Result<(), String> {
         let Client { cache, .. } = Self { hole: None, ..self.clone() }.join(sim, u32::MAX, &Rc::default())?;
         let report = sim.block_on(async move {
@@ -156,7 +156,7 @@ impl<S: Subject> Case<S> {
         report.faults.first().map_or(Ok(()), |fault| Err(format!("verify: {fault}")))
     }
 
-    /// Plays the case's load under a seed; what was wrong, if anything was.
+    /// Plays the case's load under a seed; returns the fault, if there was one.
     pub fn run(&self, seed: u64) -> Result<Checked, String> {
         let (load, lanes) = (self.load.clone(), self.lanes);
         self.run_part(seed, move |client| {

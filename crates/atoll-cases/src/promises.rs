@@ -30,7 +30,7 @@ pub fn on_every_engine(suite: &impl Suite) {
     suite.run::<CliqueMapSubject>();
 }
 
-/// Runs a scenario under many seeds, and gives what the runs came to.
+/// Runs a scenario under many seeds, and returns the results of the runs.
 ///
 /// # Panics
 /// If a run fails.
@@ -58,8 +58,8 @@ pub fn histories_are_linearizable<S: Subject>(seeds: u64, case: impl Fn(u64) -> 
     assert!(checked.iter().any(|checked| checked.hits > 0), "a load that never hits shows nothing");
 }
 
-/// Promise 4: whatever goes wrong, nothing wrong is served, no client waits for ever, and all that
-/// dead clients held is reclaimed. Gives the runs.
+/// Promise 4, under all faults: no wrong value is served, no client waits for ever, and all that
+/// dead clients held is reclaimed. Returns the runs.
 ///
 /// # Panics
 /// If that does not hold.

@@ -107,13 +107,13 @@ pub const SMALL_CASES: &[SmallCase] = &[
         FULL, [EVICT, LOOK_AT_EVICTED]).with(ExploredFault::Kill).of_chunks(TIGHT),
 ];
 
-/// How far an exploration goes.
+/// The bounds of an exploration.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// Runs at most.
+    /// The most runs.
     pub runs_max: u64,
-    /// Switches from a client that could go on to another one, at most; `None` for all runs that
-    /// differ in what matters (see [`ExploreOptions`]).
+    /// The most switches away from a client that could continue. `None` for all runs that differ in
+    /// their effects (see [`ExploreOptions`]).
     pub preemptions_max: Option<u32>,
     /// Whether verbs of a batch take effect in every order that the contract permits.
     pub reorder: bool,

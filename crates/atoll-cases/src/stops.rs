@@ -19,9 +19,9 @@ use atoll_fabric::{Address, Batch, Buffer, Endpoint, VerbError};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// How often a client that waits for another one looks.
+/// How often a client checks that waits for another client.
 const LOOK_NS: u64 = 1_000;
-/// Looks after which a stop is one that no client comes to.
+/// Checks after which a stop counts as never reached.
 const LOOKS_MAX: u32 = 1_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +75,7 @@ impl Stop {
         panic!("the client never comes to its stop");
     }
 
-    /// Lets the client go on. One that has not come here yet will not stop.
+    /// Releases the client. A client that has not arrived here yet will not stop.
     pub fn release(&self) {
         self.state.set(State::Released);
     }
@@ -112,7 +112,7 @@ impl Stops {
         self.before(move |verb| verb.at == at && matches!(verb.operation, Operation::CompareAndSwap { .. }))
     }
 
-    /// In front of the batch that comes after so many batches.
+    /// In front of the batch that comes after this many batches.
     pub fn before_batch(&self, others: u64) -> Rc<Stop> {
         let mut left = others;
         self.with(Kind::Before, move |_| {
@@ -156,7 +156,7 @@ impl Stops {
         })
     }
 
-    /// The stop that a batch comes to first, and in front of which verb.
+    /// The first stop that a batch reaches, and the verb in front of which it is.
     fn on_the_way(&self, batch: &Batch) -> Option<(Rc<Stop>, usize)> {
         let mut stops = self.0.borrow_mut();
         stops.retain(|stop| stop.state.get() == State::Armed);
@@ -164,7 +164,7 @@ impl Stops {
         stops.iter().filter_map(place).min_by_key(|(_, verb)| *verb)
     }
 
-    /// Posts a batch, with a stop if it comes to one.
+    /// Posts a batch, with a stop if it reaches one.
     pub(super) async fn post<E: Endpoint>(&self, endpoint: &E, batch: &mut Batch) -> Result<(), VerbError> {
         let Some((stop, verb)) = self.on_the_way(batch) else { return endpoint.post(batch).await };
         let node = batch.verbs()[verb].at.node();

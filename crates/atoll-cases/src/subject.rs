@@ -35,7 +35,7 @@ pub trait Subject: Clone + Debug + Default + 'static {
     /// Draws options from a stream; `paper` asks for the options of the engine's paper.
     fn drawn(random: &mut Random, paper: bool) -> Self;
 
-    /// The settings of a pool for an index of so many slots.
+    /// The settings of a pool for an index of this many slots.
     fn settings(&self, base: PoolSettings, slots: u64) -> PoolSettings;
 
     /// A region of the home node beside the pool, if the engine wants one.

@@ -1,5 +1,5 @@
-//! Pools on a file system that is small and full: nobody dies of SIGBUS, whatever the others do and
-//! wherever they die.
+//! Pools on a file system that is small and full: no process dies of SIGBUS, whatever other
+//! processes do and wherever they die.
 //!
 //! Each test mounts a file system in memory of its own, for which it must be root.
 
@@ -70,7 +70,7 @@ fn in_background(args: &[&str]) -> Child {
     command.args(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the binary starts")
 }
 
-/// A client that does nothing may be in the middle of an operation, for all that anybody can see.
+/// A client that does nothing may be inside an operation, as far as another client can see.
 #[test]
 fn memory_stays_while_a_client_stands_still_and_goes_back_once_it_goes_on() {
     for engine in ["forge", "ditto"] {
@@ -83,8 +83,8 @@ fn memory_stays_while_a_client_stands_still_and_goes_back_once_it_goes_on() {
         if engine == "forge" {
             assert!(shrunk.contains("\"held_bytes\": 16777216") && host_bytes(&name) == whole, "{shrunk}");
         }
-        // The retirer has ended: another client goes on with what it left, once nobody can be in an
-        // operation of before.
+        // The retirer has ended. Another client finishes its work, once no client can still be in
+        // an older operation.
         let deadline = Instant::now() + Duration::from_secs(20);
         while pool.info().unwrap().chunks_undiscarded > 0 && Instant::now() < deadline {
             still.tend().unwrap();

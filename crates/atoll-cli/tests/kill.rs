@@ -131,8 +131,8 @@ fn states(pool: &Pool) -> Vec<ClientState> {
     pool.info().unwrap().clients.iter().map(|client| client.state).collect()
 }
 
-/// Nobody uses the pool any more: all invariants hold, and once all is removed no chunk is in
-/// anybody's hands.
+/// No client uses the pool any more: all invariants hold. After all objects are removed, no client
+/// owns a chunk.
 fn is_whole(pool: &Pool) {
     pool.repair().unwrap();
     assert_eq!(pool.verify().unwrap().faults, Vec::<String>::new());
@@ -158,7 +158,7 @@ fn what_a_killed_worker_held_comes_back_by_itself_while_a_survivor_goes_on() {
     }
 }
 
-/// Stops a worker whose values have up to so many bytes, loads the pool meanwhile and repairs it;
+/// Stops a worker whose values have up to this many bytes, loads the pool meanwhile and repairs it;
 /// the bytes that it held at first and at the end. It goes on when it is resumed, and all is whole
 /// when it is killed.
 fn held_while_stopped(largest_bytes: usize, name: &PoolName, pool: &Pool) -> (u64, u64) {
@@ -332,7 +332,8 @@ fn a_client_that_died_while_it_joined_is_repaired_at_once() {
 fn dead_joiners_keep_no_place_from_a_living_one() {
     for raise in [true, false] {
         for (name, pool) in pools("kill-joiners", 4) {
-            // Some of an endpoint that is gone, some that nobody ever had.
+            // Some joiners have an endpoint that has ended; some have an identity that no endpoint
+            // ever had.
             drop(poke_joining(&name, 4, None, raise));
             poke_joining(&name, 2, Some(Identity::NOBODY), raise);
             let clients: Vec<Client> = (0..4).map(|_| pool.client().unwrap()).collect();

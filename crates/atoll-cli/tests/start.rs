@@ -127,7 +127,7 @@ fn what_a_control_group_has_no_room_for_is_refused_and_the_default_is_what_fits(
     let capacity = config.lines().find_map(|line| line.strip_prefix("capacity = ")?.parse::<u64>().ok());
     assert!(capacity.is_some_and(|capacity| (64 << 20..256 << 20).contains(&capacity)), "{config}");
     assert!(said.contains("control group"), "{said}");
-    // Served, filled and left by itself: nobody is killed.
+    // The server serves, is filled and left alone: the kernel kills no process.
     let served = group.run(&format!("timeout 5 {atoll} serve --port 0"));
     let line = String::from_utf8_lossy(&served.stdout).to_string();
     assert_eq!(

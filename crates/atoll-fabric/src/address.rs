@@ -77,7 +77,7 @@ impl Address {
         (self.0 ^ other.0) >> OFFSET_BITS == 0
     }
 
-    /// Whether it is in the first region of memory node 0, where most is.
+    /// Whether it is in the first region of memory node 0, where most addresses are.
     #[inline]
     pub const fn is_home(self) -> bool {
         self.0 >> OFFSET_BITS == 0
@@ -105,20 +105,21 @@ impl Address {
         self.0 & ((1 << OFFSET_BITS) - 1)
     }
 
-    /// The address as a word, for others to find.
+    /// The address as a word, which can be stored in a region.
     #[inline]
     pub const fn to_bits(self) -> u64 {
         self.0
     }
 
-    /// The address that a word says; any word says one. What is there is for the verb to find out.
+    /// The address that a word encodes. Every word encodes one; the verb finds out whether it
+    /// exists.
     #[inline]
     pub const fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
 
-    /// The address `bytes` further on in the same region. An overrun of the region is caught by the
-    /// verb that uses it.
+    /// The address `bytes` further on in the same region. The verb that uses it detects an overrun
+    /// of the region.
     #[inline]
     #[allow(clippy::should_implement_trait)]
     pub const fn add(self, bytes: u64) -> Self {

@@ -36,7 +36,7 @@ pub struct RegionAttributes {
     pub bytes: u64,
     /// Where the bytes are.
     pub kind: Kind,
-    /// Whose atomics exclude each other.
+    /// The agent whose atomics exclude each other.
     pub domain: Domain,
     /// How long the bytes live.
     pub lifetime: Lifetime,

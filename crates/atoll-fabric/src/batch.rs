@@ -1,13 +1,13 @@
 //! Verbs posted at once (one doorbell), and their results.
 //!
-//! A batch is a plain value on the caller's stack. Adding a verb gives a [`Ticket`]; after the
-//! post, the ticket reads the verb's result. See [`Endpoint`](crate::Endpoint) for the order that
-//! verbs of one batch keep.
+//! A batch is a plain value on the caller's stack. Adding a verb returns a [`Ticket`]; after the
+//! post, the ticket reads the verb's result. [`Endpoint`](crate::Endpoint) defines the order of the
+//! verbs in one batch.
 
 use crate::{Address, Buffer};
 use arrayvec::ArrayVec;
 
-/// The most verbs that one batch holds. Callers with more to do post several.
+/// The most verbs that one batch holds. A caller with more verbs posts several batches.
 pub const BATCH_VERBS_MAX: usize = 32;
 
 /// One verb. `found` and `value` hold the result once the batch has been posted and awaited.
@@ -15,7 +15,7 @@ pub const BATCH_VERBS_MAX: usize = 32;
 pub enum Operation {
     /// Copies `into.len()` bytes, a multiple of 8, from `at` into the buffer.
     Read {
-        /// Where the result goes; lent to the fabric while the verb is in flight.
+        /// The destination; lent to the fabric while the verb is in flight.
         into: Buffer,
     },
     /// Reads one word, inline.
@@ -25,7 +25,7 @@ pub enum Operation {
     },
     /// Copies the buffer's words to `at`.
     Write {
-        /// What is written, in whole words; lent to the fabric while the verb is in flight.
+        /// The source, in whole words; lent to the fabric while the verb is in flight.
         from: Buffer,
     },
     /// Writes one word, inline.
@@ -35,18 +35,18 @@ pub enum Operation {
     },
     /// Replaces the word at `at` with `desired` if it is `expected`.
     CompareAndSwap {
-        /// What the word must be.
+        /// The value that the word must have.
         expected: u64,
-        /// What it becomes.
+        /// The new value of the word.
         desired: u64,
-        /// What it was, when done; equal to `expected` exactly if the swap happened.
+        /// The previous value, when done. It equals `expected` exactly if the swap happened.
         found: u64,
     },
     /// Adds to the word at `at`, wrapping.
     FetchAndAdd {
         /// The addend.
         addend: u64,
-        /// What the word was, when done.
+        /// The previous value, when done.
         found: u64,
     },
 }
@@ -56,9 +56,9 @@ pub enum Operation {
 pub struct Verb {
     /// The first byte touched; a multiple of 8.
     pub at: Address,
-    /// Whether the verb waits for all earlier ones of its batch (a round trip, counted as one).
+    /// Whether the verb waits for all earlier verbs of its batch (a round trip, counted as one).
     pub fenced: bool,
-    /// What is done there.
+    /// The verb.
     pub operation: Operation,
 }
 
@@ -103,7 +103,7 @@ impl Batch {
         ticket
     }
 
-    /// READs `into.len()` bytes at `at` into a lent buffer; take it back with [`Batch::take`].
+    /// READs `into.len()` bytes at `at` into a lent buffer; [`Batch::take`] returns the buffer.
     #[inline]
     pub fn read(&mut self, at: Address, into: Buffer) -> Ticket {
         self.push(at, Operation::Read { into })
@@ -115,8 +115,8 @@ impl Batch {
         self.push(at, Operation::ReadWord { value: 0 })
     }
 
-    /// WRITEs a lent buffer, rounded up to whole words, at `at`; take the buffer back with
-    /// [`Batch::take`].
+    /// WRITEs a lent buffer, rounded up to whole words, at `at`; [`Batch::take`] returns the
+    /// buffer.
     #[inline]
     pub fn write(&mut self, at: Address, from: Buffer) -> Ticket {
         self.push(at, Operation::Write { from })
@@ -128,7 +128,8 @@ impl Batch {
         self.push(at, Operation::WriteWord { value })
     }
 
-    /// Compare-and-swap; the result is [`Batch::swapped`], the word that was found [`Batch::word`].
+    /// Compare-and-swap. The result is [`Batch::swapped`]; the word that it found is
+    /// [`Batch::word`].
     #[inline]
     pub fn compare_and_swap(&mut self, at: Address, expected: u64, desired: u64) -> Ticket {
         self.push(at, Operation::CompareAndSwap { expected, desired, found: !expected })
@@ -140,7 +141,7 @@ impl Batch {
         self.push(at, Operation::FetchAndAdd { addend, found: 0 })
     }
 
-    /// Makes the last verb wait for all before it.
+    /// Makes the last verb wait for all verbs before it.
     #[inline]
     pub fn fence(&mut self) {
         if let Some(verb) = self.verbs.last_mut() {
@@ -184,19 +185,19 @@ impl Batch {
         self.take(Ticket(index as u8))
     }
 
-    /// Empties the batch for another use. Buffers still in it are dropped.
+    /// Empties the batch for another use. It drops the buffers that are still in it.
     #[inline]
     pub fn clear(&mut self) {
         self.verbs.clear();
     }
 
-    /// How many verbs are in it.
+    /// How many verbs the batch holds.
     #[inline]
     pub fn len(&self) -> usize {
         self.verbs.len()
     }
 
-    /// Whether it holds no verb.
+    /// Whether the batch holds no verb.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.verbs.is_empty()

@@ -3,12 +3,12 @@
 //! | clock | of | used for |
 //! |---|---|---|
 //! | monotone | the processor, or the kernel | durations |
-//! | wall | the host | what the first client of a pool takes the time to be |
-//! | agent | the kernel: `CLOCK_BOOTTIME`, which counts while the host sleeps | the time that passed since any other process looked |
+//! | wall | the host | the time at which the first client of a pool starts the pool's clock |
+//! | agent | the kernel: `CLOCK_BOOTTIME`, which counts while the host sleeps | the time that passed since any other process read the clock |
 //!
-//! The agent's clock is asked of the kernel by a system call, because a preloaded C library may
-//! replace `clock_gettime`. A time namespace shows it with an offset, which
-//! `/proc/self/timens_offsets` tells. Where that cannot be read, the process has no agent clock.
+//! A system call reads the agent's clock from the kernel, because a preloaded C library may replace
+//! `clock_gettime`. A time namespace adds an offset to it, which is in `/proc/self/timens_offsets`.
+//! If that file cannot be read, the process has no agent clock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};

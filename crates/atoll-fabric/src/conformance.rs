@@ -1,23 +1,23 @@
 //! The suite that every fabric passes.
 //!
-//! A [`Case`] is some clients that run at the same time over one fresh region, and a look at the
-//! region afterwards. Clients share nothing but the region, so that they may as well be tasks of a
-//! simulation as threads or processes: a [`Fixture`] decides. What they find wrong is a panic.
+//! A [`Case`] is some clients that run at the same time over one fresh region, and a check of the
+//! region afterwards. Clients share only the region. So they may be tasks of a simulation, threads
+//! or processes: a [`Fixture`] decides. A violation is a panic.
 //!
 //! | module | cases |
 //! |---|---|
-//! | `transfers` | one client: what verbs do, and what becomes of bad ones |
+//! | `transfers` | one client: the effects of verbs, and the errors of bad ones |
 //! | `litmus` | several clients: atomicity, the order of messages, flushes |
-//! | `store_buffering` | two clients: a mark that is made is seen by what is in order behind it |
-//! | `fenced_verbs` | two clients: a verb with the fence flag is behind all earlier ones of its batch |
+//! | `store_buffering` | two clients: a mark is visible to verbs that are in order after it |
+//! | `fenced_verbs` | two clients: a fenced verb follows all earlier verbs of its batch |
 //! | `race` | no case: rounds of two clients that race, for the two above |
 //! | `nodes` | several memory nodes: each keeps its own order |
 //! | `fences` | a client that was shut out changes nothing |
-//! | `exports` | for fabrics whose compute nodes export regions: found, reached, gone with their owner |
-//! | `messages` | for fabrics with messages: whole, from whom they say, behind what completed before them |
-//! | [`control`] | of the control plane: regions are made, found, kept from others and removed |
-//! | [`late`] | no case: a fabric whose results come late, for tests of what drives futures |
-//! | `unknown` | for fabrics whose posts end at a deadline: each verb once at most, none after the fence |
+//! | `exports` | for fabrics whose compute nodes export regions: found, reached, removed with their owner |
+//! | `messages` | for fabrics with messages: whole, with the right sender, after the verbs that completed before them |
+//! | [`control`] | of the control plane: regions are created, found, protected from other processes and removed |
+//! | [`late`] | no case: a fabric whose results come late, for tests of executors |
+//! | `unknown` | for fabrics whose posts end at a deadline: each verb at most once, none after the fence |
 
 pub mod control;
 mod exports;
@@ -50,7 +50,7 @@ pub struct Case<E> {
     pub clients: usize,
     /// How many memory nodes they reach.
     pub nodes: u8,
-    /// What client number so much does, in so many rounds.
+    /// What the client with this number does, in this many rounds.
     pub play: fn(E, usize, u64) -> Play,
     /// Looks at the region once all clients have ended.
     pub verify: fn(E, u64) -> Play,

@@ -3,7 +3,7 @@
 use crate::{Address, Batch, Buffer, FabricError, Identity, Origin, RegionAttributes, VerbError};
 use std::future::Future;
 
-/// What a fabric can take at once.
+/// The limits of a fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Most verbs of one batch, at most [`BATCH_VERBS_MAX`](crate::BATCH_VERBS_MAX).
@@ -14,28 +14,28 @@ pub struct Limits {
     pub verb_bytes_max: u64,
 }
 
-/// What a batch is sent for. The first four are the parts of FORGE's Fig. 3.
+/// The purpose of a batch. The first four are the parts of FORGE's Fig. 3.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Purpose {
-    /// What the application asked for: GET, SET and their like.
+    /// The application's operation: GET, SET and their like.
     #[default]
     Request,
-    /// Telling the pool which objects are hot.
+    /// Reporting to the pool which objects are hot.
     Hotness,
-    /// Making room: queueing full groups, finding victims, removing them, and regrouping those of
-    /// them that stay.
+    /// Making room: queueing full groups, finding victims, evicting them, and regrouping those that
+    /// stay.
     Eviction,
-    /// Counting what is dead, and moving what lives out of groups of which much is dead.
+    /// Counting dead bytes, and moving live objects out of groups with many dead bytes.
     Collection,
-    /// Membership, leases, repair: what a deployment costs that does nothing.
+    /// Membership, leases and repair: the cost of an idle deployment.
     Upkeep,
 }
 
 impl Purpose {
-    /// All of them, in the order of their numbers.
+    /// All purposes, in the order of their numbers.
     pub const ALL: [Self; 5] = [Self::Request, Self::Hotness, Self::Eviction, Self::Collection, Self::Upkeep];
 
-    /// Its name in a report.
+    /// The name in a report.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Request => "request",
@@ -47,57 +47,56 @@ impl Purpose {
     }
 }
 
-/// What a client means to do with the bytes that it [expects](Endpoint::expect).
+/// What a client will do with the bytes that it [expects](Endpoint::expect).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Intent {
-    /// READ them.
+    /// READ the bytes.
     Read,
-    /// Write them, by a WRITE or an atomic.
+    /// Write the bytes, by a WRITE or an atomic.
     Write,
 }
 
 /// One thread's access to a fabric.
 ///
-/// Only what stands here may be relied on.
+/// A protocol may rely only on the contract below.
 ///
-/// **Order inside a batch, to one node.** (A fence flag, too, orders verbs to the same node only.)
-/// After a WRITE everything is in order. After an atomic a READ is in order. Everything else (READ
-/// then anything, atomic then WRITE or atomic) is unordered unless the later verb is
-/// [fenced](Batch::fence). A failed compare-and-swap does not stop the verbs behind it. Between
-/// batches in flight, and between nodes, there is no order.
+/// **Order inside a batch, to one node.** All later verbs are in order after a WRITE. A READ is in
+/// order after an atomic. All other pairs are unordered: READ then any verb, atomic then WRITE or
+/// atomic. A [fence](Batch::fence) on the later verb orders such a pair. It, too, orders verbs to
+/// the same node only. A failed compare-and-swap does not stop the verbs behind it. Batches in
+/// flight are unordered, and so are verbs to different nodes.
 ///
 /// **Atomicity.** Compare-and-swap and fetch-and-add act on one aligned word. A READ or WRITE takes
 /// effect in aligned words, in any order of the words.
 ///
 /// **Completion.** When [`Endpoint::post`] has ended, the effects of the batch are visible to every
-/// verb that anyone posts later in the region's atomicity domain.
+/// verb that any endpoint posts later in the region's atomicity domain.
 ///
-/// **Posted, not awaited.** [`Endpoint::post_unawaited`] sends verbs whose result the client does
-/// not need. They take effect before [`Endpoint::flush`] ends, which also reports what went wrong
-/// with them.
+/// **Unawaited verbs.** [`Endpoint::post_unawaited`] sends verbs whose result the client does not
+/// need. They take effect before [`Endpoint::flush`] ends. `flush` also returns their errors.
 ///
-/// **Errors.** After one, no result of the batch counts, and a buffer that was lent may stay with
-/// the fabric: what [`Batch::take`] gives back then may be empty. After
-/// [`VerbError::OutcomeUnknown`] every effect of the batch may have taken place, or take place at
-/// any later time, each by itself, until this endpoint is known to be [dead](Endpoint::is_dead) or
-/// [shut out](Endpoint::shut_out). So may the effects of what a client had in flight when it died.
+/// **Errors.** After an error no result of the batch is valid. A lent buffer may stay with the
+/// fabric, so [`Batch::take`] may return an empty one. After [`VerbError::OutcomeUnknown`] every
+/// effect of the batch may have taken place, or may take place at any later time, each
+/// independently. This ends when the endpoint is known to be [dead](Endpoint::is_dead) or [shut
+/// out](Endpoint::shut_out). The same holds for the verbs that a client had in flight when it died.
 ///
-/// **Waiting.** A future of this endpoint that is polled sends what waits to be sent and takes in
-/// what has arrived, for everything that the endpoint has in flight, and does not block. Nothing
-/// else does, and nothing runs in the background. A thread that has nothing to poll calls
+/// **Waiting.** Polling a future of this endpoint sends what waits to be sent and receives what has
+/// arrived, for everything that the endpoint has in flight. A poll does not block. Nothing runs in
+/// the background, and only polls make progress. A thread that has nothing to poll calls
 /// [`Endpoint::wait`].
 ///
-/// **Dropped futures.** Once polled, a batch takes effect whole even if its future is dropped.
-/// Buffers belong to the fabric until then.
+/// **Dropped futures.** Once its future was polled, a batch takes effect whole, even if the future
+/// is dropped. Until then the buffers belong to the fabric.
 ///
-/// **Time and randomness** of a protocol come from here, so that a simulation repeats to the bit.
+/// **Time and randomness** of a protocol come from the endpoint, so that a simulation repeats
+/// exactly.
 #[allow(async_fn_in_trait)]
 pub trait Endpoint {
-    /// Posts the batch and waits for its results, which are then read from the batch.
+    /// Posts the batch and waits for its results. The caller reads them from the batch.
     fn post(&self, batch: &mut Batch) -> impl Future<Output = Result<(), VerbError>>;
 
-    /// A batch of one READ: fills `into` from `at` and gives it back. What most lookups are made
-    /// of.
+    /// A batch of one READ: fills `into` from `at` and returns it. Most lookups consist of these.
     fn read(&self, at: Address, into: Buffer) -> impl Future<Output = Result<Buffer, VerbError>> {
         async move {
             let mut batch = Batch::new();
@@ -107,33 +106,32 @@ pub trait Endpoint {
         }
     }
 
-    /// Sends the batch without waiting; its results are never read. Leaves the batch empty.
+    /// Sends the batch without waiting, and leaves it empty. Its results are never read.
     fn post_unawaited(&self, batch: &mut Batch);
 
-    /// Waits until everything that was posted unawaited has taken effect.
+    /// Waits until all unawaited verbs have taken effect.
     fn flush(&self) -> impl Future<Output = Result<(), VerbError>>;
 
-    /// A hint that the `bytes` at `at` will soon be READ, or written: memory that is near can begin
-    /// to come nearer. Nothing but time depends on it, and a place outside every region is no
-    /// error. Gives whether the fabric makes use of hints: where it does not, a caller need not go
-    /// to any length to give better ones.
+    /// A hint that the `bytes` at `at` will soon be READ or written: near memory can start a
+    /// prefetch. Only time depends on it, and an address outside every region is no error. Returns
+    /// whether the fabric uses hints. If not, the caller need not spend effort on better hints.
     #[inline]
     fn expect(&self, at: Address, bytes: u64, intent: Intent) -> bool {
         let _ = (at, bytes, intent);
         false
     }
 
-    /// From now on, what is posted is for `purpose`; gives what it was before. Nothing but a
-    /// fabric's counts depends on it, and most fabrics do not count. Protocols open a
+    /// Sets the `purpose` of later verbs, and returns the previous purpose. Only a fabric's counts
+    /// depend on it, and most fabrics do not count. Protocols open a
     /// [`Scope`](crate::purpose::Scope) instead.
     #[inline]
     fn purpose(&self, purpose: Purpose) -> Purpose {
         purpose
     }
 
-    /// Makes sure that verbs of this endpoint reach `node`, which another client says is there now:
-    /// on one host its region is mapped. Of the control plane: it may take long, and is never asked
-    /// for a node that was reached before. By default every node is reached from the start.
+    /// Makes sure that verbs of this endpoint reach `node`, which another client has announced. On
+    /// one host this maps the node's region. A control-plane call: it may take long, and callers do
+    /// not repeat it for a node that was reached. By default every node is reached from the start.
     ///
     /// # Errors
     /// [`VerbError::NodeAbsent`] if there is no such node.
@@ -142,10 +140,10 @@ pub trait Endpoint {
         std::future::ready(Ok(()))
     }
 
-    /// Exports a region of zero bytes, which other endpoints address by what this gives: its first
-    /// byte, on a compute node. The endpoint is that compute node from its first export on; no
-    /// other one that lives has the number. The region goes when its owner is dropped or has died.
-    /// Of the control plane. By default a fabric has no exports.
+    /// Exports a region of zero bytes, and returns the address of its first byte, on a compute
+    /// node. Other endpoints use that address. From its first export on, the endpoint is that
+    /// compute node, and no other living endpoint has the number. The region is removed when its
+    /// owner is dropped or has died. A control-plane call. By default a fabric has no exports.
     ///
     /// # Errors
     /// [`FabricError::NoExport`] if the fabric has no region with such attributes.
@@ -153,32 +151,35 @@ pub trait Endpoint {
         Err(FabricError::NoExport { wanted, why: "this fabric has no exports" })
     }
 
-    /// Makes sure that verbs of this endpoint reach the exported region of `at`, and gives its
-    /// attributes. Of the control plane. A client that learns of a region asks before it uses it,
-    /// and asks again once it learns that the owner is another: an endpoint that reached the region
-    /// of an owner that is gone goes on to reach its bytes, which no other endpoint sees, or is
-    /// told [`VerbError::PeerDead`].
+    /// Makes sure that verbs of this endpoint reach the exported region of `at`, and returns its
+    /// attributes. A control-plane call.
+    ///
+    /// A client calls this before it first uses a region, and again when it learns that the owner
+    /// has changed. An endpoint that reached the region of a former owner still reaches that
+    /// owner's bytes, which no other endpoint sees, or gets [`VerbError::PeerDead`].
     ///
     /// # Errors
-    /// [`VerbError::ExportAbsent`] if there is no such region, or its owner is gone.
+    /// [`VerbError::ExportAbsent`] if there is no such region, or its owner is dropped or dead.
     fn reach_export(&self, at: Address) -> Result<RegionAttributes, VerbError> {
         let (node, region) = (at.compute_node().unwrap_or_default(), at.region());
         Err(VerbError::export_absent(node, region, "this fabric has no exports"))
     }
 
-    /// Makes sure that the host has memory for all of a span: nothing that is there changes, and
-    /// asking again is harmless. `false` if the host has none left. Of the control plane: it may
-    /// take long. By default all memory is there from the start.
+    /// Makes sure that the host has memory for all of a span. Present bytes do not change, and
+    /// repeated calls are harmless. `false` if the host has no memory left. A control-plane call:
+    /// it may take long. By default all memory is present from the start.
     fn provide(&self, at: Address, bytes: u64) -> impl Future<Output = Result<bool, VerbError>> {
         let _ = (at, bytes);
         std::future::ready(Ok(true))
     }
 
-    /// Gives the memory of a span back to the host, as far as it can be; how many bytes. Of the
-    /// control plane. No verb may touch the span until it is [provided](Endpoint::provide) again:
-    /// its bytes are zero then, and a verb that comes before may kill its process. Only where round
-    /// trips are [near](Endpoint::is_near) can that be said of all clients, which else remember
-    /// addresses; by default nothing is given back.
+    /// Returns the memory of a span to the host, as far as possible; returns how many bytes. A
+    /// control-plane call.
+    ///
+    /// No verb may touch the span until it is [provided](Endpoint::provide) again. Its bytes are
+    /// zero then. A verb that touches it earlier may kill its process. Only where round trips are
+    /// [near](Endpoint::is_near) can a caller guarantee that of all clients; elsewhere clients
+    /// remember addresses. By default no memory is returned.
     fn discard(&self, at: Address, bytes: u64) -> impl Future<Output = Result<u64, VerbError>> {
         let _ = (at, bytes);
         std::future::ready(Ok(0))
@@ -193,86 +194,85 @@ pub trait Endpoint {
         self.region_attributes(node).map(|attributes| attributes.bytes)
     }
 
-    /// How many bytes of a node's region the host is known to have memory for, from the first byte
-    /// on. By default for all.
+    /// How many bytes of a node's region are known to have memory, from the first byte on. By
+    /// default all.
     fn provided(&self, node: u8) -> u64 {
         let _ = node;
         u64::MAX
     }
 
-    /// Of a node's region the host has memory for the first `bytes`, as another client has found
-    /// out. By default nothing comes of it.
+    /// Notes that the first `bytes` of a node's region have memory, as another client has found
+    /// out. By default it does nothing.
     fn note_provided(&self, node: u8, bytes: u64) {
         let _ = (node, bytes);
     }
 
-    /// Work of the protocol's own that takes a processor so long and passes no fabric: where time
-    /// is simulated, and the work itself takes none of it, this client's processor is busy for so
-    /// long. Elsewhere the work takes what it takes, and this does nothing.
+    /// Reports work of the protocol that occupies a processor for this long and uses no fabric. If
+    /// time is simulated, and the work itself takes no simulated time, this client's processor is
+    /// busy for that long. Elsewhere this does nothing, because the work takes its real time.
     #[inline]
     fn charge(&self, ns: u64) {
         let _ = ns;
     }
 
-    /// Blocks the thread until a future of this endpoint that is pending may get further, or for a
-    /// short time of the fabric's choice. See [`block_on`](crate::block_on). By default no future
-    /// is ever pending because of this endpoint, and this only yields the processor.
+    /// Blocks the thread until a pending future of this endpoint may make progress, or for a short
+    /// time of the fabric's choice. See [`block_on`](crate::block_on). By default no future is ever
+    /// pending because of this endpoint, and this only yields the processor.
     fn wait(&self) {
         std::thread::yield_now();
     }
 
-    /// Lets `ns` nanoseconds pass, so that another client can make progress.
+    /// Waits `ns` nanoseconds, so that another client can make progress.
     fn pause(&self, ns: u64) -> impl Future<Output = ()>;
 
     /// Monotone time of this host in nanoseconds from an arbitrary origin, for durations.
     fn now_ns(&self) -> u64;
 
-    /// Milliseconds since the Unix epoch, as this host believes; may be wrong by any amount, and
-    /// jump.
+    /// Milliseconds since the Unix epoch, by this host's wall clock. It may be wrong by any amount,
+    /// and may jump.
     fn unix_ms(&self) -> u64;
 
-    /// Milliseconds of the clock that the region's agent keeps, from an arbitrary origin: on one
-    /// host the kernel's, which counts while the host sleeps. It never goes back until the agent
-    /// starts again, and every endpoint that has it reads the same clock. `None` where it cannot be
-    /// asked.
+    /// Milliseconds of the agent's clock, from an arbitrary origin. On one host it is the kernel's
+    /// clock, which counts while the host sleeps. It never goes back until the agent restarts, and
+    /// every endpoint that can read it reads the same clock. `None` if the endpoint cannot read it.
     fn agent_ms(&self) -> Option<u64>;
 
-    /// A number of the boot of the region's agent: on one host the kernel's. No other boot has it,
-    /// and it is never 0. `None` where it cannot be told.
+    /// The id of the boot of the region's agent; on one host, of the kernel. No other boot has it,
+    /// and it is never 0. `None` if it is unknown.
     fn boot(&self) -> Option<u64>;
 
     /// A random word.
     fn random(&self) -> u64;
 
-    /// What the fabric can take at once.
+    /// The limits of the fabric.
     fn limits(&self) -> Limits;
 
-    /// Whether a round trip costs no more than a look at memory of one's own, so that it does not
-    /// pay to remember what it gave.
+    /// Whether a round trip costs no more than an access to local memory. Then remembering its
+    /// result does not pay.
     #[inline]
     fn is_near(&self) -> bool {
         false
     }
 
-    /// Which endpoint this is. What shares words with others puts it there before its first effect,
-    /// so that its death can be proven.
+    /// The identity of this endpoint. An endpoint that shares words with other endpoints publishes
+    /// it there before its first effect, so that its death can be proven.
     fn identity(&self) -> Identity;
 
-    /// Where this endpoint is, for display.
+    /// The location of this endpoint, for display.
     fn origin(&self) -> Origin;
 
-    /// Whether `who` is dead: no verb of it will ever take effect again, those in flight and those
-    /// with an unknown outcome included. `false` if it may still write, or that cannot be told:
-    /// what it could write must not be reused. Observes and never harms, so that a client may ask
-    /// it of any other at any time. An identity that no living endpoint has is dead.
+    /// Whether `who` is dead. Then no verb of it will ever take effect again, including verbs in
+    /// flight and verbs with an unknown outcome. `false` if it may still write, or if its state is
+    /// unknown: memory that it could write must not be reused. The call only observes, so a client
+    /// may ask about any endpoint at any time. An identity that no living endpoint has is dead.
     fn is_dead(&self, who: Identity) -> impl Future<Output = Result<bool, VerbError>>;
 
-    /// Shuts `who` out if the fabric can and its lease rule permits it; `true` once it is as good
-    /// as dead, in the words of [`is_dead`](Endpoint::is_dead). The caller has seen its lease stand
-    /// still. Asking again is harmless.
+    /// Shuts `who` out, if the fabric can and its lease rule permits it. `true` once it is as good
+    /// as dead, as [`is_dead`](Endpoint::is_dead) defines it. The caller has seen the lease of
+    /// `who` stand still. Repeated calls are harmless.
     ///
-    /// A fabric that cannot force observes: on one host a process that merely stands still keeps
-    /// what it holds.
+    /// A fabric that cannot force a shutout only observes. On one host a process that is merely
+    /// paused keeps what it holds.
     fn shut_out(&self, who: Identity) -> impl Future<Output = Result<bool, VerbError>>;
 
     /// The fabric's name as users write it: `shm`, `tcp`, `verbs`, `sim`.

@@ -1,4 +1,4 @@
-//! What goes wrong with verbs, and with the control plane.
+//! Errors of verbs, and of the control plane.
 
 use crate::RegionAttributes;
 use std::io;
@@ -10,35 +10,35 @@ use std::io;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VerbError {
     /// A verb reached outside its region, was not aligned to words, or named a node or region that
-    /// is not there. Nothing of the batch took effect. The address came from our own bug or from
+    /// does not exist. The batch took no effect. The address came from our own bug or from
     /// damaged remote bytes.
     #[error("{} bytes at {} are outside every region of this fabric", .0.bytes, .0.at)]
     Unreachable(Box<Unreachable>),
-    /// The control plane knows of no region of this node, or cannot have it.
+    /// The control plane knows no region of this node, or cannot open it.
     #[error("memory node {} cannot be reached: {}", .0.node, .0.why)]
     NodeAbsent(Box<NodeAbsent>),
-    /// No region is exported there, or its owner is gone.
+    /// No region is exported there, or its owner is dropped or dead.
     #[error("compute node {} exports no region {}: {}", .0.node, .0.region, .0.why)]
     ExportAbsent(Box<ExportAbsent>),
-    /// The target is gone for good; none of the batch's verbs will take effect from now on.
+    /// The target has ended for good; no verb of the batch will take effect from now on.
     #[error("the memory node is gone: open the pool again once it is back")]
     PeerDead,
     /// The deadline passed. Atomics may have happened and WRITEs may still land later.
     #[error("no answer within the deadline: the outcome is unknown")]
     OutcomeUnknown,
-    /// The file system has no locks by which this endpoint could prove its life, so that it takes
-    /// no part.
+    /// The file system has no locks by which this endpoint could prove that it lives. So the
+    /// endpoint must not be used.
     #[error("the pool's file system has no locks (F_OFD_SETLK): put the pool on another one, such as /dev/shm")]
     Unprovable,
     /// This endpoint was shut out: none of its verbs takes effect any more.
     #[error("this client was shut out of the pool because it stood still: join again")]
     Fenced,
-    /// The host of this memory node has no memory for what a verb would touch first. Nothing of the
-    /// batch took effect.
+    /// The host of this memory node has no memory for pages that a verb would touch first. The
+    /// batch took no effect.
     #[error("the host of memory node {0} has no memory left for the pool: free some, or make the pool anew with less")]
     NoMemory(Box<u8>),
-    /// This process is a fork of the one that made the endpoint, which alone may use it, but for a
-    /// READ.
+    /// This process is a fork of the process that made the endpoint. In a fork the endpoint may
+    /// only READ.
     #[error("this process is a fork of the one that opened the pool: open the pool again after the fork")]
     Forked,
 }
@@ -95,19 +95,19 @@ impl VerbError {
         Self::NoMemory(Box::new(node))
     }
 
-    /// Whether nothing of the batch took effect, or will: its client goes on with what it has.
+    /// Whether the batch took no effect, now and later. Its client keeps what it holds.
     pub fn took_no_effect(&self) -> bool {
         matches!(self, Self::Unreachable(_) | Self::NoMemory(_))
     }
 }
 
-/// Why the control plane cannot do what it was asked for. Nothing was changed.
+/// Why the control plane refused a request. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum FabricError {
     /// The name is neither `shm:/NAME` nor a path.
     #[error("`{0}` names no region: write shm:/NAME (letters, digits, `.`, `_`, `-`), or the path of a file")]
     BadName(String),
-    /// The address is of a fabric that is not there.
+    /// The address belongs to a fabric that is missing.
     #[error("{address}: this version has no `{scheme}` fabric: write shm:/NAME, or the path of a file")]
     NoFabric {
         /// The whole address.
@@ -121,14 +121,14 @@ pub enum FabricError {
     /// The region was not created, or is removed.
     #[error("{0} does not exist: create it first (atoll pool create)")]
     Absent(String),
-    /// The agent has no room for all of it.
+    /// The agent has no room for the whole region.
     #[error("no room for {bytes} bytes in {name}: {why}; choose a smaller capacity, or free memory")]
     NoRoom {
         /// The region's name.
         name: String,
-        /// Bytes wanted.
+        /// Bytes requested.
         bytes: u64,
-        /// What is in the way, and how to change it.
+        /// The limit, and how to change it.
         why: String,
     },
     /// The size is not usable.
@@ -136,27 +136,27 @@ pub enum FabricError {
     BadSize {
         /// The region's name.
         name: String,
-        /// Bytes found or wanted.
+        /// Bytes found or requested.
         bytes: u64,
-        /// The least possible.
+        /// The smallest possible size.
         least: u64,
     },
     /// The fabric cannot export such a region.
     #[error("no region with the attributes {wanted:?} can be exported: {why}")]
     NoExport {
-        /// What was asked for.
+        /// The request.
         wanted: RegionAttributes,
-        /// What is in the way.
+        /// The obstacle.
         why: &'static str,
     },
-    /// The system refused.
+    /// The system refused the request.
     #[error("{name}: cannot {what}: {source}")]
     System {
         /// The region's name.
         name: String,
         /// What was tried.
         what: &'static str,
-        /// The system's words.
+        /// The system's error.
         source: io::Error,
     },
 }

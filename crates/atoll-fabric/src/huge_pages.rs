@@ -1,10 +1,11 @@
 //! A hint to the kernel that memory will be touched all over.
 
-/// Asks for huge pages under `words`, for as long as they are allocated: where a table of many
-/// megabytes is touched at random, the processor else waits for page tables as often as for bytes.
-/// Best effort, and worth it only before the first touch; nothing but time and the share of
-/// untouched memory that is resident depends on it. Where the kernel has no such call nothing
-/// happens.
+/// Asks for huge pages under `words`, for as long as they are allocated. Where a table of many
+/// megabytes is accessed at random, the processor would otherwise wait for page tables as often as
+/// for bytes.
+///
+/// It is best effort, and useful only before the first touch. It affects only time and how much
+/// untouched memory is resident. Without such a call in the kernel it does nothing.
 pub fn prefer_huge_pages(words: &mut [u64]) {
     #[cfg(target_os = "linux")]
     {

@@ -1,14 +1,14 @@
 //! Which endpoint it is.
 
-/// Which endpoint of a fabric it is, of those that live: 30 bits, so that it fits a word beside an
-/// epoch. An endpoint keeps its identity for life; a later one may be given the same after its
-/// death.
+/// The identity of a living endpoint of a fabric: 30 bits, so that it fits a word beside an epoch.
+/// An endpoint keeps its identity for life. After its death a later endpoint may get the same
+/// identity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Identity(u32);
 
 impl Identity {
-    /// No endpoint's, so that it is dead. An endpoint that has it cannot prove its life, and takes
-    /// no part.
+    /// The identity of no endpoint, so it is dead. An endpoint that has it cannot prove that it
+    /// lives, and must not be used.
     pub const NOBODY: Self = Self(0);
     /// Bits of an identity.
     pub const BITS: u32 = 30;
@@ -24,12 +24,12 @@ impl Identity {
     }
 }
 
-/// Where an endpoint is, in the eyes of its own process: for display alone. Nothing may be
-/// concluded from it, since a pid means something only in its namespace, and is used again.
+/// The location of an endpoint, as its own process sees it: for display alone. No decision may
+/// depend on it, since a pid has a meaning only in its namespace, and is reused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Origin {
-    /// The process, as it calls itself.
+    /// The process, by its own pid.
     pub pid: u32,
-    /// The namespace of that pid, 0 where it is not known.
+    /// The namespace of that pid, or 0 if it is unknown.
     pub namespace: u64,
 }

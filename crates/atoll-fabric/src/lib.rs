@@ -1,23 +1,24 @@
 //! The verbs contract, and the real fabrics that keep it.
 //!
-//! Everything above this crate is written against [`Endpoint`]: straight-line `async` code that
-//! posts [`Batch`]es of verbs and reads their results. What a protocol may rely on is written on
-//! [`Endpoint`] and on nothing else; the simulator (`atoll-sim`) does whatever that text permits.
+//! Everything above this crate is written against [`Endpoint`]. A protocol is straight-line `async`
+//! code that posts [`Batch`]es of verbs and reads their results. It may rely only on what the
+//! documentation of [`Endpoint`] says. The simulator (`atoll-sim`) does everything that this text
+//! permits.
 //!
 //! | module | concept |
 //! |---|---|
 //! | [`address`] | where a word is: node, region, offset |
-//! | [`buffer`] | memory lent to the fabric for the time of a verb |
+//! | [`buffer`] | memory lent to the fabric while a verb is in flight |
 //! | [`batch`] | verbs posted at once, and their results |
 //! | [`endpoint`] | the contract |
 //! | [`checked`] | a verb's future, whose outcome a wrapper looks at |
-//! | [`identity`] | which endpoint it is |
+//! | [`identity`] | the identity of an endpoint |
 //! | [`error`] | what goes wrong |
 //! | [`fabric`] | the control plane: regions by their address, and what a process reaches |
 //! | [`message`] | small messages between endpoints, beside the verbs |
 //! | [`prefetch`](mod@prefetch) | a hint to the processor |
 //! | [`huge_pages`] | a hint to the kernel |
-//! | [`purpose`] | what verbs are sent for, where a fabric counts |
+//! | [`purpose`] | the purposes that a fabric counts verbs by |
 //! | [`region`] | a span of memory that endpoints reach |
 //! | [`attributes`] | what is fixed when a region is created |
 //! | [`peers`] | the processes behind a region's endpoints, for an operator |

@@ -6,21 +6,21 @@
 use crate::Identity;
 use std::collections::{HashMap, HashSet};
 
-/// What is known of the process behind an endpoint.
+/// The state of the process behind an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeerState {
-    /// It is there, and runs or sleeps.
+    /// It exists, and runs or sleeps.
     Running,
     /// It was stopped (by SIGSTOP, from a terminal, by a debugger) and may be resumed.
     Stopped,
-    /// It will never do anything again: what it could write may be reused.
+    /// It will never act again: what it could write may be reused.
     Dead,
-    /// It is alive, and not seen from here: it is in a container, on another host, or another
+    /// It is alive, and invisible from here: it is in a container, on another host, or another
     /// user's. It may run or be stopped.
     NotVisible,
 }
 
-/// The processes that have a region open, as far as this one sees them.
+/// The processes that have a region open, as far as this one can see them.
 #[derive(Clone, Debug, Default)]
 pub struct Peers {
     by_identity: HashMap<Identity, u32>,

@@ -7,8 +7,8 @@
 
 use crate::{Endpoint, Purpose};
 
-/// While it lives, what the endpoint posts has its purpose; then it has the one before again.
-/// Scopes nest.
+/// While it lives, the endpoint's posts have its purpose. Dropping it restores the previous
+/// purpose. Scopes nest.
 #[must_use = "a scope ends where it is dropped"]
 pub struct Scope<'e, E: Endpoint> {
     endpoint: &'e E,

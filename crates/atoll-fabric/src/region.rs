@@ -17,21 +17,21 @@ pub trait Region {
     /// Whether its bytes are gone after a restart of its agent.
     fn is_volatile(&self) -> bool;
 
-    /// Brings everything that was written to the region's disk, if it is on one.
+    /// Writes the region to its disk, if it is on one.
     fn sync(&self) -> Result<(), FabricError>;
 
     /// Lets other processes open a region that was opened [alone](crate::Fabric::open_alone).
     fn share(&self) -> Result<(), FabricError>;
 
-    /// The processes that have the region open, as far as this one sees them.
+    /// The processes that have the region open, as far as this one can see them.
     fn peers(&self) -> Peers;
 
-    /// What is known of the process behind an endpoint of this region.
+    /// The state of the process behind an endpoint of this region.
     fn peer_state(&self, who: Identity, peers: &Peers) -> PeerState;
 
-    /// Kills the process behind an endpoint of this region, if that is another one and visible
-    /// here; whether a signal was sent. For an operator who wants the memory of a client that
-    /// stands still.
+    /// Kills the process behind an endpoint of this region, if it is another process and visible
+    /// here. Returns whether a signal was sent. It is for an operator who wants the memory of a
+    /// paused client.
     fn kill(&self, who: Identity, peers: &Peers) -> bool;
 }
 

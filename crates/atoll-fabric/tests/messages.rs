@@ -143,7 +143,7 @@ fn hostile_words_in_a_mailbox_harm_no_receiver_and_no_sender() {
             assert!(message.bytes.len() <= atoll_fabric::MESSAGE_BYTES_MAX);
         }
     }
-    // Slots that are marked as being written by nobody come back.
+    // Slots become free again that are marked as being written, and by no sender.
     std::thread::sleep(Duration::from_millis(20));
     assert_eq!(block_on(&receiver, receiver.receive_within(1)), None);
     sender.send(receiver.mailbox(), b"hello").unwrap();

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(crate) struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// From now on ctrl-c does not end this process, but is told by [`Interrupt::check`].
+    /// From now on ctrl-c does not end this process; [`Interrupt::check`] reports it.
     pub(crate) fn new() -> Result<Self, LabError> {
         let came = Arc::new(AtomicBool::new(false));
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {

@@ -14,7 +14,7 @@
 //! | [`replay`] | a trace on a cache |
 //! | [`hit_ratio`] | an engine on a folder of traces, beside the oracle's algorithms |
 //! | [`micro`] | single operations, beside other caches |
-//! | [`bench`] | experiments on the simulated network: points, sweeps, what holds for all |
+//! | [`bench`](mod@bench) | experiments on the simulated network: points, sweeps, what holds for all |
 //! | [`papers`] | the papers' figures, one folder a paper |
 //! | [`report`] | results as a page with plots |
 //! | [`costs`] | what a protocol's steps cost the processor, for simulated clients |

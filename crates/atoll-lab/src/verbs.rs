@@ -43,7 +43,7 @@ pub struct Row {
     pub address_cache: bool,
     /// Times that the client waits for the network.
     pub round_trips: f64,
-    /// Verbs, those included that nobody waits for.
+    /// Verbs, including unawaited ones.
     pub verbs: f64,
     /// Bytes that the verbs move, without headers.
     pub bytes: f64,

@@ -3,36 +3,36 @@
 //! After a crash of the host the file holds some of what was written and not the rest. So a word
 //! says whether the pool was **closed**: all clients had left, and everything was on the disk.
 //!
-//! ```text
-//! word 17 of the header   the boot id of the host that formatted the pool, or took it over; 0 if unknown    data, written by a process that is alone
-//! the closing word        joins so far 63 | closed 1                                           atomics only
-//! ```
+//! | word | content | access |
+//! |---|---|---|
+//! | word 17 of the header | the boot id of the host that formatted the pool, or took it over; 0 if unknown | data, written by a process that is alone |
+//! | the closing word | joins so far 63, closed 1 | atomics only |
 //!
 //! What an opener of the file does ([`judge`]). The pool's boot id or the opener's may be unknown:
 //! a container need not have a `/proc`.
 //!
 //! | boot ids | the file | open elsewhere | closed | verdict |
 //! |---|---|---|---|---|
-//! | equal and known | any | any | any | goes on: the dead are repaired |
-//! | one unknown | in memory | any | any | goes on: memory does not outlive a boot |
-//! | one unknown | on a disk | yes | any | goes on: all that have it open are of one boot |
+//! | equal and known | any | any | any | opened: dead clients are repaired |
+//! | one unknown | in memory | any | any | opened: memory does not outlive a boot |
+//! | one unknown | on a disk | yes | any | opened: all processes that have it open are of one boot |
 //! | one unknown | on a disk | no | yes | taken over: it is whole |
 //! | one unknown | on a disk | no | no | an error: it may not be whole |
 //! | different | in memory | any | any | an error: one of the two is not the host's |
 //! | different | on a disk | yes | any | an error: the same |
-//! | different | on a disk | no | yes | taken over: the pool's time goes on (see `clock`), then the boot id becomes this one's |
-//! | different | on a disk | no | no | made anew: all but the headers and the nodes that there are, then the boot id |
+//! | different | on a disk | no | yes | taken over: the pool's time continues (see `clock`), then the boot id becomes this host's |
+//! | different | on a disk | no | no | formatted anew: all but the headers and the existing nodes, then the boot id |
 //!
-//! A process that takes a file over, or makes it anew, has it open alone meanwhile. It WRITEs the
-//! boot id last. If it dies before that, the next process does all of it again.
+//! A process that takes a file over, or formats it anew, has it open alone meanwhile. It WRITEs the
+//! boot id last. If it dies before that, the next process repeats all steps.
 //!
 //! | the closing word | by | when |
 //! |---|---|---|
-//! | joins + 1, not closed | a client | it has joined, and has not changed anything; the word is on the disk before it does |
-//! | closed | a process whose last client has left | all places of the registry are free, and everything is on the disk; by a compare-and-swap from what the word was before that look, so that no client has joined since |
+//! | joins + 1, not closed | a client | it has joined, and has changed nothing yet; the word is on the disk before the first change |
+//! | closed | a process whose last client has left | all places of the registry are free, and everything is on the disk; by a compare-and-swap from the word before that READ, so no client has joined since |
 //!
-//! A client takes a place before it counts its join. So either the look sees the place or the swap
-//! fails.
+//! A client occupies a place before it counts its join. So either the READ sees the place, or the
+//! swap fails.
 
 use crate::header::BOOT_UNKNOWN;
 use crate::layout::MEMBER_HEADER_BYTES;
@@ -50,13 +50,13 @@ const ZEROES_BYTES: u64 = 1 << 20;
 pub enum Verdict {
     /// Nothing: the host has not been restarted since.
     GoesOn,
-    /// It was closed: it goes on, as of this boot.
+    /// It was closed: it continues in this boot.
     TakenOver,
     /// It was open when its host went down: it is emptied.
     MadeAnew,
     /// The boot id of the opener, or of the pool, is not the host's.
     OtherBoot,
-    /// Whether it is whole cannot be told.
+    /// It is unknown whether it is whole.
     Unknown,
 }
 
@@ -87,8 +87,8 @@ pub async fn look<E: Endpoint>(
     Ok(judge(found, mine, is_volatile, is_shared, is_closed))
 }
 
-/// Does what the verdict says; whether the region was emptied. The caller has it open alone if the
-/// verdict is to take it over or to make it anew.
+/// Carries out the verdict; returns whether the region was emptied. To take it over or to format it
+/// anew, the caller must have it open alone.
 pub async fn settle<E: Endpoint>(
     endpoint: &E,
     pool: &Pool,
@@ -123,7 +123,7 @@ pub async fn settle<E: Endpoint>(
     Ok(verdict == Verdict::MadeAnew)
 }
 
-/// Makes everything zero but headers and the table of nodes.
+/// Zeroes everything but headers and the table of nodes.
 async fn clear<E: Endpoint>(endpoint: &E, layout: &Layout) -> Result<(), VerbError> {
     clear_span(endpoint, Address::new(0, 0, header::HEADER_BYTES), layout::NODES).await?;
     clear_span(endpoint, Address::new(0, 0, layout.registry()), layout.end()).await?;
@@ -134,8 +134,8 @@ async fn clear<E: Endpoint>(endpoint: &E, layout: &Layout) -> Result<(), VerbErr
     Ok(())
 }
 
-/// Makes the bytes from `at` up to the offset `end` of its region zero. All of their memory is
-/// there then.
+/// Zeroes the bytes from `at` up to the offset `end` of its region. All of their memory is present
+/// afterwards.
 async fn clear_span<E: Endpoint>(endpoint: &E, mut at: Address, end: u64) -> Result<(), VerbError> {
     let most = ZEROES_BYTES.min(endpoint.limits().verb_bytes_max / 8 * 8);
     while at.offset() < end {
@@ -153,7 +153,7 @@ async fn clear_span<E: Endpoint>(endpoint: &E, mut at: Address, end: u64) -> Res
     Ok(())
 }
 
-/// Counts a client that has joined; `true` if the pool had been closed: then the word must be on
+/// Counts a client that has joined. `true` if the pool had been closed: then the word must be on
 /// the disk before the client changes anything.
 pub async fn count_join<E: Endpoint>(endpoint: &E, layout: &Layout) -> Result<bool, VerbError> {
     let mut found = read_word(endpoint, layout.closing()).await?;
@@ -168,8 +168,8 @@ pub async fn count_join<E: Endpoint>(endpoint: &E, layout: &Layout) -> Result<bo
     }
 }
 
-/// The closing word, if the pool has no client now and had one. The caller then brings everything
-/// to the disk and calls [`close`]. It has counted anew before what dead clients left miscounted.
+/// The closing word, if the pool has no client now and had one. The caller then writes everything
+/// to the disk and calls [`close`]. Before that it has recounted what dead clients left wrong.
 pub async fn closing<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<Option<u64>, VerbError> {
     let word = read_word(endpoint, pool.layout.closing()).await?;
     let places = registry::places(endpoint, pool).await?;
@@ -177,8 +177,8 @@ pub async fn closing<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<Option<u6
     Ok((empty && word & CLOSED == 0).then_some(word))
 }
 
-/// Notes that the pool is closed, if no client has joined since [`closing`] gave `word`; whether it
-/// is.
+/// Marks the pool as closed, if no client has joined since [`closing`] returned `word`; returns
+/// whether it did.
 pub async fn close<E: Endpoint>(endpoint: &E, layout: &Layout, word: u64) -> Result<bool, VerbError> {
     assert!(word & CLOSED == 0, "a pool is closed once");
     words::swap(endpoint, layout.closing(), word, word | CLOSED).await

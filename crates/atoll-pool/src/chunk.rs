@@ -1,25 +1,26 @@
-//! A chunk: what it is used for, and who owns it.
+//! A chunk: its state and its owner.
 //!
-//! ```text
-//! a descriptor, 32 B   word 0  state 4 | owner's slot 12 | owner's epoch, low 16 | generation 32      atomics only
-//!                      word 1  tenant's word: what the chunk holds            owned by the owner
-//!                      word 2  dead bytes in it                               atomics only
-//!                      word 3  tenant's word                                  owned by the owner
+//! | a descriptor, 32 B | fields | access |
+//! |---|---|---|
+//! | word 0 | state 4, owner's slot 12, owner's epoch (low bits) 16, generation 32 | atomics only |
+//! | word 1 | tenant's word: what the chunk holds | owned by the owner |
+//! | word 2 | dead bytes in it | atomics only |
+//! | word 3 | tenant's word | owned by the owner |
 //!
-//! Words 1 and 3 are written before the swap of word 0 that makes them of use, so that a client that READs them after it
-//! has seen the state finds them. One READ of a whole descriptor may bring a newer state with older words 1 and 3.
-//! ```
+//! Words 1 and 3 are written before the swap of word 0 that makes them valid. So a client that has
+//! seen the state READs valid words after it. One READ of a whole descriptor may return a newer
+//! state with older words 1 and 3.
 //!
 //! | from | to | by | meaning |
 //! |---|---|---|---|
 //! | Free | Open | the client that allocates it | it fills the chunk; the swap itself names the owner, so a crash leaks nothing |
 //! | Open | Queued | owner | it is full, and is in (or on its way into) a queue of the tenant |
 //! | Queued | Leaving | the client that found it in the queue | it empties the chunk |
-//! | Open | Leaving | owner | the same, of a chunk that it got from a dead client |
+//! | Open | Leaving | owner | the same, for a chunk that it took over from a dead client |
 //! | Leaving | Queued | owner | it puts the chunk back into a queue; if the chunk is empty, the generation goes up |
-//! | Open | Extent | owner | a part of a large object that its owner is about to publish |
+//! | Open | Extent | owner | it holds a part of a large object that its owner is about to publish |
 //! | Extent | Bound | owner | the object is published |
-//! | Extent, Bound | Free | the client that made the object dead | the generation goes up |
+//! | Extent, Bound | Free | the client that removed the object | the generation goes up |
 //! | Open, Leaving | Free | owner | nothing points to it; the generation goes up |
 //! | Leaving | Open | owner | the same, and the owner fills it at once; the generation goes up |
 //! | Open | Open | a repairer | its owner was shut out; the repairer owns it now |
@@ -49,11 +50,11 @@ const _: () = assert!(8 * (descriptor_word::NOTE as u64 + 1) == DESCRIPTOR_BYTES
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChunkId(pub u32);
 
-/// What a chunk is used for.
+/// The state of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ChunkState {
-    /// For nothing.
+    /// It is unused.
     Free = 0,
     /// Its owner fills it.
     Open = 1,
@@ -65,11 +66,11 @@ pub enum ChunkState {
     Extent = 4,
     /// A part of a large object that was published.
     Bound = 5,
-    /// Out of use: the pool was made smaller by it. Its memory may still be there.
+    /// Out of use: the pool was made smaller by it. Its memory may still be present.
     Retired = 6,
-    /// Out of use, and its owner is just giving its memory back.
+    /// Out of use, and its owner is returning its memory to the host.
     Discarding = 7,
-    /// Out of use, and its memory was given back.
+    /// Out of use, and its memory was returned to the host.
     Discarded = 8,
 }
 
@@ -78,7 +79,7 @@ pub enum ChunkState {
 pub struct Chunk {
     /// What it is used for.
     pub state: ChunkState,
-    /// Its owner's place; of no meaning while it is free.
+    /// Its owner's place; without meaning while the chunk is free.
     pub owner_slot: u32,
     /// Low 16 bits of the owner's epoch.
     pub owner_epoch: u16,
@@ -135,8 +136,8 @@ impl Chunk {
         Self { state, owner_slot: owner.slot, owner_epoch: owner.epoch as u16, generation }
     }
 
-    /// The same life of the chunk in a state that it was in before. The word differs from the one
-    /// that it had then, so that a swap from that one fails.
+    /// The same life of the chunk in an earlier state. The word differs from the word that it had
+    /// then, so that a swap from that word fails.
     pub fn back(self, state: ChunkState) -> Self {
         Self { state, generation: self.generation.wrapping_add(1 << 16), ..self }
     }

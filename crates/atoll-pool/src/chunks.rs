@@ -1,7 +1,7 @@
 //! The heap's chunks: how they are allocated and freed, by atomics alone.
 //!
 //! The count of free chunks follows the transitions unawaited. A client that dies in between leaves
-//! the count wrong until everything is counted anew. Until then:
+//! the count wrong until everything is recounted. Until then:
 //!
 //! | a search | looks |
 //! |---|---|
@@ -20,44 +20,45 @@ const DESCRIPTOR_WORDS: usize = DESCRIPTOR_BYTES as usize / 8;
 /// Descriptors that one search READs at once.
 const SEARCH: u32 = 16;
 
-/// How far a search for a free chunk trusts the count of them.
+/// How far a search for a free chunk trusts the count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FreeCount {
-    /// It is right.
+    /// The count is right.
     Trusted,
-    /// It is right, and the caller can make room otherwise: where few are free, one look is enough.
+    /// The count is right, and the caller can evict instead: if few chunks are free, one READ is
+    /// enough.
     Glance,
-    /// It may be too high: look at some descriptors only.
+    /// The count may be too high: READ some descriptors only.
     Distrusted,
-    /// It may be too low, too: look at some descriptors even if it says that none is free.
+    /// The count may also be too low: READ some descriptors even if no chunk is counted as free.
     Ignored,
 }
 
-/// Rounds of a search that looks although the count says that nothing is free, or says that a few
-/// are and is distrusted.
+/// Rounds of a search that READs descriptors although no chunk is counted as free, or that
+/// distrusts a low count.
 const ROUNDS_ANYWAY: u32 = 4;
-/// Rounds of a search whose count is distrusted and says that more than [`MANY_FREE`] are free. A
-/// few rounds side by side may all fall into a row of chunks that are out of use.
+/// Rounds of a search that distrusts a count of more than [`MANY_FREE`]. A few neighbouring rounds
+/// may all fall into a row of chunks that are out of use.
 const ROUNDS_FOR_MANY: u32 = 64;
 const MANY_FREE: u64 = 16;
 
-/// A chunk that a client wants to allocate.
+/// A request for a free chunk.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
-    /// Its owner from then on.
+    /// The new owner.
     pub owner: Incarnation,
-    /// What it is allocated for: a state that has an owner.
+    /// The new state, which has an owner.
     pub state: ChunkState,
     /// How far the search trusts the count of free chunks.
     pub count: FreeCount,
-    /// A count of free chunks that is no more than this counts as none: a tenant keeps so many for
-    /// clients that empty chunks.
+    /// The reserve: a count of free chunks up to this number counts as none. A tenant keeps the
+    /// reserve for clients that empty chunks.
     pub kept: u64,
 }
 
-/// Allocates a free chunk; gives its number and generation. `None` if no chunk is free, or other
-/// clients were faster at every one. While not all of the pool's memory is there, more is provided
-/// before it is said that no chunk is free.
+/// Allocates a free chunk; returns its number and generation. `None` if no chunk is free, or if
+/// other clients were faster at every one. While memory of the pool is missing, more is provided
+/// before it returns `None`.
 pub async fn allocate<E: Endpoint>(
     endpoint: &E,
     layout: &Layout,
@@ -75,11 +76,11 @@ pub async fn allocate<E: Endpoint>(
             // The host has no memory left.
             return Ok(None);
         }
-        // More is there than the search knew of, whichever client provided it.
+        // More memory is present than the search knew of. Any client may have provided it.
     }
 }
 
-/// A search begins at a random chunk. Clients that began at the same chunk would READ the same
+/// A search begins at a random chunk. If clients began at the same chunk, they would READ the same
 /// descriptors at the same time, and all but one would lose the swap.
 async fn search<E: Endpoint>(
     endpoint: &E,
@@ -101,16 +102,16 @@ async fn search<E: Endpoint>(
         descriptors.resize(looked_at as usize * Descriptor::BYTES as usize);
         let read = batch.read(layout.descriptor(ChunkId(first)), descriptors);
         endpoint.post(&mut batch).await?;
-        // Those without memory are counted, too.
+        // The count includes chunks without memory.
         let free = batch.word(free).wrapping_sub(absent.into());
         descriptors = batch.take(read);
         let says_none = free as i64 <= kept as i64;
         let looked_enough = match count {
-            // Of a few free ones, each look after the first finds one in as many cases only: with
-            // hundreds of clients those walks would be all that the nodes have time for.
+            // If few chunks are free, each READ after the first succeeds just as seldom. With
+            // hundreds of clients those walks would take all the time of the nodes.
             FreeCount::Glance => round > 0 && free < u64::from(chunks / SEARCH),
-            // While others allocate and free, a count that is too high cannot be lowered, and a
-            // walk through all descriptors for nothing costs more than making room.
+            // While other clients allocate and free, a count that is too high cannot be lowered. A
+            // walk through all descriptors in vain costs more than an eviction.
             FreeCount::Distrusted if free > MANY_FREE => round == ROUNDS_FOR_MANY,
             FreeCount::Distrusted => round >= ROUNDS_ANYWAY,
             FreeCount::Trusted | FreeCount::Ignored => round == ROUNDS_ANYWAY && says_none,
@@ -124,7 +125,7 @@ async fn search<E: Endpoint>(
             let Some(Chunk { state: ChunkState::Free, generation, .. }) = Chunk::from_word(word) else { continue };
             let chunk = ChunkId(first + index);
             if transition(endpoint, layout, chunk, word, Chunk::owned(state, owner, generation)).await? {
-                // A chunk that the hint did not know of is not taken from it.
+                // A chunk that the hint did not include is not subtracted from it.
                 if !says_none {
                     let mut batch = Batch::new();
                     batch.fetch_and_add(layout.free_chunks(), u64::MAX);
@@ -140,8 +141,8 @@ async fn search<E: Endpoint>(
             first = (endpoint.random() % u64::from(chunks)) as u32;
         }
     }
-    // All were looked at, and no client allocated or freed meanwhile: the hint is too high, unless
-    // it counts chunks that this process does not know.
+    // The search READ all descriptors, and no client allocated or freed meanwhile. So the hint is
+    // too high, unless it counts chunks that this process does not know.
     let hint = hint.filter(|_| matches!(count, FreeCount::Distrusted | FreeCount::Ignored));
     if let Some(hint) = hint
         && !Box::pin(nodes::has_more(endpoint, layout)).await?
@@ -151,9 +152,9 @@ async fn search<E: Endpoint>(
     Ok(None)
 }
 
-/// Lowers a count of free chunks that is too high, if a client has died since everything was
-/// counted. If no client has died, the count is off only by additions that are under way. It would
-/// stay wrong if they landed on a lowered one. After a death, counting anew mends what lands later.
+/// Lowers a count of free chunks that is too high, if a client has died since the last recount. If
+/// no client has died, the count is wrong only by additions in flight. Lowering it would make it
+/// wrong for good once they landed. After a death, a recount corrects what lands later.
 async fn lower_count<E: Endpoint>(endpoint: &E, layout: &Layout, from: u64, to: u64) -> Result<(), VerbError> {
     endpoint.flush().await?;
     let mut batch = Batch::new();
@@ -168,7 +169,7 @@ async fn lower_count<E: Endpoint>(endpoint: &E, layout: &Layout, from: u64, to: 
     endpoint.post(&mut batch).await
 }
 
-/// Changes a chunk's state from what `from` says, if it is still that; whether it was.
+/// Changes a chunk's state, if its word is still `from`; returns whether it was.
 ///
 /// # Panics
 /// If the table of [`chunk`](crate::chunk) has no such transition.
@@ -187,7 +188,7 @@ pub async fn transition<E: Endpoint>(
     words::swap(endpoint, layout.descriptor(chunk), from, to.word()).await
 }
 
-/// Gives back a chunk that the caller owns in state `from` and that nothing points to or protects.
+/// Frees a chunk that the caller owns in state `from`. Nothing points to it or protects it.
 pub async fn free<E: Endpoint>(endpoint: &E, layout: &Layout, chunk: ChunkId, from: Chunk) -> Result<bool, VerbError> {
     let generation = from.generation.wrapping_add(1);
     let to = Chunk { state: ChunkState::Free, owner_slot: 0, owner_epoch: 0, generation };
@@ -213,7 +214,7 @@ pub async fn descriptors<E: Endpoint>(
     Ok(words.words().chunks(DESCRIPTOR_WORDS).map(Descriptor::from_words).collect())
 }
 
-/// A look at the descriptors of all chunks, some at a time, from one chunk on and round.
+/// A walk over the descriptors of all chunks, some at a time, from one chunk on and around.
 #[derive(Debug)]
 pub struct Walk {
     start: u32,
@@ -224,13 +225,13 @@ impl Walk {
     /// Descriptors that are READ at once.
     const AT_ONCE: u32 = 64;
 
-    /// Begins at a random chunk, so that clients that walk at the same time find different ones.
+    /// Begins at a random chunk, so that clients which walk at the same time find different chunks.
     pub fn from_anywhere<E: Endpoint>(endpoint: &E, layout: &Layout) -> Self {
         Self { start: (endpoint.random() % u64::from(layout.chunks())) as u32, looked: 0 }
     }
 
-    /// READs the next chunks' descriptors; `None` once every chunk was looked at. Chunks that the
-    /// pool got meanwhile may be left out.
+    /// READs the next chunks' descriptors; `None` after all chunks. Chunks that the pool got
+    /// meanwhile may be missing.
     pub async fn next<E: Endpoint>(
         &mut self,
         endpoint: &E,
@@ -250,9 +251,9 @@ impl Walk {
 
 /// READs the words of contents of some chunks, in the chunks' order.
 ///
-/// The words of one READ are of different moments, in any order. A caller that decides by the state
-/// and the contents of a chunk READs the contents here, after it has seen the state. If a swap from
-/// that state then succeeds, the contents were those of the same life of the chunk.
+/// The words of one READ are of different moments, in any order. A caller may decide by the state
+/// and the contents of a chunk. It then READs the contents here, after it has seen the state. If a
+/// swap from that state succeeds, the contents were those of the same life of the chunk.
 pub async fn contents<E: Endpoint>(endpoint: &E, layout: &Layout, chunks: &[ChunkId]) -> Result<Vec<u64>, VerbError> {
     let mut contents = Vec::with_capacity(chunks.len());
     for some in chunks.chunks(BATCH_VERBS_MAX) {
@@ -264,7 +265,7 @@ pub async fn contents<E: Endpoint>(endpoint: &E, layout: &Layout, chunks: &[Chun
     Ok(contents)
 }
 
-/// Chunks that the hint says are free, those without memory among them.
+/// Chunks that the hint counts as free, including those without memory.
 pub async fn free_chunks<E: Endpoint>(endpoint: &E, layout: &Layout) -> Result<u64, VerbError> {
     Ok((read_word(endpoint, layout.free_chunks()).await? as i64).max(0) as u64)
 }

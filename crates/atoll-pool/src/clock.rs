@@ -1,44 +1,44 @@
 //! The pool's clock, which judges expiry: one word of milliseconds since the Unix epoch that only
 //! ever grows.
 //!
-//! ```text
-//! clock          the pool's time, milliseconds since the Unix epoch                  atomics only
-//! clock offset   the pool's time less the agent's clock, wrapping; all ones: none    data, as the header
-//! ```
+//! | word | content | access |
+//! |---|---|---|
+//! | clock | the pool's time, milliseconds since the Unix epoch | atomics only |
+//! | clock offset | the pool's time less the agent's clock, wrapping; all ones: none | data, as the header |
 //!
-//! **Wall clocks are believed once.** The client that formats the pool says what time it is. From
-//! then on time is what passes on monotone clocks, so a wrong wall clock neither expires an object
-//! nor keeps one.
+//! **Wall clocks are believed once.** The client that formats the pool sets the pool's time from
+//! its wall clock. After that, time advances by monotone clocks. So a wrong wall clock neither
+//! expires an object nor keeps one.
 //!
 //! | a wall clock | is |
 //! |---|---|
 //! | of the client that formats the pool | the pool's time |
-//! | of the client that takes the pool over after a reboot, ahead of the pool's time | the pool's time: nothing else tells how long the host was off |
-//! | the same, behind the pool's time | refused: the pool's time goes on from where it was |
+//! | of the client that takes the pool over after a reboot, ahead of the pool's time | the pool's time: only a wall clock shows how long the host was off |
+//! | the same, behind the pool's time | refused: the pool's time continues from where it was |
 //! | of any other client, or stepped while the pool is in use | refused, and reported from [`OUTLIER_MS`] on |
 //!
-//! A small step is not followed either. NTP corrects the rate of the kernel's monotone clocks as it
-//! corrects the wall clock's, so the two part only by steps. A pool that should have a corrected
-//! wall clock's time is made anew.
+//! A small step is refused, too. NTP corrects the rate of the kernel's monotone clocks together
+//! with the wall clock's. So the two differ only by steps. A pool that should follow a corrected
+//! wall clock is created anew.
 //!
-//! **Advancing.** A client that wants the time READs the word. If its own reckoning is later, it
-//! swaps that in:
+//! **Advancing.** A client that needs the time READs the word. If its own estimate is later, it
+//! swaps the estimate in:
 //!
-//! | the client | its reckoning |
+//! | the client | its estimate |
 //! |---|---|
-//! | can ask the agent's clock | the agent's clock plus the offset: also right after a time when no client used the pool |
-//! | the same, but that is behind the word, which clients without one had advanced too fast | the same: it waits for its agent's clock |
-//! | the same, but that is [`OUTLIER_MS`] behind the word | as the next: its agent's clock is refused for good |
-//! | cannot, and has looked at the word before | the word as it was then, plus what passed on the client's monotone clock |
-//! | cannot, and looks for the first time | the word |
+//! | can read the agent's clock | the agent's clock plus the offset: also right after a time without clients |
+//! | the same, but that is behind the word, which clients without that clock advanced too fast | the same: it waits until its agent's clock has caught up |
+//! | the same, but that is [`OUTLIER_MS`] behind the word | as in the next row: its agent's clock is refused for good |
+//! | cannot, and has READ the word before | the word as it was then, plus the time that passed on the client's monotone clock |
+//! | cannot, and READs the word for the first time | the word |
 //!
-//! So an advance is never larger than the monotone time that passed for the client that makes it. A
-//! swap that fails is tried again on the word that it found: that may come from a client that stood
-//! still after it had reckoned.
+//! So an advance never exceeds the monotone time that passed for the client that makes it. A failed
+//! swap is retried on the word that it found: that word may come from a client that was paused
+//! after its estimate.
 //!
-//! **Judging.** A client judges by a value that the word has had, for at most [`REFRESH_NS`] by its
-//! monotone clock. Hence, once an object has expired for one client, an operation that any client
-//! begins [`SKEW_MS`] later finds it expired.
+//! **Judging.** A client judges expiry by a value that the word has had. It uses the value for at
+//! most [`REFRESH_NS`] of its monotone clock. Hence, once an object has expired for one client, an
+//! operation that any client begins [`SKEW_MS`] later finds it expired.
 
 use crate::Layout;
 use crate::words::{self, read_word};

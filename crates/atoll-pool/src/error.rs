@@ -17,23 +17,23 @@ pub enum PoolError {
         /// The format found.
         found: u8,
     },
-    /// The header is not what its checksum says, or not possible.
+    /// The header does not match its checksum, or is not valid.
     #[error("the pool's header is damaged ({what}): remove the pool and create it anew")]
     Damaged {
         /// What is wrong.
         what: &'static str,
     },
-    /// The settings are not possible.
+    /// The settings are not valid.
     #[error("{what} is {found}: choose {wanted}")]
     Setting {
-        /// Which one.
+        /// The setting.
         what: &'static str,
         /// Its value.
         found: u64,
-        /// What is possible.
+        /// The valid values.
         wanted: String,
     },
-    /// Another engine's pool.
+    /// The pool belongs to another engine.
     #[error("the pool was made for engine {found}, not {wanted}")]
     Engine {
         /// The engine in the header.
@@ -41,7 +41,7 @@ pub enum PoolError {
         /// The engine that wants to use it.
         wanted: u64,
     },
-    /// An engine's pool that this version does not know.
+    /// The pool belongs to an engine that this version does not know.
     #[error(
         "the pool was made for engine {found}, which this version does not have: open it with the version that made it, or remove the pool and create it anew"
     )]
@@ -55,7 +55,7 @@ pub enum PoolError {
         /// Places in the registry.
         clients_max: u32,
     },
-    /// A memory node's region is not the one that the pool has.
+    /// A memory node's region is not the pool's.
     #[error("the region of memory node {node} {what}: put the right one back, or remove the pool and create it anew")]
     Member {
         /// The node.
@@ -63,34 +63,34 @@ pub enum PoolError {
         /// What the region is instead.
         what: String,
     },
-    /// The region belongs to a pool whose home is another one.
+    /// The region belongs to a pool with another home.
     #[error("this is memory node {node} of a pool, not its home: open the pool by the name that it was created with")]
     NotTheHome {
         /// The node's number.
         node: u64,
     },
-    /// Nothing more can be added.
+    /// The pool cannot be enlarged.
     #[error("the pool cannot grow by {wanted_bytes} bytes: {why}")]
     Growth {
-        /// What was wanted.
+        /// The requested addition.
         wanted_bytes: u64,
-        /// What is in the way, and what to do.
+        /// The obstacle, and what to do.
         why: String,
     },
-    /// This process and those that have the pool open do not agree on the boot of the host.
+    /// This process and those that have the pool open disagree about the boot of the host.
     #[error(
         "this process reads another boot id than the pool has, but {proof}, so that the host was not restarted: let this process read the host's /proc/sys/kernel/random/boot_id (it has a /proc of its own), or remove the pool"
     )]
     OtherBoot {
-        /// Why it cannot be another boot.
+        /// Why both cannot be right.
         proof: &'static str,
     },
-    /// Whether the pool's file went through a crash of the host cannot be told.
+    /// It is unknown whether the pool's file went through a crash of the host.
     #[error(
         "the pool's file was not closed, and whether the host went down since cannot be told without its boot id: let this process read /proc/sys/kernel/random/boot_id (mount /proc), or remove the pool"
     )]
     UnknownBoot,
-    /// The pool's clients change its words by the atomics of another agent.
+    /// The pool's clients change its words with the atomics of another agent.
     #[error(
         "the pool was made where atomics are of domain {found}, and this fabric's are of the {mine:?}, which do not exclude each other: open the pool by the fabric that it was made on"
     )]
@@ -106,6 +106,6 @@ pub enum PoolError {
 }
 
 impl PoolError {
-    /// The engine's own settings in the header are not possible.
+    /// The engine's own settings in the header are not valid.
     pub const ENGINE_SETTINGS: Self = Self::Damaged { what: "the engine's settings" };
 }

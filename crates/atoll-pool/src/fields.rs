@@ -1,4 +1,4 @@
-//! Fields that share a word: their widths are said once, and packing and unpacking follow.
+//! Fields that share a word. Each width is declared once; packing and unpacking follow from it.
 
 /// The widths of a word's fields in bits, from bit 0 up.
 #[derive(Clone, Copy, Debug)]

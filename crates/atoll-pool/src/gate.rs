@@ -1,10 +1,10 @@
 //! A client's endpoint, as long as the client is one.
 //!
-//! The fabric may fail one operation of a client. What the operation posted may still land, so the
+//! The fabric may fail one operation of a client. The verbs that it posted may still land, so the
 //! client is lost: once it is shut out, repairers reclaim what it holds. Its other operations must
-//! not go on with shared state. The client must not leave as if it had put everything back. The
+//! not continue on shared state. The client must not leave as if it had released everything. The
 //! future of the failed operation may have been dropped, so that no caller saw the failure. So the
-//! gate shuts: every later post ends as for a client that was shut out.
+//! gate shuts: every later post fails as for a client that was shut out.
 
 use atoll_fabric::pass_on;
 use atoll_fabric::{Address, Batch, Buffer, Checked, Endpoint, Identity, RegionAttributes, VerbError};
@@ -14,13 +14,13 @@ use std::ops::Deref;
 /// Why a client is lost.
 #[derive(Debug)]
 struct Loss {
-    /// What the operation met that noticed first.
+    /// The failure, for the operation that met it.
     cause: VerbError,
-    /// What all others are told.
+    /// The error that all other operations get.
     told: VerbError,
 }
 
-/// An endpoint that can be shut.
+/// An endpoint with a gate that can be shut.
 #[derive(Debug)]
 pub struct Gate<E> {
     endpoint: E,
@@ -39,12 +39,12 @@ impl<E> Gate<E> {
         self.is_shut.get()
     }
 
-    /// What the operation met by which it was shut, if it is.
+    /// The failure by which it was shut, if it is.
     pub(crate) fn cause(&self) -> Option<VerbError> {
         self.loss.borrow().as_ref().map(|loss| loss.cause.clone())
     }
 
-    /// Shuts it for good after a failure, unless that took no effect.
+    /// Shuts it for good after a failure, unless the failed batch took no effect.
     #[cold]
     pub(crate) fn note(&self, error: &VerbError) {
         if error.took_no_effect() {
@@ -53,7 +53,7 @@ impl<E> Gate<E> {
         self.is_shut.set(true);
         let mut loss = self.loss.borrow_mut();
         let loss = loss.get_or_insert_with(|| Loss { cause: error.clone(), told: VerbError::Fenced });
-        // A fork must be told what it is, not to join again.
+        // A fork must learn that it is one, and must not join again.
         if *error == VerbError::Forked {
             loss.told = VerbError::Forked;
         }
@@ -81,7 +81,7 @@ impl<E> Gate<E> {
     }
 }
 
-/// What only this fabric's endpoints have.
+/// What only this fabric's endpoints offer.
 impl<E> Deref for Gate<E> {
     type Target = E;
 

@@ -1,4 +1,4 @@
-//! The header at the start of the home's region: how a pool is made, and how it is opened.
+//! The header at the start of the home's region: how a pool is formatted and opened.
 //!
 //! ```text
 //! word  0  magic "ATOLLPL" + format version (one byte)
@@ -15,9 +15,9 @@
 //! word 32.. the control words, each on a line of its own: see `layout`
 //! ```
 //!
-//! Words 0..32 are data, written once but for word 17; the magic last, so that a region is a pool
-//! only when it is whole. What is read is trusted only after the checksum and every bound have been
-//! checked.
+//! Words 0..32 are data. All but word 17 are written once. The magic is written last, so that a
+//! region is a pool only when it is whole. An opener trusts the words only after it has checked the
+//! checksum and every bound.
 
 use crate::error::FORMAT_VERSION;
 use crate::{EngineArea, Layout, Pool, PoolError, PoolSettings, clock, nodes, provision};
@@ -31,13 +31,13 @@ fn checksum(words: &[u64]) -> u64 {
     let bytes: Vec<u8> = but_boot.flat_map(u64::to_le_bytes).collect();
     rapidhash::v3::rapidhash_v3(&bytes)
 }
-/// Which word is the boot id.
+/// The word that holds the boot id.
 const BOOT_WORD: usize = 17;
-/// The boot id of a pool whose maker could not read one.
+/// The boot id of a pool whose creator could not read one.
 pub(crate) const BOOT_UNKNOWN: u64 = 0;
-/// Which word is the pool's id.
+/// The word that holds the pool's id.
 const ID_WORD: usize = 23;
-/// Which word is the domain of the home's atomics.
+/// The word that holds the domain of the home's atomics.
 const DOMAIN_WORD: usize = 24;
 /// The boot id.
 pub(crate) const BOOT: Address = Address::new(0, 0, 8 * BOOT_WORD as u64);
@@ -46,7 +46,7 @@ pub(crate) const HEADER_BYTES: u64 = 8 * WORDS as u64;
 const HEADER: Address = Address::new(0, 0, 0);
 
 impl Pool {
-    /// Formats all-zero regions, which the endpoint reaches.
+    /// Formats all-zero regions that the endpoint reaches.
     pub async fn format<E: Endpoint>(
         endpoint: &E,
         settings: PoolSettings,
@@ -59,7 +59,7 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Opens a pool that was formatted, checking every word of all headers. `home_bytes` is the
+    /// Opens a pool that was formatted, and checks every word of all headers. `home_bytes` is the
     /// size of node 0's region.
     pub async fn open<E: Endpoint>(endpoint: &E, home_bytes: u64) -> Result<Self, PoolError> {
         let pool = read(endpoint, home_bytes).await?;
@@ -117,8 +117,8 @@ async fn read<E: Endpoint>(endpoint: &E, region_bytes: u64) -> Result<Pool, Pool
     let mut found = read_words(endpoint).await?;
     let mut decoded = decode(found.words(), region_bytes);
     if let Err(PoolError::Damaged { .. }) = decoded {
-        // One READ may bring the magic of a pool that is being formatted with older words. The
-        // magic is WRITTEN last: what is READ after it has been seen is whole.
+        // One READ may return the magic of a pool that is being formatted together with older
+        // words. The magic is written last, so a READ after it was seen returns whole words.
         found = read_words(endpoint).await?;
         decoded = decode(found.words(), region_bytes);
     }
@@ -132,7 +132,7 @@ fn domain_of<E: Endpoint>(endpoint: &E) -> Option<Domain> {
     endpoint.region_attributes(0).map(|attributes| attributes.domain)
 }
 
-/// A domain as the header has it.
+/// The domain that a word of the header names.
 fn domain_word(domain: Domain) -> u64 {
     match domain {
         Domain::Cpu => 0,
@@ -154,18 +154,17 @@ async fn read_words<E: Endpoint>(endpoint: &E) -> Result<Buffer, VerbError> {
     endpoint.read(HEADER, Buffer::sized(8 * WORDS)).await
 }
 
-/// Sets magic and checksum of a header's words right: for tests that want what lies behind those
-/// checked.
+/// Corrects magic and checksum of a header's words, for tests of the checks behind those.
 ///
 /// # Panics
-/// If they are not as many as a header has.
+/// If the number of words is not a header's.
 pub fn seal(words: &mut [u64]) {
     assert_eq!(words.len(), WORDS);
     words[0] = MAGIC;
     words[WORDS - 1] = checksum(&words[..WORDS - 1]);
 }
 
-/// The one way from remote bytes to a pool.
+/// The only way from remote bytes to a pool.
 pub fn decode(words: &[u64], region_bytes: u64) -> Result<Pool, PoolError> {
     let damaged = |what| PoolError::Damaged { what };
     let words: &[u64; WORDS] = words.try_into().map_err(|_| PoolError::NotAPool)?;

@@ -1,11 +1,10 @@
-//! The operations of a client that are under way: how many there may be, and when those of before
-//! have ended.
+//! The running operations of a client: how many there may be, and when all older ones have ended.
 //!
-//! Other clients wait for the operations that were under way when they began to wait ([`Grace`]). A
-//! client announces by its rounds which operations have ended. It may begin operations while others
-//! are under way, so it counts them by **eras**: an operation belongs to the era in which it began,
-//! and an era ends ([`InFlight::turn`]) when no operation of the era before is left. A client
-//! announces a round after an era has ended and what that posted has landed. Between:
+//! Other clients wait for the operations that ran when they began to wait ([`Grace`]). A client
+//! announces by its rounds which operations have ended. Its operations may overlap, so it counts
+//! them by **eras**. An operation belongs to the era in which it began. An era ends
+//! ([`InFlight::turn`]) when no operation of the previous era is left. A client announces a round
+//! after an era has ended and the verbs posted in it have landed. In between:
 //!
 //! ```text
 //! era           | 7            | 8                | 9                 | 10
@@ -13,13 +12,13 @@
 //! announced     |           7'         8'         |   9'              | 10'
 //! ```
 //!
-//! An operation that is under way at a moment when 7' was the last announcement began before 8' was
-//! announced, so before era 9 began, in era 8 at the latest. Era 10 begins when none of those is
-//! left: **three announcements later** an operation of before has ended. A client whose operation
-//! is the only one, from the end of the era to the announcement, announces three rounds at once.
+//! Take an operation that runs when 7' is the last announcement. It began before 8' was announced,
+//! so before era 9 began: in era 8 at the latest. Era 10 begins when no operation of era 8 is left.
+//! So **three announcements later** an older operation has ended. If a client runs only one
+//! operation from the end of the era to the announcement, it announces three rounds at once.
 //!
 //! An operation that waits for other clients stands aside ([`InFlight::leave`]), if it remembers
-//! nothing, and comes back as if it began. An operation that must be counted meanwhile, but relies
+//! nothing. It returns as if it began anew. An operation that must be counted meanwhile, but relies
 //! on nothing that it has seen, moves to the present era ([`InFlight::renew`]).
 //!
 //! [`Grace`]: crate::registry::Grace
@@ -29,27 +28,27 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::task::{Poll, Waker};
 
-/// Operations of a client that may be under way at once. Further ones wait.
+/// The most operations of a client that run at once. Further ones wait.
 pub const OPERATIONS_MAX: u32 = 64;
-/// Rounds after which operations of before have ended.
+/// Rounds after which older operations have ended.
 pub const ROUNDS_PROVING: u32 = 3;
 
-/// The operations of a client that are under way.
+/// The running operations of a client.
 #[derive(Debug, Default)]
 pub struct InFlight {
-    /// Of this era and of the one before, by the era's low bit.
+    /// How many belong to this era and to the previous one, by the era's low bit.
     begun: [Cell<u32>; 2],
     era: Cell<u64>,
     /// Operations that began, ever.
     entered: Cell<u64>,
-    /// Whether one operation keeps all others out.
+    /// Whether one operation excludes all others.
     is_closed: Cell<bool>,
     /// Operations that wait until they may begin.
     waiting: RefCell<VecDeque<Waker>>,
     has_waiting: Cell<bool>,
 }
 
-/// How an operation is counted: in which era, while it is.
+/// The era in which a running operation is counted.
 #[derive(Debug, Default)]
 pub struct Entry {
     era: Option<u64>,
@@ -58,26 +57,26 @@ pub struct Entry {
 /// The end of an era.
 #[derive(Clone, Copy, Debug)]
 pub struct Turn {
-    /// Whether none of the era before was left.
+    /// Whether no operation of the previous era was left.
     has_ended: bool,
-    /// What had been entered, if the operation that makes the round was the only one.
+    /// How many operations had begun, if the one that makes the round was the only one.
     alone: Option<u64>,
 }
 
-/// A moment, for operations that were under way then.
+/// A moment, for operations that ran then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
     era: u64,
 }
 
 impl InFlight {
-    /// How many are under way.
+    /// How many run.
     #[inline(always)]
     pub fn count(&self) -> u32 {
         self.begun[0].get() + self.begun[1].get()
     }
 
-    /// Begins an operation, unless it has to wait; whether it did.
+    /// Begins an operation, unless it has to wait; returns whether it did.
     #[inline(always)]
     pub fn try_enter(&self, entry: &mut Entry) -> bool {
         let may = self.count() < OPERATIONS_MAX && !self.is_closed.get();
@@ -93,7 +92,7 @@ impl InFlight {
         may
     }
 
-    /// Begins an operation when it may, or takes it back that stands aside.
+    /// Begins an operation when it may, or lets one return that stands aside.
     pub async fn enter(&self, entry: &mut Entry) {
         poll_fn(|context| match self.try_enter(entry) {
             true => Poll::Ready(()),
@@ -106,7 +105,7 @@ impl InFlight {
         .await;
     }
 
-    /// Ends an operation, or lets it stand aside: it relies on nothing that it has seen.
+    /// Ends an operation, or lets it stand aside: it relies on nothing that it has READ.
     #[inline(always)]
     pub fn leave(&self, entry: &mut Entry) {
         if let Some(era) = entry.era.take() {
@@ -116,7 +115,7 @@ impl InFlight {
         }
     }
 
-    /// Lets an operation go over to the era that is now: it relies on nothing that it has seen.
+    /// Moves an operation to the present era: it relies on nothing that it has READ.
     pub fn renew(&self, entry: &mut Entry) {
         if let Some(era) = &mut entry.era {
             let era = std::mem::replace(era, self.era.get());
@@ -137,7 +136,8 @@ impl InFlight {
         Turn { has_ended, alone: is_alone.then(|| self.entered.get()) }
     }
 
-    /// How many rounds to announce after an era's end, when what its operations posted has landed.
+    /// How many rounds to announce after an era's end, once the verbs of its operations have
+    /// landed.
     pub fn rounds(&self, turn: Turn) -> u32 {
         match turn {
             Turn { alone: Some(entered), .. } if entered == self.entered.get() => ROUNDS_PROVING,
@@ -150,17 +150,17 @@ impl InFlight {
         Moment { era: self.era.get() }
     }
 
-    /// Whether all operations have ended that were under way then, but for the caller's.
+    /// Whether all operations have ended that ran then, except the caller's.
     pub fn have_ended(&self, since: Moment) -> bool {
         self.count() <= 1 || self.era.get() >= since.era + 2
     }
 
-    /// Keeps all other operations out, if the caller's is the only one.
+    /// Excludes all other operations, if the caller's is the only one.
     pub fn close(&self) -> Option<Closed<'_>> {
         (self.count() <= 1 && !self.is_closed.replace(true)).then(|| Closed { of: self })
     }
 
-    /// Keeps all other operations out, once the caller's is the only one.
+    /// Excludes all other operations, once the caller's is the only one.
     pub async fn closed(&self) -> Closed<'_> {
         poll_fn(|context| match self.close() {
             Some(closed) => Poll::Ready(closed),
@@ -188,7 +188,7 @@ impl InFlight {
     }
 }
 
-/// Keeps all operations but one out, until it is dropped.
+/// Excludes all operations but one, until it is dropped.
 #[derive(Debug)]
 pub struct Closed<'c> {
     of: &'c InFlight,
@@ -211,7 +211,7 @@ mod tests {
         entry
     }
 
-    /// Announces a round, while an operation of its own makes it; how many.
+    /// Announces a round, made by an operation of its own; returns how many rounds.
     fn round(in_flight: &InFlight) -> u32 {
         let mut mover = enter(in_flight);
         let rounds = in_flight.rounds(in_flight.turn());
@@ -232,7 +232,7 @@ mod tests {
         in_flight.leave(&mut long);
         let mut announced = 0;
         while announced < ROUNDS_PROVING {
-            // One is always under way, and never for long.
+            // An operation is always running, and never for long.
             let next = enter(&in_flight);
             announced += round(&in_flight);
             in_flight.leave(&mut std::mem::replace(&mut other, next));

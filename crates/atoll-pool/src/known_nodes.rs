@@ -5,16 +5,16 @@ use crate::settings::NODES_MAX;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The nodes that a process knows, for all its threads. Only grows.
+/// The nodes that a process knows, shared by all its threads. They only grow.
 #[derive(Debug)]
 pub(crate) struct KnownNodes {
-    /// How many, the home among them.
+    /// How many nodes, including the home.
     count: AtomicU32,
-    /// Chunks of all of them.
+    /// Chunks of all known nodes.
     chunks: AtomicU32,
-    /// Of the chunks that the pool was made with, those that have memory, from the first on.
+    /// Of the chunks that the pool was created with, how many have memory, from the first on.
     provided: AtomicU32,
-    /// For each known node one more than its last chunk.
+    /// For each known node, one more than its last chunk.
     ends: [AtomicU32; NODES_MAX as usize],
 }
 
@@ -47,12 +47,12 @@ impl KnownNodes {
         self.ends[usize::from(node)].load(Ordering::Relaxed)
     }
 
-    /// Adds the next node. Of several threads that learn of it at once all add the same.
+    /// Adds the next node. Threads that learn of it at once all add the same.
     pub(crate) fn add(&self, node: u8, chunks: u32) {
         assert!(node > 0 && node <= self.count(), "nodes become known in the order of their numbers");
         let end = self.end(node - 1) + chunks;
         self.ends[usize::from(node)].store(end, Ordering::Relaxed);
-        // Who sees the sums sees what they are of.
+        // A thread that sees the sums also sees the nodes that they count.
         self.count.fetch_max(u32::from(node) + 1, Ordering::Release);
         self.chunks.fetch_max(end, Ordering::Release);
     }
@@ -62,8 +62,8 @@ impl KnownNodes {
         (node < self.count()).then(|| start..self.end(node))
     }
 
-    /// The node of a chunk, and which one of that node's it is. For a chunk that is not known:
-    /// beyond the end of the last node.
+    /// The node of a chunk, and the chunk's number on that node. For an unknown chunk it is beyond
+    /// the end of the last node.
     pub(crate) fn find(&self, chunk: ChunkId) -> (u8, u32) {
         let last = self.count() - 1;
         let node = (0..last).find(|node| chunk.0 < self.end(*node)).unwrap_or(last);

@@ -1,7 +1,7 @@
 //! Memory nodes' regions: layout, allocation, membership.
 //!
-//! A pool is one region or several, one on each memory node, formatted once and opened by any
-//! number of processes. Node 0 is its home, which says what there is; more nodes may come later.
+//! A pool is one region or several, one on each memory node. It is formatted once, and any number
+//! of processes open it. Node 0 is its home, which holds all tables. More nodes may be added later.
 //!
 //! ```text
 //! +--------+-----------------------------+-------------+-------------+----------------------+
@@ -22,17 +22,17 @@
 //! | `words` | verbs on one word |
 //! | [`fields`] | words that have several fields |
 //! | [`boot`] | a region that outlives its host's boot |
-//! | [`registry`] | clients: incarnations, what they protect, how dead ones are shut out |
-//! | [`in_flight`] | the operations of a client that are under way |
-//! | [`loan`] | what one operation of a client has at a time |
-//! | [`client`] | a client: what it is and does, whatever it uses the pool for |
+//! | [`registry`] | clients: incarnations, protections, and how dead clients are shut out |
+//! | [`in_flight`] | the running operations of a client |
+//! | [`loan`] | what a client lends to one operation at a time |
+//! | [`client`] | a client, independent of what it uses the pool for |
 //! | `upkeep` | what clients count of the pool's upkeep |
-//! | [`repair`] | what a client that died held comes back: a walk over estates |
+//! | [`repair`] | reclaiming what dead clients held, by estates |
 //! | `known_nodes` | the memory nodes that a process knows |
-//! | [`nodes`] | the memory nodes: what there is of them, and how one is added |
-//! | [`chunk`] | a chunk: what it is used for, who owns it |
+//! | [`nodes`] | the table of memory nodes, and how a node is added |
+//! | [`chunk`] | the state and the owner of a chunk |
 //! | [`chunks`] | allocation of chunks by atomics alone |
-//! | [`provision`] | how the memory comes to be there while the pool is served |
+//! | [`provision`] | how memory is provided while clients use the pool |
 //! | [`retirement`] | chunks out of use: how a pool becomes smaller, and larger again |
 //! | [`clock`] | the pool's clock, which judges expiry |
 #![forbid(unsafe_code)]

@@ -1,5 +1,5 @@
-//! What one operation of a client has at a time: it is lent, and given back when the operation ends
-//! or its future is dropped.
+//! What a client lends to one operation at a time. The loan ends when the operation ends or its
+//! future is dropped.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -11,7 +11,7 @@ use std::task::{Poll, Waker};
 pub struct Lender<T> {
     /// `None` while it is lent.
     value: Cell<Option<T>>,
-    /// Operations that wait for it, in order.
+    /// Operations that wait for the value, in order.
     waiting: RefCell<VecDeque<Waker>>,
 }
 
@@ -26,7 +26,7 @@ impl<T> Lender<T> {
         self.value.take().map(|value| Loan { lender: self, value: Some(value) })
     }
 
-    /// The value, once no other operation has it.
+    /// Waits until no other operation has the value, and borrows it.
     pub async fn lent(&self) -> Loan<'_, T> {
         if let Some(loan) = self.lend() {
             return loan;
@@ -48,10 +48,10 @@ impl<T> std::fmt::Debug for Lender<T> {
     }
 }
 
-/// A value that was lent.
+/// A borrowed value.
 pub struct Loan<'l, T> {
     lender: &'l Lender<T>,
-    /// `Some` until it is given back.
+    /// `Some` until it is returned.
     value: Option<T>,
 }
 
@@ -72,7 +72,7 @@ impl<T> DerefMut for Loan<'_, T> {
 impl<T> Drop for Loan<'_, T> {
     fn drop(&mut self) {
         self.lender.value.set(self.value.take());
-        // All of them: one whose future was dropped meanwhile would not wake the next.
+        // Wakes all waiters: a waiter whose future was dropped meanwhile would not wake the next.
         let waiting = std::mem::take(&mut *self.lender.waiting.borrow_mut());
         waiting.into_iter().for_each(Waker::wake);
     }

@@ -1,34 +1,36 @@
-//! The memory nodes: what there is of them, and how one is added while clients run.
+//! The table of memory nodes, and how a node is added while clients run.
+//!
+//! The table is on the home, with a word for each node from 1 on. The words are for atomics only;
+//! formatting the pool writes them plainly.
 //!
 //! ```text
-//! the table, on the home: a word for each node from 1 on        atomics only (written plainly while the pool is formatted)
+//! free      0 2 | 0 62
+//! claimed   1 2 | 0 2 | owner's slot 12 | owner's epoch, low 16 | 0 32
+//! ready     2 2 | identity 30 | chunks 32
 //!
-//!   free      0 2 | 0 62
-//!   claimed   1 2 | 0 2 | owner's slot 12 | owner's epoch, low 16 | 0 32
-//!   ready     2 2 | identity 30 | chunks 32
-//!
-//! a further node's header, 64 B     word 0  magic "ATOLLMN" + format version (one byte)      word 1  the pool's id
-//!                                   word 2  the node's number                                word 3  chunks
-//!                                   word 4  identity                                         word 7  checksum of words 0..7
+//! a further node's header, 64 B
+//! word 0  magic "ATOLLMN" + format version (one byte)      word 1  the pool's id
+//! word 2  the node's number                                word 3  chunks
+//! word 4  identity                                         word 7  checksum of words 0..7
 //! ```
 //!
 //! | from | to | by | when |
 //! |---|---|---|---|
-//! | free | claimed | a client that adds a node | all nodes before are ready; it alone may now make the region |
-//! | claimed | claimed | another client that adds a node | the owner was shut out; what it made of the region is removed first |
-//! | claimed | free | its owner | the region could not be made |
-//! | claimed | ready | its owner | the region is there, with its header: from now on the node's chunks are the pool's |
+//! | free | claimed | a client that adds a node | all earlier nodes are ready; only this client may create the region now |
+//! | claimed | claimed | another client that adds a node | the owner was shut out; its region is removed first |
+//! | claimed | free | its owner | the region could not be created |
+//! | claimed | ready | its owner | the region exists, with its header: from now on the node's chunks are the pool's |
 //!
-//! Nodes become ready in the order of their numbers and stay so; their chunks are numbered in that
-//! order, and their descriptors, which are on the home, were zero (free) all the time. So a process
-//! knows a beginning of what there is. It looks for more when it opens the pool, now and then when
-//! it looks after other clients, when it finds no free chunk, and whenever it meets a chunk that it
-//! does not know.
+//! Nodes become ready in the order of their numbers, and stay ready. Their chunks are numbered in
+//! that order. The descriptors of those chunks, on the home, were zero (free) from the start. So a
+//! process knows the first nodes of the table, and may miss later ones. It looks for more when it
+//! opens the pool, sometimes when it checks other clients, when it finds no free chunk, and when it
+//! meets an unknown chunk.
 //!
 //! A client that dies while it adds a node leaves a claimed word, and perhaps a region that no
-//! client uses. If it dies between the last swap and counting the chunks as free, the count is
-//! wrong until everything is counted anew, as after every death. A client that counts anew
-//! meanwhile would count them twice. So a client at rest ends its rest before that swap
+//! client uses. If it dies between the last swap and the count of the chunks as free, the count is
+//! wrong until everything is recounted, as after every death. A client that recounts meanwhile
+//! would count the chunks twice. So a client at rest ends its rest before that swap
 //! ([`Client::publish_node`](crate::Client::publish_node)).
 
 use crate::error::FORMAT_VERSION;
@@ -43,10 +45,10 @@ const MAGIC: u64 = u64::from_le_bytes(*b"ATOLLMN\0") | (FORMAT_VERSION as u64) <
 const WORDS: usize = 8;
 const IDENTITY_MASK: u64 = (1 << 30) - 1;
 
-/// What the table says of a node.
+/// The state of a node in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeState {
-    /// There is none.
+    /// There is no such node.
     Free,
     /// A client is about to add it.
     Claimed {
@@ -55,10 +57,9 @@ pub enum NodeState {
         /// Low bits of its epoch.
         epoch: u16,
     },
-    /// It is there.
+    /// The node is ready.
     Ready {
-        /// What its region's header says, too: 30 bits that the regions of a pool know each other
-        /// by.
+        /// The random identity of its region, 30 bits. The region's header has it, too.
         identity: u32,
         /// Its chunks.
         chunks: u32,
@@ -81,7 +82,7 @@ impl NodeState {
         }
     }
 
-    /// What a word says; `None` if no client wrote it.
+    /// The state that a word encodes; `None` if no client wrote it.
     pub fn from_word(word: u64) -> Option<Self> {
         let state = match word >> 62 {
             0 => Self::Free,
@@ -114,7 +115,7 @@ pub fn is_member_or_empty(first_word: u64) -> bool {
     first_word == 0 || first_word << 8 == MAGIC << 8
 }
 
-/// What is wrong with a header that should be `expected`.
+/// The difference between a header and the one `expected`.
 fn compare(found: &[u64], expected: &[u64; WORDS]) -> Option<String> {
     if found == expected {
         return None;
@@ -147,7 +148,7 @@ async fn write_header<E: Endpoint>(
     endpoint.post(&mut batch).await
 }
 
-/// Makes the nodes that a pool is formatted with, all but the home.
+/// Prepares the nodes that a pool is formatted with, all but the home.
 pub(crate) async fn write_first<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<(), PoolError> {
     let chunks = layout::member_chunks(&pool.settings, pool.layout.engine_area);
     for node in 1..pool.settings.nodes as u8 {
@@ -171,8 +172,8 @@ async fn reach<E: Endpoint>(endpoint: &E, node: u8) -> Result<(), PoolError> {
     })
 }
 
-/// Looks for nodes that this process does not know, and reaches and checks their regions; whether
-/// there were any.
+/// Looks for nodes that this process does not know, reaches their regions and checks them. Returns
+/// whether it found any.
 pub async fn learn<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<bool, PoolError> {
     let layout = &pool.layout;
     let mut learned = false;
@@ -193,7 +194,7 @@ pub async fn learn<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<bool, PoolE
         reach(endpoint, node).await?;
         check(endpoint, pool, node, chunks, identity).await?;
         if !is_first {
-            // It came with all its memory.
+            // The node was added with all its memory.
             endpoint.note_provided(node, u64::MAX);
         }
         layout.nodes.add(node, chunks);
@@ -217,7 +218,8 @@ async fn check<E: Endpoint>(endpoint: &E, pool: &Pool, node: u8, chunks: u32, id
     if let Some(what) = compare(found.words(), &member_words(pool, node, chunks, identity)) {
         return Err(PoolError::Member { node, what });
     }
-    // Asked, not tried: the last chunk's memory may have been given back to the host.
+    // Read from the attributes, not by a verb: the last chunk's memory may have been returned to
+    // the host.
     match endpoint.region_bytes(node) {
         Some(bytes) if bytes >= pool.layout.member_end(node, chunks) => Ok(()),
         _ => Err(PoolError::Member { node, what: "is too small".to_owned() }),
@@ -236,11 +238,11 @@ pub struct Claim {
     owner: Incarnation,
 }
 
-/// Claims the next node for `me`, with at most so many bytes. A client that died while it added the
-/// node has been shut out before.
+/// Claims the next node for `me`, with at most this many bytes. A client that died while it added
+/// the node was shut out before.
 ///
 /// # Errors
-/// [`PoolError::Growth`] if the pool was not made for so much more, has all its nodes, or another
+/// [`PoolError::Growth`] if the pool was not made for that much more, has all its nodes, or another
 /// client is adding one.
 pub async fn claim<E: Endpoint>(endpoint: &E, pool: &Pool, me: Incarnation, bytes: u64) -> Result<Claim, PoolError> {
     let refused = |why: String| PoolError::Growth { wanted_bytes: bytes, why };
@@ -293,9 +295,9 @@ impl Claim {
         NodeState::claimed(self.owner).word()
     }
 
-    /// Writes the header of the region, all zero or left by a client that was shut out, which the
-    /// endpoint reaches; gives its identity. Where regions outlive the host's boot, the region is
-    /// brought to the disk before the node is published.
+    /// Writes the header of the region, which the endpoint reaches; returns its identity. The
+    /// region is all zero, or left by a client that was shut out. Where regions outlive the host's
+    /// boot, the region is written to the disk before the node is published.
     pub async fn prepare<E: Endpoint>(&self, endpoint: &E, pool: &Pool) -> Result<u32, PoolError> {
         let identity = (endpoint.random() & IDENTITY_MASK) as u32;
         reach(endpoint, self.node).await?;
@@ -303,7 +305,7 @@ impl Claim {
         Ok(identity)
     }
 
-    /// Makes the node's chunks the pool's.
+    /// Publishes the node's chunks.
     pub async fn publish<E: Endpoint>(&self, endpoint: &E, pool: &Pool, identity: u32) -> Result<(), PoolError> {
         assert!(self.chunks > 0 && self.node > 0, "a further node has chunks");
         let ready = NodeState::Ready { identity, chunks: self.chunks };
@@ -318,13 +320,13 @@ impl Claim {
         Ok(())
     }
 
-    /// Gives the claim up: the region could not be made, and is not there.
+    /// Frees the claim: the region could not be created, and does not exist.
     pub async fn release<E: Endpoint>(&self, endpoint: &E, pool: &Pool) -> Result<(), VerbError> {
         words::swap(endpoint, pool.layout.node(self.node), self.word(), NodeState::Free.word()).await.map(drop)
     }
 }
 
-/// Frees claims, for a pool without clients that is made anew.
+/// Frees claims, for a pool without clients that is formatted anew.
 pub(crate) async fn forget_claims<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<(), VerbError> {
     for node in pool.layout.nodes_known()..pool.settings.nodes_max as u8 {
         let word = read_word(endpoint, pool.layout.node(node)).await?;

@@ -1,30 +1,30 @@
-//! How the memory of a pool comes to be there while the pool is already served.
+//! How a pool's memory is provided while clients already use the pool.
 //!
-//! A region is made without pages. Taking them takes time, so it happens in the background, stretch
-//! by stretch:
+//! A region is created without pages. Allocating pages takes time, so it happens in the background,
+//! stretch by stretch:
 //!
-//! | what | when its memory is there | what holds verbs off until then |
+//! | what | when its memory is present | what keeps verbs off until then |
 //! |---|---|---|
-//! | header, registry | when the pool is formatted | nothing is known of the pool |
+//! | header, registry | when the pool is formatted | no client knows the pool |
 //! | the tables: descriptors of chunks, the engine's words | provided in the background | the fabric provides what a verb touches first |
-//! | chunks | below the count of chunks provided | no client allocates a chunk beyond it, so that nothing points there |
+//! | chunks | below the count of provided chunks | no client allocates a chunk beyond the count, so no word points there |
 //!
 //! ```text
-//! the word, on the home    0 31 | all tables are there 1 | chunks provided 32                     atomics only
+//! the word, on the home    0 31 | all tables are there 1 | chunks provided 32     atomics only
 //! ```
 //!
-//! Both parts only grow, each by compare-and-swap after the memory is there. Any process may
-//! provide the next stretch, at the same time as another one, since providing is harmless where
-//! memory is there. So nothing is lost with a process that dies at it: a stretch that was provided
-//! and not counted is provided again. A client that finds no free chunk provides some itself before
-//! it makes room otherwise ([`chunks::allocate`](crate::chunks::allocate)).
+//! Both parts only grow, each by a compare-and-swap after the memory is present. Any process may
+//! provide the next stretch, also together with another process, since providing present memory is
+//! harmless. So the death of a provider loses nothing: a stretch that was provided and not counted
+//! is provided again. A client that finds no free chunk provides some memory itself before it
+//! evicts ([`chunks::allocate`](crate::chunks::allocate)).
 //!
-//! The count is of the chunks that the pool was made with, of all nodes, in their order. A node
-//! that is added later comes with all its memory, and not before the others have theirs
-//! ([`nodes::claim`](crate::nodes::claim)).
+//! The count covers the chunks that the pool was created with, of all nodes, in their order. A node
+//! that is added later has all its memory from the start. It is added only after the other nodes
+//! have theirs ([`nodes::claim`](crate::nodes::claim)).
 //!
-//! The count of free chunks is of all chunks, those without memory included, so that no other word
-//! has to follow this one; see [`Layout::usable_chunks`].
+//! The count of free chunks covers all chunks, including those without memory. So no other word has
+//! to follow this one; see [`Layout::usable_chunks`].
 
 use crate::words::{self, read_word};
 use crate::{ChunkId, Layout, Pool};
@@ -36,12 +36,12 @@ const STRETCH_BYTES: u64 = 16 << 20;
 const SHORT_STRETCH_BYTES: u64 = 2 << 20;
 const TABLES: u64 = 1 << 32;
 
-/// How much of a pool's memory is there.
+/// How much of a pool's memory is present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Provided {
     /// Chunks, from the first on, of those that the pool was made with.
     pub chunks: u32,
-    /// Whether all tables are there.
+    /// Whether all tables have memory.
     pub tables: bool,
 }
 
@@ -77,15 +77,15 @@ impl Provided {
 /// What one step came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// More is there than before.
+    /// More memory is present than before.
     More,
-    /// All is there.
+    /// All memory is present.
     All,
     /// The host has no memory left for the next stretch.
     NoMemory,
 }
 
-/// What the word says when the pool is formatted: as far as the regions' memory is there.
+/// The word when the pool is formatted: how far the regions' memory is present.
 pub(crate) fn first_word<E: Endpoint>(endpoint: &E, layout: &Layout) -> u64 {
     let mut chunks = 0;
     for node in 0..layout.nodes_first() {
@@ -104,7 +104,7 @@ pub(crate) fn first_word<E: Endpoint>(endpoint: &E, layout: &Layout) -> u64 {
     provided.word()
 }
 
-/// How much is there, which this process remembers from then on.
+/// READs how much memory is present; this process remembers it.
 pub async fn provided<E: Endpoint>(endpoint: &E, layout: &Layout) -> Result<Provided, VerbError> {
     let word = read_word(endpoint, layout.provided_word()).await?;
     let provided = Provided::from_word(word, layout);
@@ -112,7 +112,7 @@ pub async fn provided<E: Endpoint>(endpoint: &E, layout: &Layout) -> Result<Prov
     Ok(provided)
 }
 
-/// Remembers what is there, for all threads of this process.
+/// Remembers how much memory is present, for all threads of this process.
 fn note<E: Endpoint>(endpoint: &E, layout: &Layout, provided: Provided) {
     layout.note_provided(provided.chunks);
     if !provided.tables {
@@ -159,7 +159,7 @@ pub async fn provide_next<E: Endpoint>(
     Ok(Step::More)
 }
 
-/// Provides the next chunks, for a client that found none free, and looks what other clients
+/// Provides the next chunks, for a client that found none free, and checks what other clients have
 /// provided.
 pub(crate) async fn provide_some<E: Endpoint>(endpoint: &E, layout: &Layout) -> Result<(), VerbError> {
     provide_chunks(endpoint, layout, SHORT_STRETCH_BYTES).await.map(drop)
@@ -170,7 +170,7 @@ async fn provide_chunks<E: Endpoint>(endpoint: &E, layout: &Layout, bytes: u64) 
     let Some(range) = layout.chunks_of(layout.node_of(ChunkId(first))).filter(|_| first < layout.first_chunks()) else {
         return Ok(Step::All);
     };
-    // Of a small pool a part, so that what happens in a large one happens there, too.
+    // In a small pool it provides a part, so that small pools take the same path as large ones.
     let bytes = bytes.min(u64::from(layout.first_chunks()) * layout.chunk_bytes / 16);
     let count = u32::try_from(bytes / layout.chunk_bytes).unwrap_or(u32::MAX).max(1).min(range.end - first);
     if !endpoint.provide(layout.chunk(ChunkId(first)), u64::from(count) * layout.chunk_bytes).await? {
@@ -180,8 +180,7 @@ async fn provide_chunks<E: Endpoint>(endpoint: &E, layout: &Layout, bytes: u64) 
     Ok(Step::More)
 }
 
-/// Provides everything that is not there yet; whether the host has the memory. For a pool that is
-/// to grow.
+/// Provides all missing memory; returns whether the host has it. For a pool that will grow.
 pub(crate) async fn provide_all<E: Endpoint>(endpoint: &E, layout: &Layout) -> Result<bool, VerbError> {
     let mut tables_next = Address::new(0, 0, 0);
     loop {

@@ -1,13 +1,13 @@
-//! What a client that died held comes back.
+//! Reclaiming what a dead client held.
 //!
-//! Every client now and then looks at the other clients' leases. It asks whether a client that
-//! stands still is dead. If it is, or the fabric has shut it out, its place becomes Fenced (see
-//! [`registry`]). The client that did so reclaims what the dead one held. If that repairer dies,
-//! too, another client repairs after [`help_ns`](registry::Times). Until a place is Fenced, nothing
-//! that its client could still write is touched.
+//! Every client checks the other clients' leases now and then. If a lease stands still, it asks
+//! whether the client is dead. If it is, or the fabric has shut it out, its place becomes Fenced
+//! (see [`registry`]). The client that fenced it reclaims what the dead one held. If that repairer
+//! dies, too, another client repairs after [`help_ns`](registry::Times). Until a place is Fenced,
+//! no client touches what its client could still write.
 //!
-//! There is no log of what a dead client was about to do: every chunk names its owner. What else a
-//! client may have held depends on what it used the pool for. A tenant says so as an [`Estate`].
+//! A dead client leaves no log of its operations: every chunk names its owner. What else a client
+//! may have held depends on what it used the pool for. A tenant describes that as an [`Estate`].
 //!
 //! | step | by |
 //! |---|---|
@@ -28,11 +28,10 @@ use crate::words::read_word;
 use crate::{ChunkState, PoolError, Repaired};
 use atoll_fabric::{Batch, Endpoint, VerbError};
 
-/// For how many of the times after which one is suspected a client looks at all others, after one
-/// was shut out.
+/// After a client was shut out, a client READs all places for this many suspicion times.
 const THOROUGH: u64 = 4;
 
-/// What a repairer has seen of the pool before it settles anything.
+/// What a repairer READs of the pool before it settles anything.
 #[derive(Debug)]
 pub struct Seen {
     /// The places, READ before the descriptors.
@@ -53,21 +52,21 @@ impl Seen {
 /// What a client may have held when it died, and how to settle it. A tenant of the pool has one.
 ///
 /// A method may be called again for what it has settled in part: by this client after an error, or
-/// by another one after this client died.
+/// by another client after this client's death.
 #[allow(async_fn_in_trait)]
 pub trait Estate {
-    /// The client's way to the pool.
+    /// The endpoint of the client.
     type Endpoint: Endpoint;
-    /// Why something could not be settled.
+    /// The error of a failed repair.
     type Error: From<VerbError> + From<PoolError>;
 
     /// The client that repairs.
     fn client(&self) -> &Client<Self::Endpoint>;
 
-    /// Settles what clients held that are not alive by `seen`: its chunks, and all else that their
-    /// words name. Gives how many chunks that were, and the places of `seen` whose clients own
-    /// nothing any more. A place that was not Fenced then is left to the next repair: its client
-    /// may own what `seen` does not have.
+    /// Settles what clients held that are not alive by `seen`: their chunks, and all else that
+    /// their words name. Returns how many chunks that were, and the places of `seen` whose clients
+    /// own nothing any more. A place that was not Fenced then is left to the next repair: its
+    /// client may own what `seen` lacks.
     async fn settle(&self, seen: &Seen) -> Result<(u64, Vec<Place>), Self::Error>;
 
     /// Whether this client took over what it has not settled yet.
@@ -75,7 +74,7 @@ pub trait Estate {
         false
     }
 
-    /// Looks after what only this client can settle of its own; how many chunks came back.
+    /// Settles what only this client can settle of its own; returns how many chunks it reclaimed.
     async fn settle_own(&self) -> Result<u64, Self::Error> {
         Ok(0)
     }
@@ -83,15 +82,15 @@ pub trait Estate {
     /// Live objects, counted one by one.
     async fn count_objects(&self) -> Result<u64, Self::Error>;
 
-    /// Objects that operations under way of this client have counted and not yet inserted.
+    /// Objects that running operations of this client have counted and not inserted yet.
     fn objects_reserved(&self) -> u64;
 
-    /// Counts anew what the tenant counts beside objects and free chunks, if that may be off.
+    /// Recounts what the tenant counts besides objects and free chunks, if that may be wrong.
     async fn recount_own(&self) -> Result<(), Self::Error> {
         Ok(())
     }
 
-    /// Everything was counted anew.
+    /// Called when everything was recounted.
     async fn counted_anew(&self) -> Result<(), Self::Error> {
         Ok(())
     }
@@ -102,32 +101,32 @@ pub trait Estate {
         Ok(())
     }
 
-    /// What this client tells the pool in every round, before it says that it makes one. What a
-    /// client that sees the round relies on must have landed when this ends.
+    /// What this client publishes in every round, before it announces the round. A client that sees
+    /// the round relies on it, so it must have landed when this ends.
     async fn begin_round(&self) -> Result<(), Self::Error> {
         Ok(())
     }
 
-    /// What this client does in every round, after it has said so.
+    /// What this client does in every round, after the announcement.
     async fn end_round(&self) -> Result<(), Self::Error> {
         Ok(())
     }
 
-    /// What this client does after it has looked after the others.
+    /// What this client does after it has checked the other clients.
     async fn end_look(&self) -> Result<(), Self::Error> {
         Ok(())
     }
 
-    /// Makes the place of a client Fenced that stood still, if it can be shut out; whether this
-    /// client did.
+    /// Makes the place of a client Fenced that stood still, if the client can be shut out; returns
+    /// whether it did.
     async fn fence_suspect(&self, place: &Place) -> Result<bool, VerbError> {
         let client = self.client();
         registry::fence_suspect(&client.endpoint, &client.pool, place).await
     }
 }
 
-/// Settles in after a join. A client that took a shut-out client's place reclaims what that client
-/// held. A client that finds all others gone or at rest counts anew, if a client has died.
+/// Completes a join. A client that acquired a shut-out client's place reclaims what that client
+/// held. A client that finds all other clients gone or at rest recounts, if a client has died.
 pub async fn settle_in<S: Estate>(estate: &S) -> Result<(), S::Error> {
     let client = estate.client();
     let places = registry::places(&client.endpoint, &client.pool).await?;
@@ -140,8 +139,8 @@ pub async fn settle_in<S: Estate>(estate: &S) -> Result<(), S::Error> {
     Box::pin(recount(estate)).await.map(drop)
 }
 
-/// Makes a round: tells the other clients that this one is alive, and now and then looks after
-/// those that may not be.
+/// Makes a round: announces that this client is alive, and now and then checks the clients that may
+/// be dead.
 pub async fn round<S: Estate>(estate: &S) -> Result<(), S::Error> {
     estate.client().usable()?;
     if !estate.client().is_member() {
@@ -149,15 +148,14 @@ pub async fn round<S: Estate>(estate: &S) -> Result<(), S::Error> {
     }
     let client = estate.client();
     client.check_membership().await?;
-    // Another operation of this client is making one.
+    // Another operation of this client is making a round.
     let Some(_round) = client.round.lend() else { return Ok(()) };
     let turn = client.in_flight().turn();
     estate.begin_round().await?;
-    // What operations that have ended have posted has landed when they are said to have.
+    // Operations are announced as ended only after the verbs that they posted have landed.
     client.endpoint.flush().await?;
     client.member().renew(&client.endpoint, client.in_flight().rounds(turn));
-    // A client that sees the new lease relies on it that what the next operation READs is READ
-    // later.
+    // A client that sees the new lease relies on this: the next operation READs later.
     client.endpoint.flush().await?;
     estate.end_round().await?;
     if !estate.client().is_look_due() {
@@ -170,9 +168,8 @@ pub async fn round<S: Estate>(estate: &S) -> Result<(), S::Error> {
     estate.end_look().await
 }
 
-/// Looks after all other clients now, whether they stand still or not, and reclaims what the dead
-/// ones held. It harms no client whose lease moves. Reports also what this client reclaimed when it
-/// joined.
+/// Checks all other clients now, whether they stand still or not, and reclaims what dead ones held.
+/// It harms no client whose lease moves. It also reports what this client reclaimed when it joined.
 pub async fn repair<S: Estate>(estate: &S) -> Result<Repaired, S::Error> {
     let mut repaired = estate.client().unreported.take();
     repaired += look(estate, true).await?;
@@ -192,8 +189,8 @@ async fn look<S: Estate>(estate: &S, everybody: bool) -> Result<Repaired, S::Err
     Ok(repaired)
 }
 
-/// Makes the places of dead clients Fenced, and counts them; whether a Fenced place waits for this
-/// client's repair.
+/// Makes the places of dead clients Fenced, and counts them. Returns whether a Fenced place waits
+/// for this client's repair.
 async fn fence<S: Estate>(estate: &S, everybody: bool, fenced: &mut u64) -> Result<bool, S::Error> {
     let client = estate.client();
     let (me, times, asked_ns) = (client.me(), client.times(), client.endpoint.now_ns());
@@ -209,8 +206,8 @@ async fn fence<S: Estate>(estate: &S, everybody: bool, fenced: &mut u64) -> Resu
         match place.state {
             PlaceState::Taken | PlaceState::Joining => {
                 let is_fenced = match still_ns >= times.suspect_ns {
-                    // It may have made a round since that look: shutting out those before it takes
-                    // time.
+                    // It may have made a round since that READ: shutting out the clients before it
+                    // takes time.
                     true if !registry::is_still(&client.endpoint, &client.pool, place).await? => false,
                     true => estate.fence_suspect(place).await?,
                     false if everybody => registry::fence_dead(&client.endpoint, &client.pool, place).await?,
@@ -226,14 +223,14 @@ async fn fence<S: Estate>(estate: &S, everybody: bool, fenced: &mut u64) -> Resu
     let client = estate.client();
     client.count_upkeep(|upkeep| upkeep.clients_fenced += *fenced);
     if is_left_behind {
-        // Long enough that a client which stands still from now on is found.
+        // Long enough to find a client that stands still from now on.
         let until_ns = client.endpoint.now_ns().saturating_add(THOROUGH * times.suspect_ns.max(times.look_ns));
         client.neighbours.borrow_mut().be_thorough(until_ns);
     }
     Ok(is_left_behind)
 }
 
-/// The places that this client looks after, and what others it looks at this time.
+/// The places that this client monitors, and the further places that it READs this time.
 async fn look_at_neighbours<E: Endpoint>(client: &Client<E>) -> Result<Vec<Place>, VerbError> {
     let (me, now_ns) = (client.me().slot, client.endpoint.now_ns());
     let count = registry::members_ever(&client.endpoint, &client.pool).await? as u32;
@@ -261,8 +258,8 @@ async fn reclaim<S: Estate>(estate: &S) -> Result<Repaired, S::Error> {
     Ok(Repaired { clients: 0, chunks, recounted })
 }
 
-/// Counts everything anew if all other clients are gone or at rest, and a client has died since the
-/// last time; whether it did. The operation that does so is the only one of its client meanwhile.
+/// Recounts everything, if all other clients are gone or at rest and a client has died since the
+/// last recount. Returns whether it did. No other operation of this client runs meanwhile.
 pub async fn recount<S: Estate>(estate: &S) -> Result<bool, S::Error> {
     let client = estate.client();
     let Some(_closed) = client.in_flight().close() else { return Ok(false) };
@@ -285,7 +282,7 @@ pub async fn recount<S: Estate>(estate: &S) -> Result<bool, S::Error> {
     if !registry::was_quiet(&before, &after, client.me()) {
         return Ok(false);
     }
-    // Added, not written: another client may have come just now.
+    // Added, not written: another client may have joined just now.
     let mut batch = Batch::new();
     batch.fetch_and_add(layout.free_chunks(), free.wrapping_sub(counted_free));
     if client.pool.settings.objects_max > 0 {

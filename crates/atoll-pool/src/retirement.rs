@@ -12,20 +12,20 @@
 //!
 //! | a client that may READ a chunk | why its memory is there |
 //! |---|---|
-//! | a reader with an old pointer | its operation began before the chunk was Retired, and the discarder waits for the end ([`Grace`]) |
+//! | a reader with an old pointer | its operation began before the chunk was Retired, and the discarder waits until it has ended ([`Grace`]) |
 //! | a repairer of an Open chunk | a chunk is discarded in Discarding only, which no repairer READs |
 //! | a client that allocates a chunk | memory is provided while the chunk is still out of use, before the swap to Free |
 //!
-//! Providing memory is harmless at any time: a client that provides late, after the chunk became
+//! Providing memory is harmless at any time. A client that provides late, after the chunk became
 //! free or was discarded once more, changes no byte. A client that discards is the chunk's only
-//! owner meanwhile; its death is proven before a repairer swaps the chunk.
-//! That swap makes a word that the chunk did not have before ([`Chunk::back`]). So a client that
-//! had provided memory before the discard cannot make the chunk free.
+//! owner meanwhile. A repairer swaps the chunk only after the owner's death is proven. That swap
+//! produces a word that the chunk did not have before ([`Chunk::back`]). So a client that had
+//! provided memory before the discard cannot make the chunk free.
 //!
-//! A client that stands still in an operation keeps chunks Retired for as long, and holds up no
-//! other client. Every client goes on with a part of the chunks when it looks after the pool, so
-//! that the memory of a retirer that ended or died goes back, too. Where round trips are not near,
-//! clients remember addresses from operation to operation, and nothing is discarded
+//! A client that is paused inside an operation keeps chunks Retired for that time, and delays no
+//! other client. Every client that checks on the pool continues the work on a part of the chunks.
+//! So if a retirer has ended or died, the memory of its chunks returns to the host, too. Where
+//! round trips are not near, clients remember addresses across operations, and nothing is discarded
 //! ([`Endpoint::discard`]).
 
 use crate::chunks::{Descriptor, descriptors, free, transition};
@@ -34,16 +34,16 @@ use crate::{Chunk, ChunkId, ChunkState, Incarnation, Layout, Pool};
 use atoll_fabric::{Endpoint, VerbError};
 use std::collections::VecDeque;
 
-/// Descriptors that a client looks through at a time for chunks out of use.
+/// Descriptors that a client READs at a time to find chunks out of use.
 const SEARCH: u32 = 1024;
-/// Looks by which a client judges how many chunks are out of use. They lie scattered in a large
-/// pool.
+/// READs from which a client estimates how many chunks are out of use. In a large pool those chunks
+/// are scattered.
 const LOOKS_COUNTED: usize = 8;
-/// Chunks whose memory a client gives back at most when it looks after the pool between operations.
+/// Chunks whose memory a client returns at most when it checks on the pool between operations.
 pub const DISCARDS_IN_ROUND: usize = 32;
 
-/// Takes a chunk out of use that `owner` has as Open; what it is then, or `None` if the owner had
-/// it no more. Its generation is the next one, so that nothing of its last life is found in it.
+/// Takes a chunk out of use that `owner` has as Open. Returns its new state, or `None` if the owner
+/// had lost it. The generation goes up, so that no pointer of its last life is valid.
 pub async fn retire<E: Endpoint>(
     endpoint: &E,
     layout: &Layout,
@@ -56,10 +56,10 @@ pub async fn retire<E: Endpoint>(
     Ok(transition(endpoint, layout, chunk, open.word(), retired).await?.then_some(retired))
 }
 
-/// Gives a chunk back that is out of use; whether there was one that this process knows of, and
+/// Puts a chunk back into use. Returns whether this process knows one that is out of use, and has
 /// memory for it.
 pub async fn restore<E: Endpoint>(endpoint: &E, layout: &Layout) -> Result<bool, VerbError> {
-    // From anywhere on: a client that restores many does not READ the same ones each time.
+    // From a random place: a client that restores many does not READ the same ones each time.
     let stretches = layout.chunks().div_ceil(SEARCH);
     let start = (endpoint.random() % u64::from(stretches.max(1))) as u32;
     for stretch in (start..stretches).chain(0..start) {
@@ -79,8 +79,8 @@ pub async fn restore<E: Endpoint>(endpoint: &E, layout: &Layout) -> Result<bool,
     Ok(false)
 }
 
-/// Makes chunks Retired that owners were discarding who are not alive. The roll was called after
-/// the descriptors, which are all, had been READ.
+/// Makes chunks Retired that dead owners were discarding. The living clients were READ after the
+/// descriptors of all chunks.
 pub async fn reclaim<E: Endpoint>(
     endpoint: &E,
     layout: &Layout,
@@ -97,48 +97,49 @@ pub async fn reclaim<E: Endpoint>(
     Ok(())
 }
 
-/// Makes a chunk Retired that its owner does not go on discarding.
+/// Makes a chunk Retired that its owner does not discard any more.
 async fn give_up<E: Endpoint>(endpoint: &E, layout: &Layout, chunk: ChunkId, found: Chunk) -> Result<bool, VerbError> {
     let retired = Chunk { owner_slot: 0, owner_epoch: 0, ..found.back(ChunkState::Retired) };
     transition(endpoint, layout, chunk, found.word(), retired).await
 }
 
-/// What one client does to give back the memory of chunks that are out of use.
+/// The state of one client's work of returning the memory of chunks that are out of use.
 #[derive(Debug, Default)]
 pub struct Retirement {
     /// Chunks that this client retired since the last grace began.
     fresh: Vec<(ChunkId, Chunk)>,
     /// Chunks that were seen Retired before the grace began.
     resting: Vec<(ChunkId, Chunk)>,
-    /// The operations that were under way when `resting` was seen; `None` if that is empty.
+    /// The operations that ran when `resting` was seen; `None` if that is empty.
     grace: Option<Grace>,
     /// Chunks for which every operation has ended.
     rested: Vec<(ChunkId, Chunk)>,
-    /// Where the next look begins; anywhere at first, so that clients do not all want the same.
+    /// Where the next READ begins. The start is random, so that clients do not all try the same
+    /// chunks.
     cursor: Option<u32>,
-    /// Of each of the last looks, how many chunks it saw, and how many of those were out of use.
+    /// For each of the last READs: how many chunks it saw, and how many of those were out of use.
     looks: VecDeque<(u64, u64)>,
-    /// Whether it does not wait for operations: for tests that show what for.
+    /// Whether it does not wait for operations: for tests that show why it must.
     #[cfg(feature = "holes")]
     is_hasty: bool,
 }
 
 impl Retirement {
-    /// Does not wait for operations under way, to show in a simulation what that breaks.
+    /// Does not wait for running operations, to show the harm in a simulation.
     #[cfg(feature = "holes")]
     pub fn hasty() -> Self {
         Self { is_hasty: true, ..Self::default() }
     }
 
-    /// Notes a chunk that this client has retired, and as what.
+    /// Notes a chunk that this client has retired, with its state.
     pub fn note_retired<E: Endpoint>(&mut self, endpoint: &E, retired: (ChunkId, Chunk)) {
         if endpoint.is_near() {
             self.fresh.push(retired);
         }
     }
 
-    /// Goes on: gives back the memory of at most so many chunks for which every operation has
-    /// ended, or looks at some more. The caller relies on nothing that it READ before.
+    /// Makes progress: returns the memory of at most this many chunks for which every operation has
+    /// ended, or READs some more. The caller relies on nothing that it READ before.
     pub async fn go_on<E: Endpoint>(&mut self, client: &Observer<'_, E>, most: usize) -> Result<(), VerbError> {
         let (endpoint, pool, me) = (client.endpoint, client.pool, client.me);
         if !endpoint.is_near() {
@@ -154,7 +155,7 @@ impl Retirement {
         if !self.rested.is_empty() {
             self.discard_rested(endpoint, pool, me, most).await?;
         }
-        // After what was discarded: else that would be seen as Retired once more.
+        // After the discards: otherwise those chunks would be seen as Retired once more.
         let (first, some) = self.look(endpoint, &pool.layout).await?;
         if !self.rested.is_empty() {
             return Ok(());
@@ -172,7 +173,7 @@ impl Retirement {
         Ok(())
     }
 
-    /// Looks at some chunks after the last ones.
+    /// READs some chunks after the last ones.
     async fn look<E: Endpoint>(
         &mut self,
         endpoint: &E,
@@ -207,7 +208,7 @@ impl Retirement {
             match found.state {
                 // A chunk that is listed twice fails at its second swap.
                 ChunkState::Retired => self.resting.push((chunk, found)),
-                // What this client was doing when its future was dropped.
+                // The discard of an operation whose future was dropped.
                 ChunkState::Discarding if found == Chunk::owned(ChunkState::Discarding, me, found.generation) => {
                     give_up(endpoint, &pool.layout, chunk, found).await?;
                 }
@@ -217,15 +218,15 @@ impl Retirement {
         Ok(())
     }
 
-    /// How many of `chunks` are out of use, judged by the last looks: it looks at some chunks each
-    /// time it goes on. Exact in a pool of at most 8192 chunks.
+    /// How many of `chunks` are out of use, estimated from the last READs: each step READs some
+    /// chunks. It is exact in a pool of at most 8192 chunks.
     pub fn out_of_use(&self, chunks: u32) -> u64 {
         let seen: u64 = self.looks.iter().map(|(seen, _)| seen).sum();
         let out_of_use: u64 = self.looks.iter().map(|(_, out_of_use)| out_of_use).sum();
         (u128::from(out_of_use) * u128::from(chunks) / u128::from(seen.max(1))) as u64
     }
 
-    /// Chunks whose memory it is about to give back, as far as it knows now.
+    /// Chunks whose memory it will return, as far as it knows now.
     pub fn left(&self) -> usize {
         self.fresh.len() + self.resting.len() + self.rested.len()
     }
@@ -243,7 +244,7 @@ impl Retirement {
         Ok(())
     }
 
-    /// Gives the memory of a chunk back that is still what it was.
+    /// Returns the memory of a chunk to the host, if the chunk is unchanged.
     async fn discard<E: Endpoint>(
         endpoint: &E,
         layout: &Layout,

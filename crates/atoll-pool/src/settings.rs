@@ -1,4 +1,4 @@
-//! What all processes of a pool agree on, and its limits.
+//! The settings that all processes of a pool share, and their limits.
 
 use crate::PoolError;
 
@@ -73,7 +73,7 @@ impl PoolSettings {
         Self { nodes, nodes_max: self.nodes_max.max(nodes), member_bytes, ..self }
     }
 
-    /// The same, made so that nodes with up to so many bytes can be added.
+    /// The same, made so that nodes with up to this many bytes can be added.
     pub fn growing(self, growth_bytes_max: u64) -> Self {
         let growing = growth_bytes_max > 0;
         let nodes_max =

@@ -1,4 +1,4 @@
-//! What clients count of the pool's upkeep.
+//! Each client's counters of its upkeep of the pool.
 
 /// What a client counts of its upkeep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

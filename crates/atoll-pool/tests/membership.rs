@@ -15,7 +15,7 @@ const CAPACITY_BYTES: u64 = 1 << 20;
 /// More steps than a join has.
 const STEPS_MAX: u64 = 120;
 
-/// A simulation with a pool for so many clients.
+/// A simulation with a pool for this many clients.
 fn formatted(seed: u64, fencing: Fencing, clients_max: u32) -> (Sim, Pool) {
     let settings = PoolSettings { clients_max, ..PoolSettings::for_capacity(CAPACITY_BYTES) };
     let nodes = vec![vec![region(CAPACITY_BYTES, Kind::Host)]];
@@ -26,7 +26,7 @@ fn formatted(seed: u64, fencing: Fencing, clients_max: u32) -> (Sim, Pool) {
     (sim, pool)
 }
 
-/// Plays one client in a pool for so many.
+/// Plays one client in a pool for this many.
 fn played(clients_max: u32, play: impl AsyncFnOnce(SimEndpoint, Pool) + 'static) {
     let (sim, pool) = formatted(1, Fencing::Observed, clients_max);
     let endpoint = sim.endpoint("client");
@@ -246,9 +246,8 @@ fn a_pool_whose_atomics_are_of_another_domain_is_refused() {
     assert_eq!(open("of another"), Err(PoolError::Domain { found: 0, mine: Domain::Nic }));
 }
 
-/// Each operation of a client has a protection of its own. Whoever is about to use a chunk anew
-/// sees all of them, however many the client has come to have, and none of a client that was there
-/// before.
+/// Each operation of a client has its own protection. A client that is about to reuse a chunk sees
+/// all of them, however many the other client has. It sees none of the place's previous client.
 #[test]
 fn all_protections_of_a_client_are_seen_and_none_of_the_last_client_of_its_place() {
     for_each_seed(20, |seed| {

@@ -1,14 +1,14 @@
-//! A cache for peers on the network.
+//! A cache server for peers on the network.
 //!
-//! A [`Server`] listens, starts the workers and returns when it has been told to stop. A worker is
-//! one thread with one client of the cache; a connection lives on one worker. What the bytes of a
-//! connection mean is its [`Protocol`]'s to say.
+//! A [`Server`] listens, starts the workers, and returns when it is stopped. A worker is one thread
+//! with one client of the cache. A connection stays on one worker. Its [`Protocol`] interprets the
+//! bytes of a connection.
 //!
 //! | module | concept |
 //! |---|---|
 //! | [`serve`](mod@serve) | the server: acceptor, workers, connections, over any protocol |
 //! | [`redis`] | the Redis protocol |
-//! | `http` | the counters as Prometheus reads them |
+//! | `http` | the counters for Prometheus |
 #![forbid(unsafe_code)]
 
 mod http;

@@ -1,8 +1,9 @@
 //! When a task is woken because time has passed.
 //!
-//! A pause under way has an *alarm* at its end, and the alarm is unset when the pause is dropped. A
-//! task that waits for a message or a time drops the pause when the message comes. A timer of the
-//! world cannot be removed. So the world knows no alarms but *rings*, at which it looks at a lane:
+//! A running pause has an *alarm* at its end. The alarm is unset when the pause is dropped. A task
+//! that waits for a message or a time drops the pause when the message comes. A timer of the world
+//! cannot be removed. So the world has *rings* and no alarms. At a ring it checks the alarms of a
+//! lane:
 //!
 //! | what happens | then |
 //! |---|---|

@@ -47,7 +47,7 @@ impl Control {
         self.shared.spawn(name, false, future)
     }
 
-    /// Lets a fault hit a client later. One that has ended by then is not hit.
+    /// Lets a fault hit a client later. A client that has ended by then is not hit.
     pub fn fault(&self, client: ClientId, fault: Fault, when: After) {
         let mut world = self.shared.world.borrow_mut();
         world.assert_untimed();
@@ -57,9 +57,9 @@ impl Control {
         }
     }
 
-    /// Kills a client. Its task is dropped before anything else happens; posts that its destructors
-    /// make end in [`VerbError::Fenced`](atoll_fabric::VerbError::Fenced) at once. A task that
-    /// kills itself comes to its next await, which is its last.
+    /// Kills a client. Its task is dropped before anything else happens. Posts of its destructors
+    /// end in [`VerbError::Fenced`](atoll_fabric::VerbError::Fenced) at once. A task that kills
+    /// itself runs to its next await, which is its last.
     pub fn kill(&self, client: ClientId) {
         let mut world = self.shared.world.borrow_mut();
         world.assert_untimed();
@@ -73,7 +73,7 @@ impl Control {
         world.strike(client.0, Fault::Pause { ns: u64::MAX });
     }
 
-    /// Lets a paused client go on.
+    /// Resumes a paused client.
     pub fn resume(&self, client: ClientId) {
         self.shared.world.borrow_mut().resume(client.0);
     }
@@ -83,7 +83,7 @@ impl Control {
         matches!(self.state(client), ClientState::Running | ClientState::Paused)
     }
 
-    /// What has become of a client.
+    /// The state of a client.
     pub fn state(&self, client: ClientId) -> ClientState {
         let mut world = self.shared.world.borrow_mut();
         world.touch();
@@ -95,8 +95,7 @@ impl Control {
         self.shared.world.borrow().owner(endpoint.identity()).map(ClientId)
     }
 
-    /// The client that owns, or owned, an endpoint with this identity: to look up what a registry
-    /// names.
+    /// The client that owns, or owned, an endpoint with this identity: for names in a registry.
     pub fn identified(&self, who: Identity) -> Option<ClientId> {
         self.shared.world.borrow().owner(who).map(ClientId)
     }
@@ -106,8 +105,8 @@ impl Control {
         self.shared.world.borrow().is_shut_out(who)
     }
 
-    /// Calls `tell` for every client of which nothing takes effect any more since it was shut out,
-    /// or was found dead. It must not use the simulation.
+    /// Calls `tell` for every client that was shut out or found dead, once none of its verbs can
+    /// take effect any more. `tell` must not use the simulation.
     pub fn on_shut_out(&self, tell: impl Fn(ClientId) + 'static) {
         self.shared.world.borrow_mut().on_shut_out = Some(Box::new(move |lane| tell(ClientId(lane))));
     }
@@ -122,8 +121,8 @@ impl Control {
         world.watch.add(at, word, world.now_ns);
     }
 
-    /// The living clients that were shut out since some word is watched, and for how long watched
-    /// words had stood still for the client that did so.
+    /// The living clients that were shut out while words were watched. It also returns for how long
+    /// the watched words had stood still for the client that shut them out.
     pub fn forced(&self) -> Vec<Forced> {
         self.shared.world.borrow().watch.forced.clone()
     }
@@ -140,8 +139,8 @@ impl Control {
         world.deaths.killed.iter().map(|lane| ClientId(*lane)).collect()
     }
 
-    /// Waits for a client to be killed that no call has told of yet; `None` once every client that
-    /// is not spared has ended. For a spared task that spawns successors.
+    /// Waits for the next killed client that no call has returned yet. `None` once every client
+    /// that is not spared has ended. It is for a spared task that spawns successors.
     pub fn next_killed(&self) -> impl Future<Output = Option<ClientId>> + use<> {
         let shared = self.shared.clone();
         std::future::poll_fn(move |context| {
@@ -156,8 +155,8 @@ impl Control {
         })
     }
 
-    /// Lets others take steps. Between two operations of a client of an explored case, so that the
-    /// second may begin late.
+    /// Lets other clients take steps. A client of an explored case calls it between two operations,
+    /// so that the second may begin late.
     pub fn turn(&self) -> impl Future<Output = ()> + use<> {
         let (shared, mut yielded) = (self.shared.clone(), false);
         std::future::poll_fn(move |_| {
@@ -171,24 +170,23 @@ impl Control {
         })
     }
 
-    /// In an explored run, says that the present poll does something that others may see past the
-    /// fabric, the histories and this handle.
+    /// In an explored run, reports that the present poll does something that other clients can see
+    /// outside the fabric, the histories and this handle.
     pub fn touch(&self) {
         self.shared.world.borrow_mut().touch();
     }
 
-    /// A memory node loses its bytes: they are zero from now on, and every batch that touches it,
-    /// by an endpoint made before now, ends in
-    /// [`VerbError::PeerDead`](atoll_fabric::VerbError::PeerDead), also one in flight, of which
-    /// nothing more takes effect.
+    /// A memory node loses its bytes: they are zero from now on. Batches of endpoints made before
+    /// now that touch the node end in [`VerbError::PeerDead`](atoll_fabric::VerbError::PeerDead).
+    /// That holds for batches in flight, too, of which no further verb takes effect.
     pub fn lose_node(&self, node: u8) {
         let mut world = self.shared.world.borrow_mut();
         world.assert_untimed();
         world.lose_node(node);
     }
 
-    /// Cuts the link between a client and a node for so long. What is posted then ends in
-    /// [`VerbError::OutcomeUnknown`](atoll_fabric::VerbError::OutcomeUnknown) at its deadline
+    /// Cuts the link between a client and a node for this long. Batches posted then end in
+    /// [`VerbError::OutcomeUnknown`](atoll_fabric::VerbError::OutcomeUnknown) at their deadline
     /// ([`SimOptions::deadline_ns`](crate::SimOptions)).
     pub fn cut_link(&self, client: ClientId, node: u8, direction: Direction, ns: u64) {
         let mut world = self.shared.world.borrow_mut();
@@ -196,8 +194,8 @@ impl Control {
         world.cut_link(client.0, node, direction, ns);
     }
 
-    /// Messages from one mailbox to another that set off in the next `ns` are lost; those the other
-    /// way are not.
+    /// Messages from one mailbox to another that are sent in the next `ns` are lost. Messages in
+    /// the other direction are not.
     pub fn cut_messages(&self, from: Mailbox, to: Mailbox, ns: u64) {
         self.shared.world.borrow_mut().cut_messages(from, to, ns);
     }
@@ -209,14 +207,14 @@ impl Control {
         world.slow_node(node, factor, ns);
     }
 
-    /// The faults are over: the seed draws no more, faults to come do not come, the paused go on,
-    /// links are whole and nodes fast again. For whoever would see that all clients then make
-    /// progress.
+    /// Ends the faults: the seed draws no more, future faults do not happen, paused clients resume,
+    /// links are whole and nodes fast again. It is for a scenario that checks that all clients then
+    /// make progress.
     pub fn calm(&self) {
         self.shared.world.borrow_mut().calm();
     }
 
-    /// The region's agent starts again, as when a host boots: its clock begins at zero.
+    /// Restarts the region's agent, as when a host boots: its clock begins at zero.
     pub fn restart_agent(&self) {
         let mut world = self.shared.world.borrow_mut();
         world.agent_ahead_ms = -((world.now_ns / 1_000_000) as i64);

@@ -15,14 +15,17 @@
 //! | a pause | one, of each client in turn, between any two of its polls, ending at any time; its batches in flight continue |
 //! | fences | take no time |
 //!
-//! With [`ExploreOptions::preemptions_max`] left out, runs that differ only in the order of steps
-//! that do not conflict count as one: steps conflict if they touch a common word and one changes
-//! it, if one begins and the other ends an operation of a [`History`](crate::History), or if one
-//! does anything else that the other could see through the simulation. **What clients share beside
-//! that** must not matter to what they do, or they must say so
+//! Without [`ExploreOptions::preemptions_max`], runs count as one if they differ only in the order
+//! of steps that do not conflict. Two steps conflict in three cases:
+//!
+//! - They touch a common word, and one changes it.
+//! - One begins and the other ends an operation of a [`History`](crate::History).
+//! - One does anything else that the other could see through the simulation.
+//!
+//! **Any other state that clients share** must not influence what they do, or they must report it
 //! ([`Control::touch`](crate::Control::touch)). A loop that waits for another client must `pause`,
 //! or it has endless runs. A client should take a [`turn`](crate::Control::turn) before each
-//! operation that it tells a history of.
+//! operation that it records in a history.
 //!
 //! ```
 //! use atoll_fabric::{Address, Batch, Endpoint};

@@ -1,15 +1,15 @@
 //! The faults: what can go wrong, for which client, and how often.
 //!
-//! | fault | what happens |
+//! | fault | effect |
 //! |---|---|
-//! | kill | the task is dropped and never polled again; of what it has in flight any permitted subset takes effect, now or much later |
-//! | pause | the task, and by chance what it has in flight, stands still for a time while all other clients continue |
-//! | outcome unknown | a post ends at its deadline; of its effects any permitted subset still takes place, now or much later |
-//! | node loss | the bytes of a memory node are zero, and every verb to it by endpoints made before ends in "peer dead" |
+//! | kill | the task is dropped and never polled again; any permitted subset of its batches in flight takes effect, now or much later |
+//! | pause | the task, and by chance its batches in flight, stand still for a time while all other clients continue |
+//! | outcome unknown | a post ends at its deadline; any permitted subset of its effects still takes place, now or much later |
+//! | node loss | the bytes of a memory node are zero, and every verb to it by older endpoints ends in "peer dead" |
 //! | link cut | for a time, requests of a client to a node are lost (no effect), or the responses (effect, outcome unknown) |
 //! | messages cut | for a time, messages from one client to another are lost; from a scenario only |
 //! | slow node | for a time, batches to a node take long |
-//! | clock | monotone clocks run at rates of their own; a wall clock jumps |
+//! | clock | monotone clocks run at different rates; a wall clock jumps |
 //!
 //! A batch is **adrift** if it was in flight when its client died or its outcome became unknown. It
 //! ends in one of three ways, by chance: it is cut before its next effect, it continues, or it
@@ -31,7 +31,7 @@ use crate::Random;
 pub enum Fault {
     /// It dies.
     Kill,
-    /// It stands still for so long, or until [`Control::resume`](crate::Control::resume).
+    /// It stands still for this long, or until [`Control::resume`](crate::Control::resume).
     Pause {
         /// Virtual nanoseconds; `u64::MAX` for ever.
         ns: u64,

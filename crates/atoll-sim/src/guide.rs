@@ -1,10 +1,9 @@
-//! Which process of an explored run is next. Every run that differs in what matters comes once.
+//! Which process of an explored run is next. Of runs with equal effects only one is executed.
 //!
 //! A run is a path through a tree. **Reduction** is source-DPOR with sleep sets (Abdulla, Aronsson,
-//! Jonsson and Sagonas, POPL 2014): two steps of different processes that conflict, and that no
-//! other step orders, are a race; its reversal is put among what is to be tried where the first of
-//! the two was taken. A process sleeps where it was tried, until a step conflicts with its next
-//! one.
+//! Jonsson and Sagonas, POPL 2014). Two steps of different processes are a race if they conflict
+//! and no other step orders them. The reversal of a race is scheduled at the node of its first
+//! step. A process sleeps where it was tried, until a step conflicts with its next one.
 //!
 //! A node of the tree holds the steps that are still to be tried there. The stack of nodes is the
 //! present path.

@@ -1,8 +1,8 @@
-//! What clients of a cache did and saw, and whether the cache kept promise 1.
+//! What clients of a cache did and saw, and the check that the cache kept promise 1.
 //!
-//! Every key is checked by itself against the sequential cache of `sequential.rs`. A history with
-//! the pool's clock ([`History::with_clock`]) also knows between which times each operation may
-//! have judged. Then no value may be served after its expiry, and none may expire before.
+//! Each key is checked separately against the sequential cache of `sequential.rs`. A history with
+//! the pool's clock ([`History::with_clock`]) also knows the times between which each operation may
+//! have judged expiry. Then no value may be served after its expiry, and none may expire before it.
 
 use crate::excerpt::{described, one_line, shortest, text};
 use crate::linearizability::{Span, Verdict};
@@ -116,10 +116,10 @@ impl History {
         Self { events: RefCell::new(events), stamp: Cell::new(last.unwrap_or(0)), clock: None }
     }
 
-    /// One that knows the pool's clock: `look` gives true time in nanoseconds, and the pool's in
-    /// milliseconds, or `None` once the memory that it is in is lost: then nobody knows how late it
-    /// became before. Once a client has judged by a time, an operation that begins `skew_ms` later
-    /// judges by no earlier one.
+    /// A history that knows the pool's clock. `look` returns the true time in nanoseconds and the
+    /// pool's time in milliseconds. The latter is `None` once its memory is lost: then it is
+    /// unknown how far it had advanced. Once a client has judged by a time, an operation that
+    /// begins `skew_ms` later judges by no earlier time.
     pub fn with_clock(skew_ms: u64, look: impl Fn() -> (u64, Option<u64>) + 'static) -> Self {
         let clock = ObservedClock { look: Box::new(look), skew_ns: skew_ms * 1_000_000, looks: RefCell::default() };
         Self { clock: Some(clock), ..Self::default() }
@@ -155,8 +155,8 @@ impl History {
         }
     }
 
-    /// The operation has come to its end, and nobody heard how: it has happened by now, or never
-    /// does.
+    /// The operation has ended, and no client received its outcome: it has happened by now, or
+    /// never happens.
     pub fn over(&self, operation: Pending) {
         TOLD.set((TOLD.get().0, TOLD.get().1 + 1));
         let stamp = self.stamp();

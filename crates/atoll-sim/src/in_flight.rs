@@ -76,7 +76,7 @@ impl World {
         state.flights.swap_remove(at);
     }
 
-    /// A batch has ended: the task that waits for it is told.
+    /// A batch has ended: the task that waits for it is woken.
     #[inline]
     pub(crate) fn arrive(&mut self, id: u32, error: Option<Failure>) {
         let flight = &mut self.flights[id as usize];

@@ -1,4 +1,4 @@
-//! The simulated fabric: tests of protocols that a seed repeats to the bit.
+//! The simulated fabric: tests of protocols that a seed repeats exactly.
 //!
 //! Many clients run in one thread over real bytes in regions. Every verb of every batch is a step
 //! of one seeded scheduler. The scheduler takes every relaxation that the contract on
@@ -37,9 +37,9 @@
 //! | `memory` | the bytes |
 //! | `post_office` | the messages that are on their way |
 //!
-//! That is one way to run. The other is *timed*: with a [`Network`] in the options, nothing is left
-//! to chance and every verb costs what it costs on a known network, so that the throughput of
-//! hundreds of clients on many nodes can be read off virtual time. See [`network`].
+//! A run may also be *timed*: with a [`Network`] in the options, nothing is random, and every verb
+//! has its cost on a known network. So virtual time shows the throughput of hundreds of clients on
+//! many nodes. See [`network`].
 #![forbid(unsafe_code)]
 
 mod alarms;

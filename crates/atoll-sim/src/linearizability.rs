@@ -4,15 +4,15 @@
 //! Computation 2017). The rules:
 //!
 //! - An operation may come next if it was invoked before all other remaining operations returned.
-//! - A configuration is the set of ordered operations and the state. One that failed is not tried
-//!   again.
-//! - An operation of a client that was shut out may be left out. It may not come behind an operation
-//!   that was invoked after the shutting out.
-//! - An operation that only observes, and fits, is taken at once: no later place could be better for
-//!   the other operations. The exception: an operation of a client that was shut out could no longer
-//!   come behind it.
+//! - A configuration is the set of ordered operations and the state. A configuration that failed is
+//!   not tried again.
+//! - An operation of a client that was shut out may be left out. It may not follow an operation
+//!   that was invoked after the shutout.
+//! - An operation that only observes, and fits, is ordered at once: no later position could be
+//!   better for the other operations. There is one exception: an operation of a client that was
+//!   shut out could no longer follow it.
 //!
-//! The search knows nothing of caches: see [`Specification`], and [`history`](crate::history) for
+//! The search is independent of caches: see [`Specification`], and [`history`](crate::history) for
 //! the cache's.
 
 use std::collections::HashSet;
@@ -58,7 +58,7 @@ pub enum Verdict {
     Linearizable(Vec<usize>),
     /// There is none; this is the longest beginning that the search found.
     Violation(Vec<usize>),
-    /// The search was given up after so many configurations.
+    /// The search was given up after this many configurations.
     Unknown(usize),
 }
 

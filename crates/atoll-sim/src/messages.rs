@@ -77,7 +77,7 @@ impl World {
         self.post.cuts.iter().any(|cut| (cut.0, cut.1) == (from, to))
     }
 
-    /// A message has come to the end of its way.
+    /// A message arrives at its mailbox.
     pub(crate) fn deliver(&mut self, id: u32) {
         let mail = self.post.mails[id as usize].take().expect("a message arrives once for each timer");
         self.post.mails_free.push(id);

@@ -1,11 +1,10 @@
-//! The sequential cache of one key, against which a history is held.
+//! The sequential cache of one key, against which a history is checked.
 //!
 //! Its state is absent, or a value with its token and its expiry. **Eviction** is a transition to
-//! absent that may happen at any time, so a miss is always possible, and after it the value is
-//! gone: nothing that was there before is ever seen again, and conditional writes and increments
-//! find it gone. **Expiry** is the same transition at a given time. When that was, an operation
-//! knows from its window; of a value that lives for a time from its write on the expiry has a
-//! window, too.
+//! absent that may happen at any time. So a miss is always possible. After it the earlier value is
+//! never seen again, and conditional writes and increments find no value. **Expiry** is the same
+//! transition at a given time. An operation's window bounds that time. If a value lives for a
+//! duration from its write on, its expiry has a window, too.
 //!
 //! | a value's expiry is | before the operation it |
 //! |---|---|
@@ -22,8 +21,8 @@
 //! | increment: number | the number less the addend; nothing counts as 0 | the number |
 //! | append, prepend, set-range: length | a value that becomes so long; nothing counts as empty | the new value |
 //!
-//! A writer that was not told its token leaves an unknown one, which the first observer fixes; that
-//! two unknown tokens are equal is the only thing that stays unnoticed.
+//! A writer that did not receive its token leaves an unknown token, which the first observer fixes.
+//! The check misses only one fault: that two unknown tokens are equal.
 
 use crate::event::{Call, Condition, Event, Expiry, Outcome, Seen, Window};
 use crate::linearizability::{Span, Specification, Verdict, check};

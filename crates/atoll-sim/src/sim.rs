@@ -20,7 +20,7 @@ use std::task::{Context, Poll};
 
 pub use crate::options::region;
 
-/// How a run went.
+/// The result of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunReport {
     /// Steps since the simulation was made.
@@ -35,19 +35,19 @@ pub struct RunReport {
     pub strategy: Strategy,
 }
 
-/// Why a run did not come to its end.
+/// Why a run did not end.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SimError {
-    /// Tasks wait for something that no verb and no time will bring.
+    /// All tasks wait, and no verb and no time can wake them.
     #[error("deadlock after {steps} steps with seed {seed} ({replay}):{lanes}")]
     Deadlock {
         /// The seed.
         seed: u64,
         /// Steps taken.
         steps: u64,
-        /// How to run it again.
+        /// The command that runs it again.
         replay: String,
-        /// What every client is at.
+        /// The state of every client.
         lanes: String,
     },
     /// The step bound is reached.
@@ -59,12 +59,12 @@ pub enum SimError {
         seed: u64,
         /// Steps taken.
         steps: u64,
-        /// How to run it again.
+        /// The command that runs it again.
         replay: String,
-        /// What every client is at.
+        /// The state of every client.
         lanes: String,
     },
-    /// A verb touched memory that had been given back to the host, which on one host kills the
+    /// A verb touched memory that had been returned to the host. On one host that kills the
     /// process.
     #[error(
         "seed {seed}: a verb at {at:?} touched memory that was given back to the host, before step {steps}; to replay: {replay}"
@@ -82,7 +82,7 @@ pub enum SimError {
 }
 
 impl std::fmt::Debug for SimError {
-    /// As for users: tests unwrap it, and what every client is at should stand on lines of its own.
+    /// As for users: tests unwrap it, and the state of every client should be on its own line.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{self}")
     }
@@ -160,8 +160,8 @@ impl Sim {
         SimFabric::new(self.shared.clone(), compute_node)
     }
 
-    /// The endpoint of a memory node's own processor, which `service` says how fast takes messages;
-    /// in a run without a network, one as any.
+    /// The endpoint of a memory node's own processor. `service` says how fast it serves messages.
+    /// In a run without a network it is an ordinary endpoint.
     ///
     /// # Panics
     /// If the simulation has no such node.
@@ -377,8 +377,8 @@ impl Sim {
 impl Drop for Sim {
     /// A test that fails prints how to run it again.
     fn drop(&mut self) {
-        // Tasks may own endpoints, whose futures look into the world when they are dropped; there
-        // is nobody left to let them post.
+        // Tasks may own endpoints, whose futures read the world when they are dropped. From here on
+        // no task may post.
         let on_shut_out = self.shared.world.try_borrow_mut().ok().and_then(|mut world| {
             world.deaths.dropping = true;
             world.on_shut_out.take()

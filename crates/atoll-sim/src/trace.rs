@@ -41,7 +41,7 @@ pub(crate) enum What {
     Fault(FaultEvent),
 }
 
-/// A fault as it happened. The event names the lane that it hit, `NOBODY` for all.
+/// A fault as it happened. The event names the lane that it hit, or no lane for all.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum FaultEvent {
     Killed,

@@ -1,7 +1,8 @@
 //! Words that a scenario watches: when each changed, and for how long it had stood still when an
-//! endpoint READ it last.
+//! endpoint last READ it.
 //!
-//! Some protocols conclude from a word that stands still. A test judges them by what they READ.
+//! Some protocols draw conclusions from a word that stands still. A test judges them by what they
+//! READ.
 
 use crate::effect::{Effect, EffectKind};
 use crate::memory::Memory;
@@ -17,8 +18,8 @@ pub struct Forced {
     pub who: Identity,
     /// For each watched word, the virtual time for which it had not changed when `by` READ it last.
     pub still_ns: BTreeMap<Address, u64>,
-    /// The same when `by` READ it, the longest by its last READs: of an endpoint that has several
-    /// operations under way nobody knows which of them decided.
+    /// The same when `by` READ it, the longest by its last READs. If an endpoint runs several
+    /// operations, it is unknown which READ decided.
     pub longest_ns: BTreeMap<Address, u64>,
 }
 
@@ -59,7 +60,7 @@ impl Watch {
         self.words.entry(at).or_insert_with(watched);
     }
 
-    /// An effect of a verb of so many bytes, of a batch of an endpoint.
+    /// An effect of a verb of this many bytes, of a batch of an endpoint.
     pub(crate) fn note(
         &mut self,
         memory: &Memory,

@@ -60,7 +60,7 @@ enum Mutant {
     CutMessages,
     /// A message arrives as the first incarnation that its sender ever had.
     FirstIncarnation,
-    /// A sender that has filled a mailbox reaches nobody any more.
+    /// A sender that has filled a mailbox reaches no receiver any more.
     ClosedWhenFull,
 }
 

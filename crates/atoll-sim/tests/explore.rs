@@ -83,7 +83,7 @@ fn there_are_as_many_runs_as_orders_of_conflicting_steps() {
     assert_eq!(runs(&[&[Read(0), Read(1)], &[Read(1), Read(0)], &[Read(0), Read(0)]]).runs, 1);
     // Each reader comes before or after the writer, whatever the others do.
     assert_eq!(runs(&[&[Write(0)], &[Read(0)], &[Read(0)], &[Read(0)]]).runs, 8);
-    // The last word of each conflicts with nobody's; the first ones are in two orders.
+    // The last word of each client conflicts with no other; the first words are in two orders.
     assert_eq!(runs(&[&[Write(0), Write(1)], &[Write(0), Write(2)]]).runs, 2);
     // The ring of Abdulla et al.: who reads its neighbour's word sees it written or not, but not
     // all of them unwritten in a ring of writes first.
@@ -149,7 +149,7 @@ fn outcomes_agree(fault: ExploredFault, seed: u64) -> (u64, u64) {
                     sim.spawn(&format!("client {number}"), async move {
                         for (step, op) in program.into_iter().enumerate() {
                             if seed % 4 == 3 {
-                                // With time, and a batch that nobody waits for.
+                                // With time, and an unawaited batch.
                                 let mut batch = Batch::new();
                                 batch.write_word(word(1), 1 + number as u64);
                                 endpoint.post_unawaited(&mut batch);
@@ -381,8 +381,8 @@ fn a_death_anywhere_is_explored_and_a_takeover_without_a_fence_is_found_out() {
         let sound = explore(&options, |sim| locked(sim, true));
         println!("fault {name}: {sound}");
         assert!(sound.exhausted && sound.failure.is_none(), "{name}: {sound}");
-        // Without a fault everybody else has to wait before time passes, so that no lock is held
-        // for long.
+        // Without a fault every other client has to wait before time passes, so no lock is held for
+        // long.
         let broken = explore(&options, |sim| locked(sim, false));
         assert_eq!(broken.failure.is_some(), fault != ExploredFault::None, "{name}: {broken}");
     }

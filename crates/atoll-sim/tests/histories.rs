@@ -104,8 +104,8 @@ fn conditional_sets_exclude_each_other() {
     history.end(first, Outcome::Set { stored: true, seen: Seen::Absent, token: Some(1) });
     history.end(second, refused);
     history.check().unwrap();
-    // A double success hidden by an eviction is one that nobody can tell; seen again afterwards, it
-    // can be told.
+    // A double success hidden by an eviction cannot be detected. If the value is seen again
+    // afterwards, it can.
     bad(&[set_if("a", Condition::IfAbsent, true), set_if("b", Condition::IfAbsent, true), hit("a")]);
 }
 

@@ -125,8 +125,8 @@ fn cut_messages_are_lost_one_way_and_for_a_time() {
     assert_eq!(outcome, Ok((Some(b"hello".to_vec()), b"later".to_vec())));
 }
 
-/// What protocols do: ask until there is an answer, with a number by which whoever is asked knows a
-/// question that it has answered.
+/// What protocols do: a client repeats its request until it is answered. The request has a number,
+/// by which the receiver recognizes a request that it has answered.
 #[test]
 fn numbered_requests_that_are_repeated_take_effect_exactly_once() {
     const COUNTER: Address = Address::new(0, 0, 0);

@@ -1,10 +1,11 @@
 //! One thread's client of a pool: the operations of a cache, each of which ends when its method
 //! returns.
 //!
-//! Over shared memory there is nothing to wait for. Over a network the thread waits. Promises, as
-//! the design has them: lookups and changes of one key are linearizable, where a miss is an
-//! eviction; after a miss no older value of that key comes back; a set does not fail while
-//! something can be evicted.
+//! Over shared memory no operation waits. Over a network the thread waits. The promises:
+//!
+//! - Lookups and changes of one key are linearizable; a miss counts as an eviction.
+//! - After a miss no older value of that key comes back.
+//! - A set does not fail while any object can be evicted.
 
 use crate::Pool;
 use crate::fabric::{AddressedFabric, EndpointOf, PoolFabric, ServedFabric};
@@ -17,17 +18,17 @@ use atoll_fabric::{Endpoint, block_on_with};
 /// The cache under the server, whichever engine its pool has, with methods that are futures.
 pub type Operations<F = AddressedFabric> = atoll_cache::Cache<Chosen<EndpointOf<F>>>;
 
-/// A client of a pool: the quickest way to it, for one thread at a time. Dropping it gives its
-/// place back (see [`Client::leave`]). [`Cache`](crate::Cache) is for many threads.
+/// A client of a pool, for one thread at a time: the fastest access to the pool. Dropping it frees
+/// its place (see [`Client::leave`]). [`Cache`](crate::Cache) is for many threads.
 pub struct Client<F: PoolFabric = AddressedFabric> {
     client: Operations<F>,
-    /// The value of the last hit, whose memory is used again.
+    /// The value of the last hit; its memory is reused.
     value: Value,
-    /// Dropped after the client: the last handle closes the pool, when all clients have left.
+    /// Dropped after the client. The last handle closes the pool, after all clients have left.
     _pool: Pool<F>,
 }
 
-/// Waits until an operation that is pending may get further.
+/// Waits until a pending operation may make progress.
 #[cold]
 fn wait<E: Endpoint>(client: &atoll_cache::Cache<Chosen<E>>) {
     client.engine().client().endpoint.wait();
@@ -38,13 +39,13 @@ impl<F: PoolFabric> Client<F> {
         Self { client, value: Value::new(), _pool: pool }
     }
 
-    /// The operations underneath, whose methods are futures. A named pool outlives a reboot of its
-    /// host only if a [`Pool`] is kept until the client is dropped.
+    /// The operations below, whose methods are futures. A named pool outlives a reboot of its host
+    /// only if the caller keeps a [`Pool`] until the client is dropped.
     pub fn into_operations(self) -> Operations<F> {
         self.client
     }
 
-    /// The same for a caller that drops futures before their end: see [`ServedFabric`].
+    /// The same for a caller that drops futures before they end: see [`ServedFabric`].
     pub fn into_served(self) -> atoll_cache::Cache<F::Served>
     where
         F: ServedFabric,
@@ -52,29 +53,29 @@ impl<F: PoolFabric> Client<F> {
         atoll_cache::Cache::new(F::served(self.client.into_engine()))
     }
 
-    /// Puts back what this client holds and gives up its place, also where the fabric waits. To
-    /// drop the client does the same where memory is near; elsewhere a dropped client's place is
-    /// free only once another client has found that it is dead.
+    /// Releases what this client holds and its place, also where the fabric waits. Where memory is
+    /// near, dropping the client does the same. Elsewhere the place of a dropped client is free
+    /// only after another client has found that it is dead.
     pub fn leave(self) -> Result<(), CacheError> {
         block_on_with(|| wait(&self.client), self.client.engine().close())
     }
 
-    /// The value of `key`; `None` if it is not there. The bytes are this client's own copy, until
-    /// its next operation.
+    /// The value of `key`; `None` if it is absent. The bytes are this client's own copy, valid
+    /// until its next operation.
     #[inline]
     pub fn get(&mut self, key: &[u8]) -> Result<Option<&[u8]>, CacheError> {
         let hit = block_on_with(|| wait(&self.client), self.client.get(key, &mut self.value))?;
         Ok(hit.then(|| self.value.bytes()))
     }
 
-    /// As [`Client::get`], into a place of the caller's.
+    /// As [`Client::get`], into a buffer of the caller.
     #[inline]
     pub fn get_into(&mut self, key: &[u8], value: &mut Value) -> Result<bool, CacheError> {
         block_on_with(|| wait(&self.client), self.client.get(key, value))
     }
 
-    /// Looks many keys up at once, which is faster than one by one; `found(i, value)` is called for
-    /// every `keys[i]` in order.
+    /// Looks many keys up at once, which is faster than one by one. It calls `found(i, value)` for
+    /// every `keys[i]`, in order.
     pub fn get_many(&mut self, keys: &[&[u8]], mut found: impl FnMut(usize, Option<&[u8]>)) -> Result<(), CacheError> {
         block_on_with(
             || wait(&self.client),
@@ -82,7 +83,7 @@ impl<F: PoolFabric> Client<F> {
         )
     }
 
-    /// What is known of `key`'s object besides its value.
+    /// The metadata of `key`'s object.
     pub fn peek(&mut self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
         block_on_with(|| wait(&self.client), self.client.peek(key))
     }
@@ -103,7 +104,7 @@ impl<F: PoolFabric> Client<F> {
         block_on_with(|| wait(&self.client), self.client.set(key, value, options))
     }
 
-    /// As [`Client::set_with`], and gives the value that was there.
+    /// As [`Client::set_with`], and returns the previous value.
     pub fn replace(
         &mut self,
         key: &[u8],
@@ -117,18 +118,18 @@ impl<F: PoolFabric> Client<F> {
         Ok((outcome, outcome.old.is_some().then(|| self.value.bytes())))
     }
 
-    /// Removes `key`; says whether it was there.
+    /// Removes `key`; returns whether it was present.
     pub fn delete(&mut self, key: &[u8]) -> Result<bool, CacheError> {
         block_on_with(|| wait(&self.client), self.client.delete(key))
     }
 
-    /// Removes `key` and gives the value that was there.
+    /// Removes `key` and returns its value.
     pub fn take(&mut self, key: &[u8]) -> Result<Option<&[u8]>, CacheError> {
         let found = block_on_with(|| wait(&self.client), self.client.take(key, Some(&mut self.value)))?;
         Ok(found.then(|| self.value.bytes()))
     }
 
-    /// Sets when `key` expires; times are milliseconds on the pool's clock.
+    /// Sets the expiry of `key`, in milliseconds on the pool's clock.
     pub fn expire(
         &mut self,
         key: &[u8],
@@ -138,43 +139,44 @@ impl<F: PoolFabric> Client<F> {
         block_on_with(|| wait(&self.client), self.client.expire(key, expiry, condition))
     }
 
-    /// Adds `by` to the decimal integer at `key`, an absent one being 0.
+    /// Adds `by` to the decimal integer at `key`. An absent key counts as 0.
     pub fn increment(&mut self, key: &[u8], by: i64) -> Result<Number<i64>, CacheError> {
         block_on_with(|| wait(&self.client), self.client.increment(key, by))
     }
 
-    /// Adds `by` to the decimal number at `key`, an absent one being 0.
+    /// Adds `by` to the decimal number at `key`. An absent key counts as 0.
     pub fn increment_float(&mut self, key: &[u8], by: f64) -> Result<Number<f64>, CacheError> {
         block_on_with(|| wait(&self.client), self.client.increment_float(key, by))
     }
 
-    /// Appends to the value of `key`, an absent one being empty; gives the new length.
+    /// Appends to the value of `key` and returns the new length. An absent key counts as empty.
     pub fn append(&mut self, key: &[u8], suffix: &[u8]) -> Result<usize, CacheError> {
         block_on_with(|| wait(&self.client), self.client.append(key, suffix))
     }
 
-    /// Puts `prefix` before the value of `key`, an absent one being empty; gives the new length.
+    /// Puts `prefix` before the value of `key` and returns the new length. An absent key counts as
+    /// empty.
     pub fn prepend(&mut self, key: &[u8], prefix: &[u8]) -> Result<usize, CacheError> {
         block_on_with(|| wait(&self.client), self.client.prepend(key, prefix))
     }
 
-    /// The bytes from `start` to `end`, both inclusive and, if negative, counted from the end.
+    /// The bytes from `start` to `end`, both inclusive. A negative index counts from the end.
     pub fn get_range(&mut self, key: &[u8], start: i64, end: i64) -> Result<&[u8], CacheError> {
         block_on_with(|| wait(&self.client), self.client.get_range(key, start, end, &mut self.value))
     }
 
-    /// Overwrites the value from `offset` on, padding with zero bytes; gives the new length.
+    /// Overwrites the value from `offset` on, padded with zero bytes; returns the new length.
     pub fn set_range(&mut self, key: &[u8], offset: usize, bytes: &[u8]) -> Result<usize, CacheError> {
         block_on_with(|| wait(&self.client), self.client.set_range(key, offset, bytes))
     }
 
-    /// Shows at least `count` keys from `cursor` on, if there are as many, and gives the cursor to
-    /// go on from; 0 begins and ends.
+    /// Shows at least `count` keys from `cursor` on, if there are as many. Returns the cursor of
+    /// the next call. A scan begins with 0 and has ended when 0 is returned.
     pub fn scan(&mut self, cursor: u64, count: usize, each: impl FnMut(&[u8])) -> Result<u64, CacheError> {
         block_on_with(|| wait(&self.client), self.client.scan(cursor, count, each))
     }
 
-    /// Removes every key that was present when it began; gives how many it removed.
+    /// Removes every key that was present when the call began; returns how many.
     pub fn flush(&mut self) -> Result<u64, CacheError> {
         block_on_with(|| wait(&self.client), self.client.flush())
     }
@@ -184,36 +186,37 @@ impl<F: PoolFabric> Client<F> {
         block_on_with(|| wait(&self.client), self.client.objects())
     }
 
-    /// Looks after the other clients, if this one has not within the last tenth of a second. What a
-    /// dead client held is reclaimed.
+    /// Checks on the other clients, unless this client has done so within the last tenth of a
+    /// second. It reclaims what dead clients held.
     ///
-    /// Operations do this by themselves, at most every 256 of them. An idle thread should call it
-    /// every tenth of a second: a bare client has no thread of its own, and while all clients are
-    /// idle none repairs. Until then nothing wrong is served; what the dead client held is not used.
+    /// Every operation may do this, at most once in 256 operations. An idle thread should call it
+    /// every tenth of a second, because a bare client has no thread of its own. While all clients
+    /// are idle, none repairs the pool. Lookups stay correct until then; memory that dead clients
+    /// held stays unused.
     pub fn tend(&mut self) -> Result<(), CacheError> {
         block_on_with(|| wait(&self.client), self.client.tend())
     }
 
-    /// The pool's clock, which times are told by: milliseconds since the Unix epoch, never going
-    /// back.
+    /// The pool's clock, by which objects expire: milliseconds since the Unix epoch. It never runs
+    /// backwards.
     pub fn now_ms(&mut self) -> Result<u64, CacheError> {
         block_on_with(|| wait(&self.client), self.client.now_ms())
     }
 
-    /// The longest value that this pool takes.
+    /// The longest value that this pool stores.
     pub fn value_bytes_max(&self) -> usize {
         self.client.value_bytes_max()
     }
 
-    /// Notes from now on which objects this client removes, for [`Client::take_removals`].
+    /// Records from now on which objects this client removes, for [`Client::take_removals`].
     pub fn note_removals(&self) {
         if let Some(removals) = self.client.engine().removals() {
             removals.begin();
         }
     }
 
-    /// The objects that this client has removed since the last call, in order. A client that notes
-    /// them is to be asked after each operation, or the notes need more and more memory.
+    /// The objects that this client has removed since the last call, in order. A caller that lets
+    /// the client record them must call this after each operation: the records grow otherwise.
     pub fn take_removals(&self) -> Vec<Removal> {
         self.client.engine().removals().map(Removals::take).unwrap_or_default()
     }

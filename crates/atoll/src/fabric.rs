@@ -1,4 +1,4 @@
-//! Which fabric an address is of: the one place of this library that knows fabrics by their names.
+//! Which fabric an address belongs to. No other module of this library names a fabric.
 //!
 //! | address | fabric |
 //! |---|---|
@@ -22,23 +22,23 @@ pub trait PoolFabric: Fabric<Region: Send + Sync, Reach: PoolReach> + Clone + Se
 
 impl<F: Fabric<Region: Send + Sync, Reach: PoolReach> + Clone + Send + Sync + 'static> PoolFabric for F {}
 
-/// What threads of one process reach together.
+/// A fabric as the threads of one process share it.
 pub trait PoolReach: Reach<Endpoint: Send> + Send + Sync + 'static {}
 
 impl<R: Reach<Endpoint: Send> + Send + Sync + 'static> PoolReach for R {}
 
-/// How a caller that drops futures before their end, as a server does with those of a connection
-/// that is cut, has an engine over a fabric.
+/// How an engine runs over a fabric if its caller drops futures before they end. A server drops the
+/// futures of a connection that is cut.
 ///
 /// | memory | an operation | the engine |
 /// |---|---|---|
-/// | near | ends at its first poll, so that there is nothing to drop | as it is |
+/// | near | ends at its first poll, so no caller can drop it earlier | as it is |
 /// | reached by a network | may be dropped at any await | within [`Lasting`](atoll_cache::Lasting) |
 pub trait ServedFabric: PoolFabric {
     /// The engine of a client.
     type Served: Engine + 'static;
 
-    /// Makes it of a client's engine.
+    /// Wraps a client's engine.
     fn served(engine: Chosen<EndpointOf<Self>>) -> Self::Served;
 }
 
@@ -54,7 +54,8 @@ impl ServedFabric for ShmFabric {
 /// The fabric of an address.
 ///
 /// # Errors
-/// [`FabricError::NoFabric`] if this version has no such fabric: never another one instead.
+/// [`FabricError::NoFabric`] if this version lacks the fabric. It never falls back to another
+/// fabric.
 pub(crate) fn addressed(address: &str) -> Result<AddressedFabric, FabricError> {
     ShmFabric::named(address)
 }

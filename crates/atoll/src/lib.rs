@@ -1,8 +1,8 @@
-//! Atoll: a cache whose memory is a pool that every process of a host can reach.
+//! Atoll: a cache in a memory pool that every process of a host can reach.
 //!
-//! A [`Pool`] is memory: anonymous, or named, so that other processes open it. A [`Cache`] is what
-//! the threads of a process use it by. A hit costs two memory reads and one copy, whichever process
-//! wrote the value; no server runs.
+//! A [`Pool`] is memory, either anonymous or named. Other processes can open a named pool. The
+//! threads of a process use the pool through a [`Cache`]. A hit costs two memory reads and one
+//! copy, whichever process wrote the value. No server runs.
 //!
 //! ```
 //! use atoll::{Cache, Pool, PoolOptions};
@@ -29,18 +29,18 @@
 //! |---|---|
 //! | many threads | [`Cache`] |
 //! | tasks of an executor | [`Cache::into_future`](cache::Cache::into_future) |
-//! | types of one's own | [`Cache::typed`](cache::Cache::typed), with `serde` by the feature of that name |
-//! | the least time for an operation, in a thread that has a client of its own | [`Client`], by [`Pool::client`] |
+//! | a program's own types | [`Cache::typed`](cache::Cache::typed); `serde` types need the feature `serde` |
+//! | the lowest latency, in a thread that has its own client | [`Client`], from [`Pool::client`] |
 //!
-//! The engine of a cache is chosen when its pool is made ([`PoolOptions::engine`]). All engines have
+//! A pool's engine is chosen when the pool is created ([`PoolOptions::engine`]). All engines have
 //! the same operations.
 //!
-//! Two processes share a cache by its name: see `examples/two_processes.rs`.
+//! Two processes share a cache by the pool's name: see `examples/two_processes.rs`.
 //!
-//! A writer that needs room evicts; nothing is evicted ahead. Operations also look after clients
-//! whose process died, and reclaim what these held. In an idle program a thread of the [`Cache`]
-//! does that. An idle program with bare [`Client`]s calls [`Client::tend`]. A process that forks must
-//! open the pool anew in the child.
+//! A writer that needs room evicts objects; no thread evicts ahead of need. Operations also find
+//! clients whose process died, and reclaim what those held. In an idle program a thread of the
+//! [`Cache`] does that. An idle program with bare [`Client`]s must call [`Client::tend`]. A process
+//! that forks must open the pool anew in the child.
 #![forbid(unsafe_code)]
 
 pub mod cache;

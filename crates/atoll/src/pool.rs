@@ -1,4 +1,4 @@
-//! A pool as one process has it open.
+//! A pool that this process has open.
 
 mod info;
 mod nodes;
@@ -28,24 +28,24 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Why a pool could not be made, opened or joined.
+/// Why a pool could not be created, opened or joined.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The memory.
+    /// The memory could not be had.
     #[error(transparent)]
     Region(#[from] FabricError),
-    /// What is in it.
+    /// The contents are not a pool that this process can use.
     #[error(transparent)]
     Pool(#[from] PoolError),
 }
 
-/// Why a pool could not be repaired, or be given more memory. It is what it was.
+/// Why a pool could not be repaired or enlarged. The pool is unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum UpkeepError {
-    /// No client could be had.
+    /// No client could join.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// A client could not do it, or could not look before that after what dead clients held.
+    /// A client failed at it, or failed to reclaim first what dead clients held.
     #[error(transparent)]
     Cache(#[from] CacheError),
 }
@@ -53,8 +53,8 @@ pub enum UpkeepError {
 /// A killed process that is not dead after this time hangs in the kernel.
 const DEATH_PATIENCE: Duration = Duration::from_secs(5);
 
-/// A pool that this process has open. Cheap to clone; threads share it and take clients of their
-/// own.
+/// A pool that this process has open. Cheap to clone; threads share it and join it with their own
+/// clients.
 pub struct Pool<F: PoolFabric = AddressedFabric>(Arc<Opened<F>>);
 
 impl<F: PoolFabric> Clone for Pool<F> {
@@ -63,7 +63,7 @@ impl<F: PoolFabric> Clone for Pool<F> {
     }
 }
 
-/// What all handles and clients of one process share.
+/// The state that all handles and clients of one process share.
 struct Opened<F: PoolFabric> {
     fabric: F,
     reach: F::Reach,
@@ -85,19 +85,18 @@ impl<F: PoolFabric> Opened<F> {
         self.reach.endpoint()
     }
 
-    /// Brings everything to the disk, the home last.
+    /// Writes all nodes to the disk, the home last.
     fn sync(&self) -> Result<(), FabricError> {
         let nodes = self.reach.memory_nodes();
         nodes.into_iter().rev().filter_map(|node| self.reach.region(node)).try_for_each(|region| region.sync())
     }
 
-    /// Joins, and counts nothing.
+    /// Joins, and does not count the join.
     fn join_uncounted(&self) -> Result<Chosen<EndpointOf<F>>, PoolError> {
         block_on_with(|| self.reach.wait(), self.chosen.join(self.endpoint()))
     }
 
-    /// Joins, and makes sure that a pool which had been closed is known not to be before anything
-    /// else changes.
+    /// Joins, and marks a closed pool as open before anything else changes.
     fn join(&self) -> Result<Chosen<EndpointOf<F>>, OpenError> {
         let client = self.join_uncounted()?;
         let (endpoint, layout) = (&client.client().endpoint, &self.chosen.pool().layout);
@@ -114,7 +113,7 @@ impl<F: PoolFabric> Opened<F> {
         if closing()?.is_none() {
             return Ok(());
         }
-        // A client that joins alone counts anew what dead clients had miscounted.
+        // A client that joins alone corrects counts which dead clients left wrong.
         drop(self.join_uncounted()?);
         if let Some(word) = closing()? {
             self.sync()?;
@@ -130,56 +129,57 @@ impl<F: PoolFabric> Drop for Opened<F> {
     fn drop(&mut self) {
         self.provider = Provider::default();
         if self.fabric.address().is_some() {
-            // A pool that cannot be closed is made anew after a reboot, as after a crash.
+            // After a reboot a pool that could not be closed is formatted anew, as after a crash.
             let _ = self.close();
         }
     }
 }
 
 impl Pool {
-    /// A pool of this process alone. It can be used at once: see [`Pool::provided_bytes`].
+    /// Creates a pool for this process alone. It can be used at once: see [`Pool::provided_bytes`].
     pub fn anonymous(options: &PoolOptions) -> Result<Self, OpenError> {
         Self::create_on(&fabric::private(), options)
     }
 
-    /// A new pool that other processes can open, at once (see [`Pool::provided_bytes`]):
-    /// `shm:/NAME`, which stays until it is removed or the host reboots; or the path of a file,
-    /// which stays until it is removed. Memory nodes besides the first are regions with `+1`, `+2`
-    /// and so on behind that.
+    /// Creates a pool that other processes can open. It can be used at once: see
+    /// [`Pool::provided_bytes`].
     ///
-    /// A process that dies while it makes a pool leaves names that hold no pool;
+    /// `shm:/NAME` stays until it is removed or the host reboots. The path of a file stays until it
+    /// is removed. Each further memory node is a region whose name ends in `+1`, `+2` and so on.
+    ///
+    /// A process that dies while it creates a pool may leave names that hold no pool;
     /// [`Pool::remove_by_force`] removes them.
     pub fn create(name: &str, options: &PoolOptions) -> Result<Self, OpenError> {
         Self::create_on(&fabric::addressed(name)?, options)
     }
 
-    /// Opens a pool that exists, with the engine that it was created with.
+    /// Opens an existing pool, with the engine that it was created with.
     ///
-    /// A file on a disk may be from before a restart of the host. If all clients had left it, its
-    /// objects are there. Else it is unknown how much of it reached the disk, and it is formatted
-    /// anew with the same settings: see [`Pool::was_reformatted`]. A pool that another process has
-    /// open is never formatted anew, nor is a pool in memory: see [`boot::judge`].
+    /// A file on a disk may be older than the last restart of its host. If all clients had left it,
+    /// its objects are present. Otherwise it is unknown which writes reached the disk, so the pool
+    /// is formatted anew with the same settings: see [`Pool::was_reformatted`]. A pool that another
+    /// process has open is never formatted anew, nor is a pool in memory: see [`boot::judge`].
     pub fn open(name: &str) -> Result<Self, OpenError> {
         Self::open_on(&fabric::addressed(name)?)
     }
 }
 
 impl<F: PoolFabric> Pool<F> {
-    /// As [`Pool::create`] or [`Pool::anonymous`], on a fabric of choice.
+    /// As [`Pool::create`] or [`Pool::anonymous`], on a given fabric.
     pub fn create_on(fabric: &F, options: &PoolOptions) -> Result<Self, OpenError> {
-        // Settings that are not possible are told before any memory is taken.
+        // Impossible settings are reported before any memory is allocated.
         let settings = options.settings()?;
         fabric.check_room(settings.capacity_bytes)?;
         let home = fabric.create(0, settings.home_bytes(), START_BYTES)?;
         let pool = Self::format(fabric, home, settings);
         if pool.is_err() && fabric.address().is_some() {
-            // What cannot be removed is told by the next that wants the name.
+            // The next process that uses the name reports what cannot be removed here.
             let _ = Self::remove_on(fabric, true);
         }
         pool
     }
 
-    /// Makes the other nodes: the process that has made the home is alone at that.
+    /// Creates the other nodes. No other process does so: this one created the home.
     fn format(fabric: &F, home: F::Region, settings: PoolSettings) -> Result<Self, OpenError> {
         let reach = fabric.reach(home);
         for node in 1..settings.nodes as u8 {
@@ -192,7 +192,7 @@ impl<F: PoolFabric> Pool<F> {
         Self::opened(Opened { fabric, reach, chosen, reformatted: false, provider: Provider::default() })
     }
 
-    /// As [`Pool::open`], on a fabric of choice.
+    /// As [`Pool::open`], on a given fabric.
     pub fn open_on(fabric: &F) -> Result<Self, OpenError> {
         let lock = fabric.hold(0, Sharing::Shared)?;
         let opened = Opened::open(fabric, fabric.open(0)?)?;
@@ -210,7 +210,8 @@ impl<F: PoolFabric> Pool<F> {
         Self::open_after_boot(fabric)
     }
 
-    /// Opens a file that may be from before a restart of the host, while no other process opens it.
+    /// Opens a file that may be older than a restart of the host. No other process opens it
+    /// meanwhile.
     fn open_after_boot(fabric: &F) -> Result<Self, OpenError> {
         let _lock = fabric.hold(0, Sharing::Alone)?;
         let (home, is_shared) = match fabric.open_alone(0)? {
@@ -234,7 +235,7 @@ impl<F: PoolFabric> Pool<F> {
         Ok(Self(Arc::new(opened)))
     }
 
-    /// Whether opening it found it in use before a reboot, and emptied it.
+    /// Whether this process found the pool in use before a reboot, and emptied it on opening.
     pub fn was_reformatted(&self) -> bool {
         self.0.reformatted
     }
@@ -243,18 +244,18 @@ impl<F: PoolFabric> Pool<F> {
         self.0.endpoint()
     }
 
-    /// A new client, for one thread at a time: the quickest way to the pool. See
+    /// A new client, for one thread at a time: the fastest access to the pool. See
     /// [`Cache`](crate::Cache) for many threads.
     pub fn client(&self) -> Result<Client<F>, OpenError> {
         Ok(Client::new(atoll_cache::Cache::new(self.0.join()?), self.clone()))
     }
 
-    /// Bytes of the whole pool, with the memory nodes that this process knows of.
+    /// Bytes of the whole pool, including the memory nodes that this process knows of.
     pub fn capacity_bytes(&self) -> u64 {
         self.0.chosen.pool().capacity_bytes()
     }
 
-    /// Bytes of chunks that are in use, and of the metadata.
+    /// Bytes of the metadata and of the chunks in use.
     pub fn used_bytes(&self) -> u64 {
         let (endpoint, layout) = (self.endpoint(), &self.0.chosen.pool().layout);
         let free = block_on(&endpoint, chunks::free_chunks(&endpoint, layout)).unwrap_or(0);
@@ -266,32 +267,32 @@ impl<F: PoolFabric> Pool<F> {
         self.0.fabric.address()
     }
 
-    /// Whether its memory answers at once, so that no operation waits for it.
+    /// Whether its memory answers at once, so that no operation waits.
     pub fn is_near(&self) -> bool {
         self.endpoint().is_near()
     }
 
-    /// The name of the fabric that its memory is reached by, as users write it: `shm`.
+    /// The name of the fabric that reaches its memory, as users write it: `shm`.
     pub fn fabric(&self) -> &'static str {
         self.0.fabric.name()
     }
 
-    /// The engine that the pool was made for.
+    /// The engine that the pool was created with.
     pub fn engine(&self) -> EngineId {
         self.0.chosen.engine()
     }
 
-    /// The policies that choose what is evicted, if its engine has experts.
+    /// The policies that choose victims, if the engine has experts.
     pub fn experts(&self) -> Option<ExpertSet> {
         self.0.chosen.experts()
     }
 
-    /// What the pool was made with: name and value, the engine first.
+    /// The settings that the pool was created with: name and value, the engine first.
     pub fn settings(&self) -> Vec<(&'static str, String)> {
         self.0.chosen.describe_settings()
     }
 
-    /// Reclaims now what clients that died held; clients that run do it by themselves.
+    /// Reclaims what dead clients held. Running clients do the same in the background.
     pub fn repair(&self) -> Result<Repaired, UpkeepError> {
         let client = self.0.join()?;
         let endpoint = &client.client().endpoint;
@@ -300,9 +301,9 @@ impl<F: PoolFabric> Pool<F> {
         Ok(mended)
     }
 
-    /// Kills the processes of clients that are stopped, if this user may, and waits until they are
-    /// dead; how many clients they had. What they held is then reclaimed by any client that looks.
-    /// Only a process that is seen to hold a client's lock is killed.
+    /// Kills the processes of stopped clients, if this user may, and waits until they are dead.
+    /// Returns how many clients they had. Any client that checks on others reclaims what they held.
+    /// It kills only a process that visibly holds a client's lock.
     pub fn kill_stopped(&self) -> Result<u64, CacheError> {
         let (endpoint, region) = (self.endpoint(), self.0.reach.home());
         let clients = self.clients(&endpoint)?;
@@ -313,7 +314,7 @@ impl<F: PoolFabric> Pool<F> {
         for (place, _) in stopped {
             pids.entry(peers.pid(place.identity).unwrap_or(0)).or_default().push(place.identity);
         }
-        // All clients of a process die by one signal.
+        // One signal kills all clients of a process.
         for clients in pids.into_values().filter(|clients| region.kill(clients[0], &peers)) {
             killed.extend(clients);
         }
@@ -326,19 +327,19 @@ impl<F: PoolFabric> Pool<F> {
         Ok(killed.len() as u64)
     }
 
-    /// The other processes that have the pool open, as far as this one sees them.
+    /// The other processes that have the pool open, as far as this one can see them.
     pub fn users(&self) -> Vec<u32> {
         let mut pids = self.0.reach.home().peers().pids();
         pids.retain(|pid| *pid != std::process::id());
         pids
     }
 
-    /// Walks every invariant of the pool and says what is wrong. What other processes do meanwhile
-    /// is shown as faults: see [`Pool::users`].
+    /// Checks every invariant of the pool and returns the faults. Concurrent changes by other
+    /// processes appear as faults: see [`Pool::users`].
     pub fn verify(&self) -> Result<Audit, CacheError> {
         if !self.users().is_empty() {
-            // A client that gives memory back to the host waits for other clients, and for nothing
-            // else. A pool that cannot be joined is looked at all the same.
+            // A client that returns memory to the host waits only for other clients. A pool that
+            // cannot be joined is verified all the same.
             if let Ok(client) = self.0.join() {
                 let endpoint = &client.client().endpoint;
                 let audit = block_on(endpoint, client.verify());

@@ -23,7 +23,7 @@ fn cache() -> Cache {
     Cache::builder().build(&Pool::anonymous(&options()).unwrap()).unwrap()
 }
 
-/// Does the same in so many threads, which begin together.
+/// Does the same in this many threads, which begin together.
 fn at_once(threads: usize, work: impl Fn() + Sync) {
     let barrier = Barrier::new(threads);
     std::thread::scope(|scope| {

@@ -20,11 +20,11 @@ pub struct FaultyCase<S: Subject = ForgeSubject> {
     pub relaxations: Relaxations,
     /// Which clients a fence shuts out.
     pub fencing: Fencing,
-    /// How soon clients look after each other.
+    /// How soon clients check each other.
     pub times: Times,
-    /// How far a client looks.
+    /// How many places a client monitors.
     pub reach: Reach,
-    /// Clients that come for those that are killed.
+    /// Clients that replace killed clients.
     pub successors: u32,
     /// Chunks by which a client makes the pool smaller and then larger again.
     pub resized_chunks: u64,

@@ -36,8 +36,8 @@ pub(crate) async fn live<S: Subject>(run: Rc<RunState<S>>, control: Control, num
     }
 }
 
-/// How a client ended, named after the failure that lost it. Its other operations were told only
-/// that the client is shut out, and the operation that failed may have been dropped.
+/// How a client ended, named after the failure that lost it. Its other operations only learn that
+/// the client is shut out, and the future of the failed operation may have been dropped.
 pub(crate) fn named(
     client: &atoll_pool::Client<CaseEndpoint>,
     outcome: Result<(), CacheError>,
@@ -108,7 +108,7 @@ pub(crate) async fn resize<S: Subject>(run: Rc<RunState<S>>, control: Control, _
     }
 }
 
-/// Makes the pool smaller by so many chunks, and larger again some time later.
+/// Makes the pool smaller by this many chunks, and larger again some time later.
 pub(crate) async fn shrink_and_restore<G: Pooled<CaseEndpoint>>(engine: &G, chunks: u64) -> Result<(), CacheError> {
     let mut left = chunks;
     while left > 0 {

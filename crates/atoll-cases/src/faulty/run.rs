@@ -14,7 +14,7 @@ use atoll_sim::history::Checked;
 use atoll_sim::{Sim, SimOptions};
 use std::rc::Rc;
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct RunSummary {
     /// The history.
@@ -33,12 +33,12 @@ pub struct RunSummary {
 const CHUNKS_THERE: u32 = 2;
 
 impl<S: Subject> FaultyCase<S> {
-    /// Plays the case's load under a seed; what was wrong, if anything was.
+    /// Plays the case's load under a seed; returns the fault, if there was one.
     pub fn run(&self, seed: u64) -> Result<RunSummary, String> {
         self.run_on(&Sim::new(self.options(seed)))
     }
 
-    /// The same with the last so many events in words.
+    /// The same with the last events in words.
     pub fn run_traced(&self, seed: u64, events: usize) -> (Result<RunSummary, String>, String) {
         let sim = Sim::new(SimOptions { trace_events: events, ..self.options(seed) });
         let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.run_on(&sim)));

@@ -18,7 +18,7 @@ struct Taken {
 }
 
 impl Taken {
-    /// Runs a test with a pool of so many bytes.
+    /// Runs a test with a pool of this many bytes.
     fn run(seed: u64, bytes: u64, test: impl AsyncFnOnce(Self) + 'static) {
         let base = PoolSettings { chunk_bytes: 1024, ..PoolSettings::for_capacity(bytes) };
         let settings = ForgeOptions::default().settings(base, 64);

@@ -23,7 +23,7 @@ fn cost_of_a_set<G: Pooled<SimEndpoint> + 'static>(settings: PoolSettings, clien
     ((round_trips - beside) as f64 / (f64::from(clients) * SETS as f64), longest_us)
 }
 
-/// Round trips of so many clients that join, make so many SETs each, and leave; and the longest
+/// Round trips of `clients` clients that join, make `sets` SETs each, and leave; and the longest
 /// time of a SET in microseconds.
 fn cost_of_sets<G: Pooled<SimEndpoint> + 'static>(settings: PoolSettings, clients: u16, sets: u64) -> (u64, u64) {
     let settings = PoolSettings { clients_max: u32::from(clients) + 2, ..settings };

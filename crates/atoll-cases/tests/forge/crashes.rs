@@ -55,9 +55,8 @@ fn a_group_that_a_dead_client_was_putting_into_a_queue_gets_there() {
     });
 }
 
-/// Seen once in a thousand of the runs above: two dequeuers of one group, of which the one that
-/// comes too late dies with its ticket, and nobody puts a group into that queue until the repair is
-/// over.
+/// Seen once in a thousand of the runs above: two clients dequeue one group, and the later one dies
+/// with its ticket. No client puts a group into that queue until the repair has ended.
 #[test]
 fn no_group_comes_behind_the_head_where_a_dead_client_was() {
     let run = |hole| -> Result<(), String> {

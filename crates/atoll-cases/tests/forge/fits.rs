@@ -37,7 +37,7 @@ impl Host {
         host.verify();
     }
 
-    /// Runs a test with one client of a pool in which objects of so many bytes take `percent` of
+    /// Runs a test with one client of a pool in which objects of this many bytes take `percent` of
     /// the capacity, then walks the pool. The client has set the objects once.
     fn filled(capacity: u64, percent: u64, bytes: usize, test: impl FnOnce(&Client, u64)) {
         Self::used(capacity, |host, client| {

@@ -72,7 +72,7 @@ fn a_get_that_hits_takes_two_round_trips_and_the_time_of_two() {
     assert_eq!(gets_that_hit(), (posted, ns), "the same seed, the same digits");
 }
 
-/// Round trips of making room, for each SET of a large value, by so many clients of a full pool.
+/// Round trips of making room, for each SET of a large value, by this many clients of a full pool.
 fn round_trips_for_room(clients: u16) -> f64 {
     const SETS: u64 = 60;
     let base = ForgeOptions::default().for_capacity(32 << 20);

@@ -76,7 +76,7 @@ impl Stay {
         keys
     }
 
-    /// Deletes keys, but keeps one in so many, at random.
+    /// Deletes keys, but keeps one in this many, at random.
     fn delete_most(&mut self, keys: impl IntoIterator<Item = u64>, kept_one_in: u64) {
         for key in keys {
             if self.random.below(kept_one_in) > 0 {

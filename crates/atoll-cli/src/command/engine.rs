@@ -1,4 +1,4 @@
-//! `--engine` and what belongs to it, for every command that makes a pool.
+//! `--engine` and its options, for every command that creates a pool.
 
 use atoll::EngineOptions;
 use atoll_cache::ditto::DittoOptions;
@@ -6,37 +6,37 @@ use atoll_cache::experts::ExpertSet;
 use atoll_cache::forge::ForgeOptions;
 use clap::{Args, ValueEnum};
 
-/// The engine of a new pool. A process that opens the pool finds it in the header.
+/// The engine of a new pool. A process that opens the pool reads it from the header.
 #[derive(Args, Debug)]
 pub(super) struct EngineArgs {
-    /// The engine, which chooses what is evicted when room is needed [default: forge]
+    /// The engine, which chooses the objects to evict [default: forge]
     #[arg(long, value_enum)]
     engine: Option<EngineChoice>,
-    /// Policies that ditto weighs against each other, such as lru+lfu, or one alone
+    /// Eviction policies that ditto weighs against each other, such as lru+lfu, or a single one
     #[arg(long, value_name = "POLICY+POLICY")]
     experts: Option<ExpertSet>,
     /// The small queue's share of the pool, in percent (forge: 10, forge-paper: 20)
     #[arg(long, value_parser = clap::value_parser!(u8).range(0..=100))]
     small_percent: Option<u8>,
-    /// Leave no ghosts of evicted keys in the index of forge
+    /// Keep no ghosts of evicted keys in the index of forge
     #[arg(long)]
     no_ghosts: bool,
 }
 
-/// The engines as users name them. Those that are there to be compared with are for `atoll lab`.
+/// The engines as users name them. Engines for comparison are in `atoll lab`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum EngineChoice {
-    /// Groups in two queues, judged object by object, with ghosts
+    /// Groups of objects in two queues, each object judged by its own accesses, with ghosts
     #[default]
     Forge,
-    /// The same as the paper has it: eight groups merged into one, virtual segments, no ghosts
+    /// FORGE as in the paper: eight groups merged into one, virtual segments, no ghosts
     ForgePaper,
-    /// Samples of objects, judged by policies that learn which of them is right
+    /// Random samples of objects, judged by policies whose weights are learned
     Ditto,
 }
 
 impl EngineArgs {
-    /// The first option that was given of them.
+    /// The first engine option that was given.
     pub(super) fn given(&self) -> Option<&'static str> {
         let given = [
             ("--engine", self.engine.is_some()),
@@ -47,7 +47,7 @@ impl EngineArgs {
         given.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
     }
 
-    /// What a new pool is told, or why these do not go together.
+    /// The settings of the engine, or why the options exclude each other.
     pub(super) fn options(&self) -> Result<EngineOptions, String> {
         let engine = self.engine.unwrap_or_default();
         if self.experts.is_some() && engine != EngineChoice::Ditto {

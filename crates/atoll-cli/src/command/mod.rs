@@ -1,4 +1,4 @@
-//! The command line: one file a command.
+//! The command line: one file for each command.
 
 mod engine;
 mod pool;
@@ -17,24 +17,24 @@ use std::error::Error;
 pub(crate) enum Command {
     /// Serve a cache to Redis clients
     Serve(serve::ServeCommand),
-    /// Make, look at, check, repair and remove pools
+    /// Create, inspect, verify, repair and remove pools
     #[command(subcommand)]
     Pool(pool::PoolCommand),
     #[cfg(feature = "lab")]
-    /// Replay a trace on a cache and report what it hits and how fast it is
+    /// Replay a trace on a cache; report its hit ratio and its speed
     Replay(atoll_lab::replay::ReplayCommand),
     #[cfg(feature = "lab")]
     /// Experiments
     #[command(subcommand)]
     Lab(atoll_lab::LabCommand),
     #[cfg(feature = "lab")]
-    /// Simulate clients that die, stop and come back, and look for what goes wrong
+    /// Simulate clients that die, pause and come back, and look for faults
     #[command(subcommand)]
     Sim(sim::SimCommand),
 }
 
 impl Command {
-    /// Does what was asked.
+    /// Runs the command.
     pub(crate) fn run(self) -> Result<(), Box<dyn Error>> {
         match self {
             Self::Serve(command) => command.run(),
@@ -49,8 +49,8 @@ impl Command {
     }
 }
 
-/// The capacity that was asked for, or else 1 GiB, or else what the host has room for, of which it
-/// tells on standard error.
+/// The requested capacity. The default is 1 GiB, or less if the host has no room for it; that is
+/// reported on standard error.
 fn capacity_or_default(given: Option<u64>, name: Option<&str>) -> u64 {
     const DEFAULT_BYTES: u64 = 1 << 30;
     given.unwrap_or_else(|| {
@@ -62,7 +62,7 @@ fn capacity_or_default(given: Option<u64>, name: Option<&str>) -> u64 {
     })
 }
 
-/// Opens a pool, and says on standard error if that emptied it.
+/// Opens a pool. If opening it emptied it, that is reported on standard error.
 fn open_pool(name: &str) -> Result<Pool, OpenError> {
     let pool = Pool::open(name)?;
     if pool.was_reformatted() {

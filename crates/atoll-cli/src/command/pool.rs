@@ -1,4 +1,4 @@
-//! `atoll pool`: make, look at, check, repair and remove pools of shared memory.
+//! `atoll pool`: create, inspect, verify, repair and remove pools of shared memory.
 
 use super::engine::EngineArgs;
 use super::size::parse_bytes;
@@ -16,23 +16,23 @@ use std::time::Duration;
 /// Commands on pools.
 #[derive(Debug, Subcommand)]
 pub(crate) enum PoolCommand {
-    /// Make a pool that other processes can open
+    /// Create a pool that other processes can open
     Create(CreateCommand),
-    /// Make a pool larger while others use it: give back what `shrink` took out of use, or add a
-    /// memory node to a pool that was made to grow (--capacity-max)
+    /// Make a pool larger while clients use it: put back into use what `shrink` took out of use, or
+    /// add a memory node to a pool that was created to grow (--capacity-max)
     #[command(mut_arg("by", |by| by.help(GROW_BY)))]
     Grow(ResizeCommand),
-    /// Make a pool smaller while others use it, evicting what has no room any more; the memory goes
-    /// back to the host
+    /// Make a pool smaller while clients use it, and evict what has no room; the memory returns to
+    /// the host
     Shrink(ResizeCommand),
-    /// Show what a pool was made with, who uses it and how full it is
+    /// Show the settings of a pool, its clients and how full it is
     Info(NameCommand),
-    /// Walk every invariant of a pool that nobody uses at the moment, and say what is wrong
+    /// Check every invariant of a pool that no process uses, and print the faults
     Verify(NameCommand),
-    /// Reclaim now what clients that died held; clients that run do it by themselves
+    /// Reclaim now what dead clients held; running clients do the same in the background
     Repair(RepairCommand),
-    /// Remove a pool that no process uses; with --force also one that is in use, whose memory stays
-    /// with those processes until they end
+    /// Remove a pool that no process uses. With --force also remove a pool in use; its processes
+    /// keep the memory until they end
     Remove(RemoveCommand),
 }
 
@@ -41,32 +41,31 @@ pub(crate) enum PoolCommand {
 pub(crate) struct CreateCommand {
     /// shm:/NAME, or the path of a file
     name: String,
-    /// Bytes of the whole pool, for which memory is taken now [default: 1GiB, or less if the host
-    /// has no room for that]
+    /// Bytes of the whole pool, whose memory is allocated now [default: 1GiB, or less if the host
+    /// has no room for it]
     #[arg(long, value_parser = parse_bytes)]
     capacity: Option<u64>,
-    /// Memory nodes that the capacity is spread over: regions with +1, +2, ... behind the pool's
-    /// name
+    /// Memory nodes that the capacity is spread over: regions whose names end in +1, +2, ...
     #[arg(long, default_value_t = 1)]
     nodes: u32,
-    /// Bytes to which the pool may grow (`atoll pool grow`): index and tables are made for them
-    /// [default: the capacity]
+    /// Bytes to which the pool may grow (`atoll pool grow`); index and tables are made for this
+    /// size [default: the capacity]
     #[arg(long, value_parser = parse_bytes)]
     capacity_max: Option<u64>,
-    /// Most memory nodes, those that are added among them [default: 16 in a pool that may grow]
+    /// Most memory nodes, including nodes added later [default: 16 in a pool that may grow]
     #[arg(long)]
     nodes_max: Option<u32>,
     /// Most clients (threads of all processes) at a time
     #[arg(long)]
     clients_max: Option<u32>,
-    /// Expected bytes of an object with its key, by which the index is sized
+    /// Expected bytes of an object with its key, which determine the size of the index
     #[arg(long, default_value_t = 288)]
     object_bytes_mean: u32,
     #[command(flatten)]
     engine: EngineArgs,
 }
 
-/// What `--by` is to `atoll pool grow`.
+/// The meaning of `--by` for `atoll pool grow`.
 const GROW_BY: &str = "Bytes to give back of those that `shrink` took out of use; if there are none, bytes of a new \
                        memory node, whose pages are reserved now";
 
@@ -98,8 +97,8 @@ pub(crate) struct NameCommand {
 pub(crate) struct RepairCommand {
     /// shm:/NAME, or the path of a file
     name: String,
-    /// First kill the processes of clients that are stopped: while one may be resumed, what it
-    /// holds cannot be reused
+    /// First kill the processes of stopped clients. While a stopped process may resume, what its
+    /// clients hold cannot be reused
     #[arg(long)]
     kill_stopped: bool,
     /// Print JSON
@@ -112,8 +111,8 @@ pub(crate) struct RepairCommand {
 pub(crate) struct RemoveCommand {
     /// shm:/NAME, or the path of a file
     name: String,
-    /// Remove a pool that is in use or damaged, too, and what a process left that died while it
-    /// made one; never a file of another kind
+    /// Also remove a pool that is in use or damaged, and what a process left that died while it
+    /// created a pool; never a file of another kind
     #[arg(long)]
     force: bool,
     /// Print JSON
@@ -157,8 +156,8 @@ impl CreateCommand {
         });
         bar.finish_and_clear();
         if let Err(error) = provided {
-            // What was made has not all that was asked for. Why it cannot go, if it cannot, matters
-            // less.
+            // The pool lacks a part of what was requested, so it is removed. A failure of the
+            // removal matters less than this one.
             drop(pool);
             let _ = Pool::remove(&self.name);
             return Err(error.into());
@@ -220,7 +219,7 @@ fn shown_node(node: &NodeInfo) -> serde_json::Value {
     })
 }
 
-/// What to say of a wall clock that is so far ahead of the pool's time.
+/// The message about a wall clock that is this far ahead of the pool's time.
 fn refused(ahead_ms: i64) -> &'static str {
     if ahead_ms.unsigned_abs() < OUTLIER_MS {
         return "";

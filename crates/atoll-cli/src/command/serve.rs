@@ -1,4 +1,4 @@
-//! `atoll serve`: a cache for Redis clients, over a pool of its own or a named one.
+//! `atoll serve`: a cache for Redis clients, over an embedded pool or a named one.
 
 use super::engine::EngineArgs;
 use super::size::parse_bytes;
@@ -19,10 +19,10 @@ pub(crate) struct ServeCommand {
     /// TCP port to listen on
     #[arg(long, default_value_t = 6379)]
     port: u16,
-    /// Unix socket to listen on, too
+    /// Unix socket to listen on, in addition
     #[arg(long, value_name = "PATH")]
     unix: Option<PathBuf>,
-    /// Bytes of the embedded pool [default: 1GiB, or less if the host has no room for that]
+    /// Bytes of the embedded pool [default: 1GiB, or less if the host has no room for it]
     #[arg(long, value_parser = parse_bytes, conflicts_with = "pool")]
     capacity: Option<u64>,
     /// An existing pool to serve instead (shm:/NAME, or the path of a file)
@@ -61,7 +61,7 @@ impl ServeCommand {
             metrics: self.metrics,
             ..ServerOptions::default()
         };
-        // The port first: a busy one is told before any memory is taken.
+        // The port is bound first: a port in use is reported before any memory is allocated.
         let server = Server::bind(options)?;
         let pool = match &self.pool {
             Some(name) => open_pool(name)?,
@@ -89,7 +89,7 @@ impl ServeCommand {
             pool.capacity_bytes(),
             self.threads,
         );
-        // The pool is closed behind the last client.
+        // The pool is closed after its last client has left.
         Ok(server.run(Redis, facts, |_| pool.client().map(atoll::Client::into_served))?)
     }
 

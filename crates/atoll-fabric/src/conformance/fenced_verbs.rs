@@ -26,7 +26,7 @@ enum Change {
 /// The verbs of client 1.
 #[derive(Clone, Copy)]
 enum Look {
-    /// READ, fenced READ of so many words of data.
+    /// READ, fenced READ of this many words of data.
     Reads(usize),
     /// READ, fenced addition of nothing.
     ReadAdd,

@@ -23,8 +23,8 @@ thread_local! {
     static POLLS_COUNT: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
 }
 
-/// From now on each poll of this thread's futures is a wait, too, while `is_on` is set: for a caller
-/// that polls until the end and never blocks. While it is not set, no result comes.
+/// From now on each poll of this thread's futures counts as a wait, too, while `is_on` is set. It
+/// is for a caller that polls until the end and never blocks. While it is not set, no result comes.
 pub fn count_polls(is_on: Arc<AtomicBool>) {
     POLLS_COUNT.set(Some(is_on));
 }

@@ -13,7 +13,7 @@ use std::ops::Range;
 /// Rounds have words of their own, as far as the region has them.
 const ROUNDS_MAX: u64 = 1000;
 
-/// The rounds that are played of so many.
+/// The rounds that are played of this many.
 pub(super) fn rounds(rounds: u64) -> Range<u64> {
     0..rounds.min(ROUNDS_MAX)
 }

@@ -5,7 +5,7 @@
 //! program; a handler of `fork` closes it in a child that does not.
 //!
 //! ```text
-//! an entry    use 32 | descriptor 32    0 when it is free; never freed, as the handler may walk the list at any time
+//! an entry    use 32 | descriptor 32    0: free; never freed: the handler may walk the list
 //! ```
 //!
 //! A process that forks without its C library does not learn of it. Its children keep the locks

@@ -21,18 +21,18 @@ use std::sync::atomic::{Ordering, fence};
 pub struct ShmEndpoint {
     /// Never empty.
     pub(super) regions: Vec<Arc<ShmRegion>>,
-    /// Those of further nodes, if there can be any.
+    /// The regions of further nodes, if there can be any.
     pub(super) nodes: Option<Arc<ShmNodes>>,
-    /// Start of node 0's region 0, which nearly every verb is for, and how much of it is known to
-    /// be there: what lies beyond is looked at more closely.
+    /// Start of node 0's region 0, which nearly every verb touches, and how many of its bytes are
+    /// known to be present. Bytes beyond are checked by the slow path.
     pub(super) base: NonNull<u8>,
     pub(super) there: Cell<u64>,
     clock: Clock,
     random: Cell<u64>,
-    /// The process that made it, which alone may use it.
+    /// The process that made it. Only that process may use it.
     pub(super) guard: ForkGuard,
     pub(super) process: u64,
-    /// Lent by the first region, when it is asked for.
+    /// Lent by the first region, at the first request.
     identity: OnceCell<Identity>,
     /// The first error of a batch that was posted unawaited, until a flush reports it.
     unawaited_error: Cell<Option<VerbError>>,
@@ -49,7 +49,7 @@ impl ShmEndpoint {
         Self::with_regions(vec![region], Clock::host())
     }
 
-    /// An endpoint over several regions and a clock of choice.
+    /// An endpoint over several regions and a given clock.
     ///
     /// # Panics
     /// If the list is empty or longer than 64.
@@ -73,14 +73,14 @@ impl ShmEndpoint {
         }
     }
 
-    /// The same endpoint with random words that `seed` decides, so that one thread's run can be
-    /// repeated.
+    /// The same endpoint with random words that `seed` determines, so that a run of one thread can
+    /// be repeated.
     pub fn seeded(self, seed: u64) -> Self {
         self.random.set(seed | 1);
         self
     }
 
-    /// The same endpoint, which reaches further memory nodes, too.
+    /// The same endpoint, which also reaches further memory nodes.
     pub fn with_nodes(mut self, nodes: Arc<ShmNodes>) -> Self {
         self.nodes = Some(nodes);
         self
@@ -88,7 +88,7 @@ impl ShmEndpoint {
 }
 
 impl Drop for ShmEndpoint {
-    /// It posts nothing any more, which is its death.
+    /// Its drop is its death: it posts nothing any more.
     fn drop(&mut self) {
         self.end_exports();
         if let Some(identity) = self.identity.get() {
@@ -105,7 +105,7 @@ impl Endpoint for ShmEndpoint {
 
     #[inline(always)]
     fn read(&self, at: Address, mut into: Buffer) -> impl Future<Output = Result<Buffer, VerbError>> {
-        // A fork may read: it changes nothing. Everything else that it posts is refused.
+        // A fork may READ, since that changes nothing. All its other verbs are refused.
         ready(match self.words(at, into.len() as u64) {
             Some(words) => {
                 words.load_into(into.words_mut());
@@ -227,7 +227,7 @@ impl Endpoint for ShmEndpoint {
         self.reach_exported(at)
     }
 
-    /// Nothing but a message is ever waited for.
+    /// Only messages are ever waited for.
     fn wait(&self) {
         if !self.sleep_for_message() {
             std::thread::yield_now();

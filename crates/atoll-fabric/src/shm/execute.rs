@@ -1,4 +1,4 @@
-//! How verbs are executed: the words that they are for, and the barriers between them.
+//! How verbs are executed: the words that they touch, and the barriers between them.
 
 use super::ShmRegion;
 use super::endpoint::ShmEndpoint;
@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl ShmEndpoint {
-    /// The start of the region of `at`, if it reaches to `end` and the pages up to there can be
-    /// had: for all but what is known to be there of node 0's first region. Out of the way of that,
-    /// which it would slow down if it were inlined.
+    /// The start of the region of `at`, if the region reaches to `end` and the pages up to there
+    /// can be provided. It serves all addresses but the known bytes of node 0's first region. It is
+    /// not inlined, because that would slow their path down.
     #[cold]
     #[inline(never)]
     fn base_of(&self, at: Address, end: u64) -> Option<NonNull<u8>> {
@@ -117,7 +117,7 @@ impl ShmEndpoint {
         }
     }
 
-    /// Why a verb cannot be executed.
+    /// The reason why a verb cannot be executed.
     #[cold]
     pub(super) fn refusal(&self, at: Address, bytes: u64) -> VerbError {
         let end = at.offset().checked_add(bytes.next_multiple_of(8)).filter(|_| at.offset().is_multiple_of(8));

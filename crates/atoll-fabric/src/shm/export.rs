@@ -5,11 +5,12 @@
 //! | a home with a name | `HOME+cN.R`, a file beside the home's | its name, while compute node `N` lives |
 //! | anonymous memory | | a table of the process, in the home's region |
 //!
-//! A compute node's number is lent as an identity is: the kernel holds a lock of the home's file
-//! for it, and releases it when the process is gone (`lock`). **Only the holder of the number's
-//! lock touches names of that number.** So a process that takes a number over removes what a dead
-//! one left. So does a process that finds the number free. A removal of the pool removes all. What
-//! a removed name's region holds lives on in the mappings that there are, and no new one is made.
+//! A compute node's number is lent as an identity is. The kernel holds a lock of the home's file
+//! for it, and releases the lock when the process has ended (`lock`). **Only the holder of the
+//! number's lock touches names of that number.** So a process that acquires a number removes what a
+//! dead holder left. A process that finds the number free does the same. Removing the pool removes
+//! all names. A region whose name was removed lives on in existing mappings; no new mapping is
+//! made.
 
 use super::endpoint::ShmEndpoint;
 use super::lock::RegionLock;
@@ -23,7 +24,7 @@ use std::sync::{Arc, PoisonError};
 
 /// Removes the names of a compute node whose lock this process has.
 fn remove_names(home: &str, node: u16) {
-    // They are made in order, and removed from the last on: the first that is absent is the end.
+    // They are created in order, and removed from the last on: the first that is absent is the end.
     let made = (0..REGIONS_MAX).take_while(|region| ShmRegion::exists(&export_name(home, (node, *region)))).count();
     for region in (0..made as u8).rev() {
         let _ = ShmRegion::remove(&export_name(home, (node, region)));
@@ -50,12 +51,13 @@ impl ShmEndpoint {
         &self.regions[0]
     }
 
-    /// The home's name, if it still is its own: else the names beside it are another pool's.
+    /// The home's name, if the home still has it. Otherwise the names beside it belong to another
+    /// pool.
     fn home_name(&self) -> Option<&str> {
         self.home().name.as_deref().filter(|name| self.home().presence.is_named(name))
     }
 
-    /// This endpoint's number, which it is lent now unless it has one.
+    /// This endpoint's number; the first call acquires it.
     fn compute_node(&self) -> Option<u16> {
         if self.exports.node.get().is_none() {
             let node = self.home().presence.lend_node()?;
@@ -125,12 +127,12 @@ impl ShmEndpoint {
         }
     }
 
-    /// Maps another endpoint's export; else why it cannot.
+    /// Maps another endpoint's export, or returns why it cannot.
     fn map_export(&self, place: Place) -> Result<(), String> {
         let presence = &self.home().presence;
         if !presence.is_node_alive(place.0) {
             if let Some(home) = self.home_name() {
-                // What a process left that was killed. Nothing is removed unless the lock is had.
+                // A killed process left the region. It is removed only under the number's lock.
                 presence.with_node(place.0, || remove_names(home, place.0));
             }
             return Err("no endpoint that lives has this number".to_owned());
@@ -148,7 +150,7 @@ impl ShmEndpoint {
         self.home().exports.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The endpoint is dropped: its regions go, then its number is free.
+    /// Drops the endpoint's part: its regions are removed, then its number is free.
     pub(super) fn end_exports(&self) {
         let Some(node) = self.exports.node.get().filter(|_| !self.is_fork()) else { return };
         match &self.home().name {

@@ -1,4 +1,4 @@
-//! What one endpoint exports, and what it reaches of others' exports.
+//! The regions that one endpoint exports, and the exports of other endpoints that it reaches.
 
 use super::names::Place;
 use super::region::ShmRegion;

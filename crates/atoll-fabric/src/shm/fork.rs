@@ -1,4 +1,4 @@
-//! A child process for tests of what a fork may do. Programs have no use for it: see
+//! A child process for tests of forks. Programs do not use it: see
 //! [`VerbError::Forked`](crate::VerbError::Forked).
 
 use std::io::{Error, Result};

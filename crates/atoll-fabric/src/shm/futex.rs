@@ -1,7 +1,7 @@
 //! Sleeping until a word of shared memory changes.
 //!
-//! The word may be of a file that several processes have mapped, so that the kernel finds the
-//! sleepers by the file's page. A futex is 32 bits: the lower half of the word.
+//! The word may lie in a file that several processes have mapped. So the kernel finds sleepers by
+//! the file's page. A futex is 32 bits: the lower half of the word.
 
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;

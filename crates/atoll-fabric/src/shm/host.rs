@@ -7,9 +7,9 @@
 //! | the same, version 1 | `memory.limit_in_bytes`, `memory.usage_in_bytes`, `total_inactive_file` of `memory.stat` | all |
 //! | the machine | `MemAvailable` of `/proc/meminfo` | all |
 //!
-//! A process that passes the limit of a control group, or the machine's, is killed by the kernel.
-//! So pages are taken only while [`RESERVE_BYTES`] stay beside them. What cannot be read limits
-//! nothing.
+//! The kernel kills a process that exceeds the limit of a control group, or the machine's. So pages
+//! are allocated only while [`RESERVE_BYTES`] stay free beside them. A limit that cannot be read is
+//! ignored.
 
 use crate::FabricError;
 use std::ffi::CString;
@@ -94,7 +94,7 @@ impl Room {
         control_groups().into_iter().chain(machine).min_by_key(Self::usable_bytes)
     }
 
-    /// An error if the host has no room for a region of so many bytes.
+    /// An error if the host has no room for a region of this many bytes.
     pub(super) fn check(name: &str, directory: Option<&Path>, bytes: u64) -> Result<(), FabricError> {
         match Self::of(directory) {
             Some(room) if room.usable_bytes() < bytes => {

@@ -1,14 +1,14 @@
-//! Locks on a region's file, which the kernel releases when their process is gone: which processes
-//! have the region open, and which endpoints live.
+//! Locks on a region's file, which the kernel releases when their process has ended. They show
+//! which processes have the region open, and which endpoints live.
 //!
 //! Which byte of the file is locked for what: [`lock_bytes`](super::lock_bytes).
 //!
-//! They are locks of an open file description (`F_OFD_SETLK`) that nothing else uses. A mapping
-//! keeps its own description for as long as any process has it, forks among them, so that locks of
-//! such a description would outlive their owner. This description is closed in every fork
-//! (`descriptor`). The kernel closes a process's files after the last of its threads has left its
-//! memory. So a lock that is free proves that its owner writes nothing any more, whatever pid
-//! namespace, mount namespace or container it was in.
+//! They are locks of an open file description (`F_OFD_SETLK`) that has no other use. A mapping
+//! keeps its own description while any process has it, forks included. Locks of that description
+//! would outlive their owner. This description is closed in every fork (`descriptor`). The kernel
+//! closes a process's files after its last thread has left its memory. So a free lock proves that
+//! its owner writes nothing any more. This holds across pid namespaces, mount namespaces and
+//! containers.
 //!
 //! Locks of one description do not exclude each other. So a process keeps its own endpoints'
 //! identities in a table.
@@ -24,8 +24,8 @@ use std::io;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Identities that a new endpoint tries. Each is another one's with a chance of one to a million
-/// where a thousand live.
+/// Identities that a new endpoint tries. With a thousand living endpoints, each is in use with a
+/// chance of one in a million.
 const TRIES: u32 = 64;
 
 const TMPFS_MAGIC: i64 = 0x0102_1994;
@@ -40,7 +40,7 @@ enum Lock {
     Free = libc::F_UNLCK as isize,
 }
 
-/// An open file description that only locks are set on.
+/// An open file description that is used for locks only.
 #[derive(Debug)]
 struct LockFile(Descriptor);
 
@@ -116,7 +116,7 @@ impl LockFile {
         self.call(libc::F_OFD_SETLKW, lock, byte).map(drop)
     }
 
-    /// Sets the lock if nothing is in its way; whether it did.
+    /// Sets the lock if no other lock conflicts; returns whether it did.
     fn try_set(&self, lock: Lock, byte: i64) -> io::Result<bool> {
         match self.call(libc::F_OFD_SETLK, lock, byte) {
             Ok(_) => Ok(true),
@@ -143,8 +143,8 @@ fn forked() -> io::Error {
     io::Error::other("this process is a fork of the one that opened the region")
 }
 
-/// What keeps a region from being removed or made anew while it is looked at; released when
-/// dropped, or with the process.
+/// A hold: while it exists, the region cannot be removed or formatted anew. It is released when it
+/// is dropped, or with the process.
 #[derive(Debug)]
 pub struct RegionLock {
     file: LockFile,
@@ -162,7 +162,7 @@ impl RegionLock {
         loop {
             let file = LockFile::open(name, &path)?;
             file.set(lock, OPENING).map_err(unlockable(name))?;
-            // While it waited, the file may have been removed, and another one been made under its
+            // While it waited, the file may have been removed, and another file created under its
             // name.
             if file.file_id().ok() == file_at(&path) {
                 return Ok(Self { file, name: name.to_owned() });
@@ -185,8 +185,8 @@ fn unlockable(name: &str) -> impl Fn(io::Error) -> FabricError {
     move |source| FabricError::System { name: name.to_owned(), what: "lock the file", source }
 }
 
-/// How a process has a region open, and its endpoints that live. Of an anonymous region there is no
-/// file, and no other process.
+/// How a process has a region open, and its living endpoints. An anonymous region has no file and
+/// no other process.
 #[derive(Debug)]
 pub(super) struct Presence {
     file: Option<LockFile>,
@@ -194,7 +194,7 @@ pub(super) struct Presence {
     nodes: Lent<u16>,
 }
 
-/// What endpoints of this process have alone while they live, with a locked byte for each.
+/// What living endpoints of this process hold exclusively, with a locked byte for each.
 #[derive(Debug)]
 struct Lent<N> {
     /// A fork must not touch it: another thread may have held the lock.
@@ -211,7 +211,7 @@ impl<N: Copy + Eq + Hash> Lent<N> {
         self.own.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lends `wanted` unless a living endpoint has it; whether it did.
+    /// Lends `wanted` unless a living endpoint has it; returns whether it did.
     fn lend(&self, file: Option<&LockFile>, wanted: N) -> io::Result<bool> {
         let mut own = self.own();
         if own.contains(&wanted) || !file.map_or(Ok(true), |file| file.try_set(Lock::Alone, (self.byte_of)(wanted)))? {
@@ -232,7 +232,7 @@ impl<N: Copy + Eq + Hash> Lent<N> {
         }
     }
 
-    /// Whether a living endpoint has it. What cannot be found out is alive.
+    /// Whether a living endpoint has it. An unknown state counts as alive.
     fn is_alive(&self, file: Option<&LockFile>, lent: N) -> bool {
         let own = self.own();
         own.contains(&lent) || file.is_some_and(|file| file.is_locked((self.byte_of)(lent)).unwrap_or(true))
@@ -244,19 +244,19 @@ impl Presence {
         Self { file, identities: Lent::new(byte_of), nodes: Lent::new(byte_of_node) }
     }
 
-    /// Of memory that no other process has.
+    /// The presence in an anonymous region, which no other process has.
     pub(super) fn anonymous() -> Self {
         Self::of(None)
     }
 
-    /// Has the region `name` open, once no process makes it anew.
+    /// Locks the region `name` as open, once no process formats it anew.
     pub(super) fn shared(name: &str) -> Result<Self, FabricError> {
         let file = LockFile::open(name, &path_of(name)?)?;
         file.set(Lock::Shared, PRESENCE).map_err(unlockable(name))?;
         Ok(Self::of(Some(file)))
     }
 
-    /// Has the region `name` open alone; `None` if another process has it open.
+    /// Locks the region `name` as open alone; `None` if another process has it open.
     pub(super) fn alone(name: &str) -> Result<Option<Self>, FabricError> {
         let file = LockFile::open(name, &path_of(name)?)?;
         let is_alone = file.try_set(Lock::Alone, PRESENCE).map_err(unlockable(name))?;
@@ -268,7 +268,7 @@ impl Presence {
         self.file.as_ref().map_or(Ok(()), |file| file.set(Lock::Shared, PRESENCE))
     }
 
-    /// Whether the file that has this name is the one of the locks: it was not removed.
+    /// Whether the name still belongs to the locked file: the file was not removed.
     pub(super) fn is_named(&self, name: &str) -> bool {
         path_of(name).ok().and_then(|path| file_at(&path)).is_some_and(|file| self.is_of(file))
     }
@@ -293,7 +293,8 @@ impl Presence {
     }
 
     /// An identity that no living endpoint of this region has, until [`Presence::release`] or the
-    /// end of the process. [`Identity::NOBODY`] if the file system locks nothing, or in a fork.
+    /// end of the process. In a fork, or if the file system locks nothing, it is the identity of no
+    /// endpoint.
     pub(super) fn lend(&self) -> Identity {
         if self.is_fork() {
             return Identity::NOBODY;
@@ -313,7 +314,7 @@ impl Presence {
     }
 
     /// The number of a compute node that no living endpoint of this region has, until
-    /// [`Presence::release_node`] or the end of the process. `None` if all are taken, or the file
+    /// [`Presence::release_node`] or the end of the process. `None` if all are in use, if the file
     /// system locks nothing, or in a fork.
     pub(super) fn lend_node(&self) -> Option<u16> {
         if self.is_fork() {
@@ -334,7 +335,7 @@ impl Presence {
         }
     }
 
-    /// Whether a living endpoint has the number. What cannot be found out is alive.
+    /// Whether a living endpoint has the number. An unknown state counts as alive.
     pub(super) fn is_node_alive(&self, number: u16) -> bool {
         self.nodes.is_alive(self.file.as_ref(), number)
     }
@@ -357,7 +358,7 @@ impl Presence {
         found.into_iter().collect()
     }
 
-    /// Does what must be done with the number's lock, if no endpoint has it.
+    /// Runs `does` under the number's lock, if no endpoint has it.
     pub(super) fn with_node(&self, number: u16, does: impl FnOnce()) {
         if self.is_fork() {
             return;
@@ -372,14 +373,14 @@ impl Presence {
         }
     }
 
-    /// The endpoint of this identity is gone.
+    /// Releases the identity of an endpoint that has ended.
     pub(super) fn release(&self, identity: Identity) {
         if !self.is_fork() {
             self.identities.release(self.file.as_ref(), identity);
         }
     }
 
-    /// Whether no endpoint has this identity any more. What cannot be found out is no death.
+    /// Whether no endpoint has this identity any more. An unknown state counts as alive.
     pub(super) fn is_dead(&self, identity: Identity) -> bool {
         !self.is_fork() && !self.identities.is_alive(self.file.as_ref(), identity)
     }

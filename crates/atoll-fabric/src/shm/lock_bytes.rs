@@ -1,14 +1,13 @@
 //! Which byte of a region's file is locked for what.
 //!
-//! ```text
-//! byte of the file         lock      held by                                               while
-//! 2^62                     shared    a process that opens the region                       it finds out whether the region is usable
-//! 2^62                     alone     a process that makes it anew, or removes it           it does so
-//! 2^62 + 1                 shared    a process that has the region open                    it has
-//! 2^62 + 1                 alone     a process that makes it anew, or removes it           it does so
-//! 2^62 + 2^33 + number     alone     the endpoint that is this compute node                it exports regions
-//! 2^62 + 2^32 + identity   alone     the endpoint with this identity                       it is there
-//! ```
+//! | byte of the file | lock | held by | while |
+//! |---|---|---|---|
+//! | 2^62 | shared | a process that opens the region | it finds out whether the region is usable |
+//! | 2^62 | alone | a process that formats it anew, or removes it | it does so |
+//! | 2^62 + 1 | shared | a process that has the region open | it has it open |
+//! | 2^62 + 1 | alone | a process that formats it anew, or removes it | it does so |
+//! | 2^62 + 2^33 + number | alone | the endpoint that is this compute node | it exports regions |
+//! | 2^62 + 2^32 + identity | alone | the endpoint with this identity | it exists |
 //!
 //! The bytes lie beyond every file's end.
 

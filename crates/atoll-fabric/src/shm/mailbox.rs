@@ -7,11 +7,15 @@
 //! word 9        1 while the receiver sleeps           atomics only
 //! word 10       tickets of messages                   atomics only
 //! word 16..80   the slots' words                      atomics only
-//! word 80..     64 slots of 515 words                 owned by the sender that the slot's word names, or
-//!                                                     by the receiver while the word says full
+//! word 80..     64 slots of 515 words                 owned by the sender in the slot's word,
+//!                                                     or by the receiver while it says full
 //!
-//! a slot's word     free 0 2 | 0 62        writing 1 2 | 0 32 | identity 30        full 2 2 | 0 17 | bytes 13 | ticket 32
-//! a slot            word 0  mailbox of the sender    word 1  sender's place 32 | epoch 32    word 2  0
+//! a slot's word     free     0 2 | 0 62
+//!                   writing  1 2 | 0 32 | identity 30
+//!                   full     2 2 | 0 17 | bytes 13 | ticket 32
+//! a slot            word 0   mailbox of the sender
+//!                   word 1   sender's place 32 | epoch 32
+//!                   word 2   0
 //!                   word 3..515  the bytes
 //! ```
 //!
@@ -23,12 +27,12 @@
 //! | writing | free | the receiver | the sender is dead |
 //! | any other word | free | the receiver | no sender of this version wrote it |
 //!
-//! Each transition is one compare-and-swap. So a process may be killed at any point: what it was
-//! sending is lost, and its slot comes back once the kernel says that it is dead. A message that
-//! finds no free slot is lost. The receiver takes the oldest ticket first.
+//! Each transition is one compare-and-swap. So a process may be killed at any point. Its unsent
+//! message is lost, and its slot becomes free once the kernel says that the process is dead. A
+//! message that finds no free slot is lost. The receiver takes the oldest ticket first.
 //!
-//! A mailbox is named by its receiver's identity beside its place, so that a message to an endpoint
-//! that is gone never arrives at the next one with that number.
+//! A mailbox is named by its receiver's identity and place. So a message to an endpoint that has
+//! ended never arrives at the next endpoint with that number.
 
 use super::words::Words;
 use crate::{Address, COMPUTE_NODES_MAX, Identity, MESSAGE_BYTES_MAX, Mailbox, Sender};

@@ -1,9 +1,9 @@
 //! A file, mapped shared, or anonymous memory.
 //!
-//! A file has its length from the start and no pages. Pages are provided by the span
-//! ([`Mapping::provide`]), so that a full `/dev/shm` is an answer then and never a signal later.
-//! The mapping starts at a multiple of 2 MiB, and each piece of 2 MiB becomes a huge page where
-//! that can be, which only makes it faster.
+//! A file has its length from the start, and no pages. Pages are provided span by span
+//! ([`Mapping::provide`]). So a full `/dev/shm` is an error at that call, and never a signal later.
+//! The mapping starts at a multiple of 2 MiB. Each piece of 2 MiB becomes a huge page where
+//! possible, which only makes it faster.
 
 use super::names::{FileId, id_of, path_of};
 use crate::FabricError;
@@ -15,7 +15,7 @@ use std::ptr::NonNull;
 
 /// Bytes of a page.
 pub(super) const PAGE_BYTES: u64 = 4096;
-/// Bytes of a huge page: pages are provided in pieces of so many.
+/// Bytes of a huge page: pages are provided in pieces of this many.
 pub(super) const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// The smallest region, one page.

@@ -1,9 +1,9 @@
 //! How an endpoint sends and receives messages: see `mailbox`.
 //!
-//! **Wake-up.** The receiver notes `arrivals` and looks at all slots. If no message is there it
-//! says that it sleeps, and sleeps while `arrivals` is what it was. A sender makes a slot full,
-//! adds to `arrivals`, and wakes the receiver if that says that it sleeps. A sender that is killed
-//! in between wakes no receiver, so that a receiver sleeps for at most [`SLEEP_MAX`].
+//! **Wake-up.** The receiver notes `arrivals` and looks at all slots. If it finds no message, it
+//! announces that it sleeps, and sleeps while `arrivals` is unchanged. A sender makes a slot full,
+//! adds to `arrivals`, and wakes a receiver that has announced its sleep. A sender that is killed
+//! in between wakes no receiver, so a receiver sleeps for at most [`SLEEP_MAX`].
 
 use super::endpoint::ShmEndpoint;
 use super::futex;

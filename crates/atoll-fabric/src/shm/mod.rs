@@ -2,9 +2,9 @@
 //! process runs on the other side.
 //!
 //! A region is a file under `/dev/shm` (`shm:/NAME`), a file elsewhere (a path), or anonymous
-//! memory. Its atomicity domain is the processors of the host. Everything is done when
-//! [`Endpoint::post`](crate::Endpoint::post) is called, so that [`run_ready`](crate::run_ready)
-//! drives any protocol over this fabric.
+//! memory. Its atomicity domain is the processors of the host.
+//! [`Endpoint::post`](crate::Endpoint::post) executes everything in the call. So
+//! [`run_ready`](crate::run_ready) drives any protocol over this fabric.
 //!
 //! Verbs execute in program order; `order` says which barriers stand between them.
 //!
@@ -12,7 +12,7 @@
 //! |---|---|
 //! | `fabric` | the control plane: regions by their names |
 //! | `region` | a region: made, opened, shared, removed |
-//! | `mapping`, `pages`, `provision` | its memory: mapped, known to be there, asked of the host |
+//! | `mapping`, `pages`, `provision` | its memory: mapped, known to be present, requested from the host |
 //! | [`host`] | how much memory the host has left |
 //! | `names` | names of regions, and the files behind them |
 //! | `lock`, `lock_bytes`, `descriptor` | locks by which the kernel proves which processes live |

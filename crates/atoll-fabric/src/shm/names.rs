@@ -12,9 +12,8 @@ pub(super) const REGIONS_MAX: u8 = 64;
 /// An exported region's compute node and number.
 pub(super) type Place = (u16, u8);
 
-/// The file behind a region's name: `shm:/NAME` is `/dev/shm/atoll.NAME`, anything with a slash is
-/// a path. A NAME may end in `+N`, for memory node N of a pool, and in `+cN.R`, for region R of its compute
-/// node N.
+/// The file behind a region's name. `shm:/NAME` is `/dev/shm/atoll.NAME`; a name with a slash is a
+/// path. `NAME+N` is memory node N of a pool. `NAME+cN.R` is region R of its compute node N.
 pub(super) fn path_of(name: &str) -> Result<PathBuf, FabricError> {
     let bad = || FabricError::BadName(name.to_owned());
     if let Some(short) = name.strip_prefix("shm:") {

@@ -163,7 +163,7 @@ mod tests {
         fenced || earlier == Access::Write || earlier == Access::Atomic && later == Access::Read
     }
 
-    /// All batches of so many verbs, each with its fence flag.
+    /// All batches of this many verbs, each with its fence flag.
     fn batches(verbs: u32) -> impl Iterator<Item = Vec<(Access, bool)>> {
         const KINDS: [(Access, bool); 6] = [
             (Access::Read, false),

@@ -1,4 +1,4 @@
-//! Which pages of a region this process knows to be there.
+//! Which pages of a region this process knows to be present.
 //!
 //! ```text
 //!  0                 there                                             bytes
@@ -7,9 +7,9 @@
 //!  +-----------------+------+------+------+------+------+------+-------+
 //! ```
 //!
-//! A page that was known to be there may have been given back since. The client that gives it back
-//! makes sure that no verb touches it ([`Endpoint::discard`](crate::Endpoint::discard)). Both parts
-//! only grow, so that they need no order.
+//! A known page may have been returned to the host since. The client that returns it makes sure
+//! that no verb touches it ([`Endpoint::discard`](crate::Endpoint::discard)). Both parts only grow,
+//! so they need no order.
 
 use super::mapping::{HUGE_PAGE_BYTES, PAGE_BYTES};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,7 +26,7 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    /// Of a region of so many bytes, of which the first `there` are known to be there.
+    /// Of a region of this many bytes, of which the first `there` are known to be there.
     pub(super) fn new(bytes: u64, there: u64) -> Self {
         let words = if there < bytes { bytes.div_ceil(PAGE_BYTES).div_ceil(PER_WORD) } else { 0 };
         Self { bytes, there: AtomicU64::new(there), bits: (0..words).map(|_| AtomicU64::new(0)).collect() }

@@ -1,8 +1,8 @@
-//! Who a process is, for display and for signals, and whether this one is a fork.
+//! What a process is, for display and for signals, and whether this process is a fork.
 //!
-//! Nothing here proves that a process is dead: a pid, a start time or what `/proc` shows may be
-//! those of another process. That is proven by the locks of `lock` alone. Whose locks they are is
-//! seen in `/proc/PID/fdinfo`, as far as `/proc` shows other processes.
+//! Nothing here proves that a process is dead: a pid, a start time or an entry of `/proc` may
+//! belong to another process. Only the locks of `lock` prove a death. `/proc/PID/fdinfo` shows
+//! whose locks they are, as far as `/proc` shows other processes.
 
 use super::lock_bytes::locked_span;
 use crate::{Identity, Origin, PeerState, Peers};
@@ -127,7 +127,7 @@ pub(super) fn boot() -> Option<u64> {
 /// A word of the kernel's randomness: no other process gets the same, a fork neither.
 pub(super) fn random_word() -> u64 {
     let mut bytes = [0; 8];
-    // SAFETY: `bytes` is a valid place for so many bytes.
+    // SAFETY: `bytes` is a valid place for this many bytes.
     let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast::<c_void>(), bytes.len(), 0) };
     assert_eq!(got, 8, "the kernel has randomness: {}", std::io::Error::last_os_error());
     u64::from_le_bytes(bytes)

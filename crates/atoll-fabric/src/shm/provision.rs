@@ -1,7 +1,7 @@
-//! The pages of a region: how they come to be there, and how the host gets them back.
+//! The pages of a region: how the host provides them, and how it gets them back.
 //!
-//! A page is asked of the kernel before a verb touches it, because a verb that touches a page which
-//! the host cannot provide kills its process. A host that had no memory left is asked again only
+//! A page is requested from the kernel before a verb touches it. A verb that touches a page which
+//! the host cannot provide would kill its process. A host without free memory is asked again only
 //! after [`ASK_AGAIN`].
 
 use super::host::Room;
@@ -22,7 +22,7 @@ impl ShmRegion {
         Room::of_region(self.name.as_deref())
     }
 
-    /// Whether the host's limits leave room for so many bytes. Pages that are there already count
+    /// Whether the host's limits leave room for this many bytes. Pages that are there already count
     /// again, since this process cannot tell which those are.
     fn may_take(&self, bytes: u64) -> bool {
         let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);

@@ -1,6 +1,6 @@
-//! A region of shared memory: made, opened, shared and removed by its name.
+//! A region of shared memory: created, opened, shared and removed by its name.
 //!
-//! Which of its pages are there is the concept of `provision`.
+//! Module `provision` knows which of its pages are present.
 
 use super::host::Room;
 use super::lock::Presence;

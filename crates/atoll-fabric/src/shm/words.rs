@@ -1,8 +1,8 @@
 //! Word-wise copies to and from memory that other processes change at the same time.
 //!
-//! Every shared word is touched with atomic loads and stores only, so that a torn concurrent access
-//! is defined behaviour: each word is one that a client wrote, the words together may be of
-//! different writes.
+//! Every shared word is accessed with atomic loads and stores only, so that a concurrent access is
+//! defined behaviour. Each word that a client reads was written by one client. Several words
+//! together may stem from different writes.
 
 use crate::Intent;
 use crate::prefetch::{prefetch, prefetch_to_write};

@@ -45,7 +45,7 @@ impl<G: Subject> Client<G> {
         Self { cache, stream, miss_penalty_ns, in_flight: 1, buffers, tally }
     }
 
-    /// The same with so many operations in flight.
+    /// The same with this many operations in flight.
     pub(crate) fn with_in_flight(self, in_flight: u16) -> Self {
         Self { in_flight, ..self }
     }

@@ -26,7 +26,7 @@ pub struct YcsbShare {
 }
 
 impl YcsbShare {
-    /// A workload by so many threads, on FORGE.
+    /// A workload by this many threads, on FORGE.
     pub fn point(&self, workload: &str, threads: u16, options: &Options) -> Result<Setup, LabError> {
         let load = ycsb(workload, self.keys, self.requests, options)?;
         let cache_bytes = self.keys * u64::from(ycsb::OBJECT_BYTES) * self.cache_percent / 100;
@@ -41,7 +41,7 @@ pub fn real(name: &str, requests: u64, options: &Options) -> Result<Arc<dyn Load
     Ok(load.open()?.into())
 }
 
-/// The same with objects of the papers' size, for so many threads that share a cache of so many
+/// The same with objects of the papers' size, for this many threads that share a cache of this many
 /// percent.
 pub fn fixed(
     name: &str,
@@ -90,7 +90,7 @@ impl Known {
         self.footprint.bytes * percent / 100
     }
 
-    /// The load by so many threads on FORGE, with a cache of so many percent of its bytes.
+    /// The load by this many threads on FORGE, with a cache of this many percent of its bytes.
     pub fn point(&self, threads: u16, cache_percent: u64, options: &Options) -> Setup {
         Setup::new(self.load.clone(), threads, self.bytes(cache_percent), self.footprint.object_bytes(), options.seed)
     }

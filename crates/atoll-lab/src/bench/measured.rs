@@ -23,7 +23,7 @@ use atoll_sim::network::traffic::Limit;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// The first of so many parts of each thread's requests is the warm-up (FORGE 6.1: 20 %).
+/// The first of this many parts of each thread's requests is the warm-up (FORGE 6.1: 20 %).
 const WARM_UP_ONE_IN: u64 = 5;
 
 /// What came of a point.
@@ -56,7 +56,7 @@ impl Measured {
         self.hits as f64 * 100.0 / self.gets.max(1) as f64
     }
 
-    /// The latency in microseconds that so many of a hundred requests did not pass.
+    /// The latency in microseconds that this many of a hundred requests did not pass.
     pub fn latency_us(&self, percent: f64) -> f64 {
         self.latencies.quantile(percent / 100.0) as f64 / 1e3
     }

@@ -41,13 +41,13 @@
 //! | [`places`] | the places along a figure |
 //! | [`measured`] | a point, measured |
 //! | [`setup`] | what a point runs on |
-//! | [`sizes`] | the pool of a cache of so many bytes |
+//! | [`sizes`] | the pool of a cache of this many bytes |
 //! | [`loads`] | the loads of the papers' figures |
 //! | [`footprint`] | the keys and bytes of a load |
 //! | [`tenants`] | traces of few keys, for several tenants; objects of one size |
 //! | [`baseline`] | the systems that FORGE is compared with |
 //! | [`ablation`] | an engine with one technique more, or less, from step to step |
-//! | [`tuning`] | what clients' engines are told after they have joined |
+//! | [`tuning`] | switches of the clients' engines |
 //! | [`processor`] | the memory node's cores, for systems that need them |
 //! | `point` | a point as a simulation, its threads and phases |
 //! | `client` | a thread of a point |

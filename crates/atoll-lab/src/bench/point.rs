@@ -170,7 +170,7 @@ impl<'s, G: Subject> Point<'s, G> {
     }
 }
 
-/// A simulation that does not come to its end is a bug of ours.
+/// A simulation that does not end is a bug of ours.
 pub(crate) fn ran<T>(outcome: Result<T, atoll_sim::SimError>) -> Result<T, LabError> {
     outcome.map_err(|error| LabError::Failed(error.to_string()))
 }

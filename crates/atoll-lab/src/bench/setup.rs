@@ -48,7 +48,7 @@ pub struct Setup {
     pub start: Start,
     /// How long a thread waits after a miss before it sets the key.
     pub miss_penalty_ns: u64,
-    /// What every thread's engine is told after it has joined.
+    /// The switches of every thread's engine, set after it has joined.
     pub tuning: Option<Arc<dyn Tuning>>,
     /// The memory node's processor, for an engine that needs one.
     pub processor: Option<Processor>,

@@ -1,4 +1,4 @@
-//! The pool of a point: how large its chunks and its index are for a cache of so many bytes.
+//! The pool of a point: how large its chunks and its index are for a cache of this many bytes.
 
 use crate::load::KEY_BYTES;
 use atoll_baselines::cliquemap::{CliqueMapOptions, record};
@@ -27,7 +27,7 @@ const OVERHEAD_BYTES: u32 = 48;
 /// Slots by which the replacement's bytes for a slot are found.
 const AREA_SLOTS: u64 = 1 << 20;
 
-/// Bytes of pool that an object of so many bytes occupies on the table of objects. They are its
+/// Bytes of pool that an object of this many bytes occupies on the table of objects. They are its
 /// block, and its slots with their access information and the replacement's bytes.
 pub fn objects_footprint(options: &TableOptions, object_bytes: u32) -> u64 {
     let record = small_record_bytes(KEY_BYTES as usize, object_bytes.saturating_sub(KEY_BYTES) as usize);
@@ -35,7 +35,7 @@ pub fn objects_footprint(options: &TableOptions, object_bytes: u32) -> u64 {
     block + options.slots_per_object * (8 + ACCESS_BYTES + (options.area_bytes)(AREA_SLOTS) / AREA_SLOTS)
 }
 
-/// Bytes of pool that an object of so many bytes occupies on CliqueMap: its record, and its
+/// Bytes of pool that an object of this many bytes occupies on CliqueMap: its record, and its
 /// entries.
 pub fn cliquemap_footprint(object_bytes: u32) -> u64 {
     let record = record::record_bytes(KEY_BYTES as usize, object_bytes.saturating_sub(KEY_BYTES) as usize);
@@ -56,12 +56,12 @@ pub(super) fn objects_pool(options: TableOptions, cache_bytes: u64, object_bytes
     options.settings(settings, slots)
 }
 
-/// Places of clients for so many threads, and for those that make and open the pool.
+/// Places of clients for this many threads, and for those that make and open the pool.
 pub(super) fn clients_max(threads: u16) -> u32 {
     u32::from(threads) + u32::from(COMPUTE_NODES) + 1
 }
 
-/// The largest power of two that a group of so many objects fills, in bytes.
+/// The largest power of two that a group of this many objects fills, in bytes.
 fn chunk_bytes(object_bytes: u32, group_objects: u32) -> u64 {
     let group_bytes = u64::from(group_objects) * (u64::from(object_bytes) + u64::from(OVERHEAD_BYTES));
     1 << group_bytes.clamp(*CHUNK_BYTES.start(), *CHUNK_BYTES.end()).ilog2()
@@ -75,12 +75,12 @@ fn fair_chunk_bytes(cache_bytes: u64, object_bytes: u32, threads: u16, group_obj
     (1 << fair.ilog2()).clamp(least, wanted) as u32
 }
 
-/// The smallest cache for so many threads. In a smaller one their open groups hold most of it.
+/// The smallest cache for this many threads. In a smaller one their open groups hold most of it.
 pub fn cache_bytes_min(object_bytes: u32, threads: u16) -> u64 {
     CHUNKS_PER_THREAD * u64::from(threads) * chunk_bytes(object_bytes, CHUNK_OBJECTS_MIN)
 }
 
-/// Settings of a pool of `cache_bytes`, metadata included, for groups of at most so many objects.
+/// Settings of a pool of `cache_bytes`, metadata included, for groups of at most this many objects.
 pub fn pool(cache_bytes: u64, object_bytes: u32, threads: u16, group_objects: u32) -> PoolSettings {
     pool_of(ForgeOptions::default(), cache_bytes, object_bytes, threads, group_objects)
 }

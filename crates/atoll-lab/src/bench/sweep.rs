@@ -93,7 +93,7 @@ impl<M> Swept<M> {
         self.column(self.places.count() - 1)
     }
 
-    /// The lines in groups of so many.
+    /// The lines in groups of this many.
     pub fn split(self, lines: usize) -> Vec<Self> {
         let (mut names, mut all) = (self.names.into_iter(), self.lines.into_iter());
         let groups = all.len() / lines;

@@ -1,5 +1,5 @@
-//! What the threads of a point tell their engines after they have joined: switches for experiments
-//! that no pool keeps.
+//! Switches of the clients' engines, for experiments. A point sets them after its threads have
+//! joined; no pool keeps them.
 
 use atoll_baselines::ditto_ablations::{self, AblatedDitto};
 use atoll_baselines::forge_ablations::{self, AblatedForge};
@@ -13,7 +13,7 @@ use std::any::Any;
 /// Where ablations have what they need besides the pool.
 const BESIDE: Address = Address::new(0, 1, 0);
 
-/// What an engine is told.
+/// The switches of an engine.
 pub trait Tuning: Send + Sync {
     /// Whether the clients are of the ablated form of the pool's engine.
     fn is_ablation(&self) -> bool {
@@ -30,7 +30,7 @@ pub trait Tuning: Send + Sync {
     fn apply(&self, client: &mut dyn Any);
 }
 
-/// What clients of `forge` are told.
+/// The switches of clients of `forge`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ForgeTuning {
     /// Memory of each thread's address cache; 0 switches it off.

@@ -2,7 +2,7 @@
 //! and given clients.
 //!
 //! An engine takes part in every experiment by its descriptor in the list of
-//! [`engines`](atoll_baselines::engines). Nothing here names an engine.
+//! [`engines`]. Nothing here names an engine.
 //!
 //! | module | concept |
 //! |---|---|

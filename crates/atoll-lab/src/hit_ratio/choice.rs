@@ -48,7 +48,7 @@ impl ChooseCommand {
     }
 }
 
-/// What was chosen, and what it comes to.
+/// The chosen engine, and its result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chosen {
     /// For every trace, the engine that is best on the others.

@@ -16,7 +16,7 @@ pub struct DistanceCommand {
     /// The policies; all if none is named
     #[arg(long, value_delimiter = ',', value_parser = with_both_forms)]
     policies: Vec<PolicyName>,
-    /// Caches of at least so many objects
+    /// Caches of at least this many objects
     #[arg(long, default_value_t = 1000)]
     objects_min: u64,
     /// Only traces whose names hold this

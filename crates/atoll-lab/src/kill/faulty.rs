@@ -125,7 +125,7 @@ impl<G: Engine> Engine for FaultyEngine<G> {
     }
 }
 
-/// Plays the load over a faulty engine. Gives what the checks found, or nothing after so many
+/// Plays the load over a faulty engine. Gives what the checks found, or nothing after this many
 /// operations.
 struct Caught {
     fault: Fault,

@@ -100,7 +100,7 @@ impl CountFloor {
 }
 
 impl Ledger {
-    /// Makes the region, for so many keys.
+    /// Makes the region, for this many keys.
     pub(super) fn create(name: &str, keys: u64) -> Result<Self, LabError> {
         let bytes = (KEYS + keys * KEY_BYTES).next_multiple_of(4096);
         Ok(Self { endpoint: ShmEndpoint::new(Arc::new(ShmRegion::create(name, bytes)?)) })

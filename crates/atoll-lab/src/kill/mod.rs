@@ -79,11 +79,11 @@ pub struct KillCommand {
     /// The engine
     #[arg(long, default_value_t)]
     engine: EngineName,
-    /// Seed of who is killed when; moments on a real machine do not repeat
+    /// Seed of the kills and stops; their moments on a real machine do not repeat
     #[arg(long)]
     seed: Option<u64>,
-    /// Run two processes of three in pid namespaces of their own, half of those with the `/proc` of
-    /// this one, as containers that share the pool; needs the right to do so
+    /// Run two of three processes in their own pid namespaces, and half of those with the `/proc`
+    /// of this process, as containers that share the pool; needs the privilege for namespaces
     #[arg(long)]
     namespaces: bool,
     /// Print one JSON object
@@ -219,7 +219,7 @@ impl Course<'_> {
         }
     }
 
-    /// Lets the load run for so long.
+    /// Lets the load run for this long.
     fn pass(&mut self, time: Duration, tick: impl Fn()) -> Result<Window, LabError> {
         let begun = Window::begin(self.ledger);
         self.wait(Instant::now() + time, tick)?;

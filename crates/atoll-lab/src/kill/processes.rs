@@ -133,7 +133,7 @@ impl Processes {
         self.succeed(worker)
     }
 
-    /// Stops a worker for so long, if it is not stopped already. Says whether it did.
+    /// Stops a worker for this long, if it is not stopped already. Says whether it did.
     pub(super) fn stop(&mut self, worker: usize, time: Duration) -> Result<bool, LabError> {
         let process = &mut self.processes[worker];
         if process.resume.is_some() {

@@ -1,9 +1,11 @@
 //! Values that say what they are, and keys.
 //!
 //! ```text
-//! a versioned value, 40 B or more   key 8 | version 8 | writer 8 | expiry, ms, or 0 8 | checksum of all else 8 | body
+//! a versioned value, 40 B or more   key 8 | version 8 | writer 8 | expiry, ms, or 0 8
+//!                                   | checksum of all else 8 | body
 //! a shorter one                     the first bytes of a stream that key and version determine
-//! a list                            entries of 32 B: key 8 | writer 8 | number 8 | checksum of the three 8
+//! a list                            entries of 32 B: key 8 | writer 8 | number 8
+//!                                   | checksum of the three 8
 //! ```
 //!
 //! Key and version also determine the length. A writer of a list is one client, and its entries of

@@ -31,7 +31,7 @@ impl Permutation {
         Self { bound, bits_low: bits / 2, bits_high: bits - bits / 2, seed: mix(seed) }
     }
 
-    /// Where `number` goes.
+    /// The image of `number`.
     ///
     /// # Panics
     /// If `number` is not below the bound.

@@ -17,9 +17,9 @@ use std::sync::Arc;
 pub(super) enum Target {
     /// A named cache that the parent made.
     Engine(Plan),
-    /// moka's sync cache for so many objects, in the process.
+    /// moka's sync cache for this many objects, in the process.
     Moka(u64),
-    /// quick_cache's sync cache for so many objects, in the process.
+    /// quick_cache's sync cache for this many objects, in the process.
     QuickCache(u64),
     /// A redis-server that the parent started.
     Redis(PathBuf),

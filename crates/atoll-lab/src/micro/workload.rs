@@ -51,7 +51,7 @@ pub(super) enum Workload {
     SetOverwrite,
     /// New keys set in a full cache, each operation timed.
     SetEvicting,
-    /// As `GetZipf` by so many threads at once, timed as a whole.
+    /// As `GetZipf` by this many threads at once, timed as a whole.
     Throughput {
         /// The threads of this process.
         threads: u32,

@@ -25,7 +25,7 @@ pub mod sieve;
 use std::fmt;
 use std::str::FromStr;
 
-/// Decides which of at most so many objects stay.
+/// Decides which of at most this many objects stay.
 ///
 /// The caller calls `insert` only for a key that is not resident, and removes from its memory the
 /// key that `insert` returns.

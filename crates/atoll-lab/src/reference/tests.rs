@@ -123,8 +123,8 @@ fn examples_worked_by_hand() {
     // ago. LFU would have kept a.
     assert_eq!(unit(PolicyName::Lfuda, 2, "aaabcde"), "bca");
     assert_eq!(unit(PolicyName::Lrfu, 2, "aabc"), "b");
-    // The access before the last of a is older than that of b; whoever was asked for once goes
-    // first.
+    // The access before the last of a is older than that of b. An object with a single access is
+    // evicted first.
     assert_eq!(unit(PolicyName::LruK, 2, "abbac"), "a");
     assert_eq!(unit(PolicyName::LruK, 2, "aabc"), "b");
     // One LIR and two HIRs. b returns while it is in the stack and takes the place of a, which

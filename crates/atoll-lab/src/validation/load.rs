@@ -43,7 +43,7 @@ pub(super) const ADD: RandomVerb = RandomVerb { kind: VerbKind::FetchAndAdd, byt
 pub(super) struct Step {
     pub(super) verbs: Vec<RandomVerb>,
     pub(super) awaited: bool,
-    /// The step is done in one of so many operations.
+    /// The step is done in one of this many operations.
     pub(super) every: u64,
 }
 

@@ -1,17 +1,17 @@
-//! A client of a pool: what it is and does, whatever it uses the pool for.
+//! A client of a pool, independent of what it uses the pool for.
 //!
 //! | part | concept |
 //! |---|---|
 //! | member | its place in the registry, with lease and protections ([`registry`]) |
 //! | clock | the pool's time ([`clock`](crate::clock)) |
 //! | watch, times | when another client is suspected ([`repair`](crate::repair)) |
-//! | retirement | memory that it gives back to the host ([`retirement`]) |
+//! | retirement | memory that it returns to the host ([`retirement`](crate::retirement)) |
 //! | tokens | numbers that no other write has |
-//! | lost | why it is of no use any more |
-//! | in flight | its operations that are under way ([`in_flight`](crate::in_flight)) |
+//! | lost | why it can no longer be used |
+//! | in flight | its running operations ([`in_flight`](crate::in_flight)) |
 //!
 //! Invariants:
-//! - A client that is lost begins nothing more, acknowledges no change, and does not give up its
+//! - A client that is lost begins no operation, acknowledges no change, and does not free its
 //!   place: a verb of it may still land.
 //! - Between two rounds a client makes at most [`Client::operations_per_round`] operations.
 
@@ -41,32 +41,32 @@ const DESCRIPTORS_AT_ONCE: u32 = 1024;
 
 /// A client of a pool: one thread's endpoint and its place among the clients.
 pub struct Client<E: Endpoint> {
-    /// Its way to the pool's memory.
+    /// Its endpoint.
     pub endpoint: Gate<E>,
     /// The pool, as its process has it open.
     pub pool: Arc<Pool>,
     /// `None` for an auditor.
     member: Option<Member>,
-    /// Whether it has given up its place.
+    /// Whether it has freed its place.
     has_left: Cell<bool>,
     clock: RefCell<PoolClock>,
     tokens: Cell<(u64, u64)>,
     operations_to_round: Cell<u32>,
     operations_per_round: Cell<u32>,
     times: Cell<Times>,
-    /// When it last looked after the other clients.
+    /// When it last checked the other clients.
     looked_ns: Cell<u64>,
-    /// The places that it looks after.
+    /// The places that it monitors.
     pub(crate) neighbours: RefCell<Neighbours>,
     /// What it has seen of the other clients' leases.
     pub(crate) watch: RefCell<Watch>,
-    /// Lent while memory is given back: one operation does that at a time.
+    /// Lent while memory is returned to the host: one operation does that at a time.
     retirement: Lender<Retirement>,
-    /// Chunks out of use, by its last look.
+    /// Chunks out of use, by its last READ of them.
     out_of_use: Cell<u64>,
-    /// What it reclaimed when it joined, until a repair that was asked for reports it.
+    /// What it reclaimed when it joined, until a requested repair reports it.
     pub(crate) unreported: Cell<Repaired>,
-    /// Whether a client has died since everything was counted.
+    /// Whether a client has died since the last recount.
     counts_estimated: Cell<bool>,
     upkeep: Cell<Upkeep>,
     in_flight: InFlight,
@@ -86,7 +86,7 @@ impl<E: Endpoint> Client<E> {
         Ok(client)
     }
 
-    /// An auditor: it only looks at the pool, without a place in it.
+    /// An auditor: it only reads the pool, and has no place in it.
     pub fn auditor(pool: &Arc<Pool>, endpoint: E) -> Self {
         Self::new(pool, endpoint, None)
     }
@@ -130,7 +130,7 @@ impl<E: Endpoint> Client<E> {
         self.member.is_some() && !self.has_left.get()
     }
 
-    /// Which incarnation it is.
+    /// Its incarnation.
     ///
     /// # Panics
     /// If it has left, or is an auditor.
@@ -139,34 +139,34 @@ impl<E: Endpoint> Client<E> {
         self.member().incarnation
     }
 
-    /// Sets how often this client looks after the others, and how long one may stand still.
+    /// Sets how often this client checks other clients, and how long a client may stand still.
     pub fn set_times(&self, times: Times) {
         self.times.set(times);
     }
 
-    /// How often it looks after the others, and how long one may stand still.
+    /// How often it checks other clients, and how long a client may stand still.
     pub fn times(&self) -> Times {
         self.times.get()
     }
 
-    /// Sets how many other clients this one looks after.
+    /// Sets how many other clients this one monitors.
     pub fn set_reach(&self, reach: Reach) {
         self.neighbours.borrow_mut().set_reach(reach);
     }
 
-    /// What it has counted of its upkeep.
+    /// The counters of its upkeep.
     pub fn upkeep(&self) -> Upkeep {
         self.upkeep.get()
     }
 
-    /// Adds to what it has counted of its upkeep.
+    /// Adds to the counters of its upkeep.
     pub fn count_upkeep(&self, count: impl FnOnce(&mut Upkeep)) {
         let mut upkeep = self.upkeep.get();
         count(&mut upkeep);
         self.upkeep.set(upkeep);
     }
 
-    /// This client, as far as it watches the others.
+    /// This client, as the watcher of other clients.
     ///
     /// # Panics
     /// If it has left, or is an auditor.
@@ -179,13 +179,13 @@ impl<E: Endpoint> Client<E> {
     /// Whether it can be used.
     ///
     /// # Errors
-    /// Why not, once it is lost.
+    /// The reason, once it is lost.
     pub fn usable(&self) -> Result<(), VerbError> {
         self.endpoint.pass()
     }
 
-    /// The failure by which it was lost, which one operation met, if it is: the others are told
-    /// that it was shut out.
+    /// The failure by which it was lost, if it is lost. The operation that met the failure returns
+    /// it; all other operations return that the client was shut out.
     pub fn cause_of_loss(&self) -> Option<VerbError> {
         self.endpoint.cause()
     }
@@ -195,8 +195,8 @@ impl<E: Endpoint> Client<E> {
         self.endpoint.is_shut()
     }
 
-    /// After most failures of the fabric a verb of this client may still land, and what it holds is
-    /// not its own any more: the client is lost.
+    /// After most failures of the fabric a verb of this client may still land. What the client
+    /// holds is then no longer its own: it is lost.
     #[cold]
     pub fn note_failure(&self, error: &VerbError) {
         if !error.took_no_effect() {
@@ -205,9 +205,10 @@ impl<E: Endpoint> Client<E> {
         }
     }
 
-    /// Whether this client still is one; else it is lost. A client asks in every round, before an
-    /// operation whose copy of the pool's clock is too old (so that no operation on one host begins
-    /// more than a millisecond after the last answer), and after a word that it did not expect.
+    /// Checks that this client was not shut out; if it was, it is lost. A client checks in every
+    /// round, and after an unexpected word. It also checks before an operation whose copy of the
+    /// pool's clock is too old. So no operation on one host begins more than a millisecond after
+    /// the last check.
     pub async fn check_membership(&self) -> Result<(), VerbError> {
         if !self.is_member() {
             return Ok(());
@@ -218,7 +219,7 @@ impl<E: Endpoint> Client<E> {
 
     // Leaving.
 
-    /// Gives up the place. The caller has put back everything that this client owned.
+    /// Frees the place. The caller has released everything that this client owned.
     pub async fn leave(&self) -> Result<(), VerbError> {
         match self.last_member() {
             Some(member) => member.leave(&self.endpoint).await,
@@ -226,7 +227,7 @@ impl<E: Endpoint> Client<E> {
         }
     }
 
-    /// Gives up the place of a client that has not put back what it owned: others repair that.
+    /// Frees the place of a client that has not released what it owned: other clients repair it.
     pub async fn abandon(&self) -> Result<(), VerbError> {
         match self.last_member() {
             Some(member) => member.abandon(&self.endpoint).await,
@@ -234,19 +235,19 @@ impl<E: Endpoint> Client<E> {
         }
     }
 
-    /// Forgets the place of a client that is lost: others repair it once it is shut out.
+    /// Forgets the place of a lost client: other clients repair it once it is shut out.
     pub fn forget(&self) {
         self.has_left.set(true);
     }
 
-    /// Its place, if it has one, which it gives up.
+    /// Takes out its place, if it has one.
     fn last_member(&self) -> Option<&Member> {
         let member = self.member.as_ref().filter(|_| !self.has_left.get());
         self.has_left.set(true);
         member
     }
 
-    /// Gives up the place in a destructor, where nothing can be awaited, as [`Client::abandon`].
+    /// Frees the place in a destructor, which cannot await, as [`Client::abandon`].
     pub fn abandon_now(&self) {
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         let _ = std::pin::pin!(self.abandon()).as_mut().poll(&mut context);
@@ -260,7 +261,7 @@ impl<E: Endpoint> Client<E> {
         let running_ms = self.clock.borrow().running_ms(now_ns);
         match running_ms {
             Some(ms) => Ok(ms),
-            // Boxed, as all that is rare: its state would make every operation's larger.
+            // Boxed, as all rare paths are: its state would make every operation's larger.
             None => Box::pin(self.look_at_clock(now_ns)).await,
         }
     }
@@ -268,11 +269,11 @@ impl<E: Endpoint> Client<E> {
     #[cold]
     async fn look_at_clock(&self, now_ns: u64) -> Result<u64, VerbError> {
         if self.endpoint.is_near() {
-            // Over a network the next verb tells whether this client is shut out.
+            // Over a network the next verb shows whether this client is shut out.
             self.check_membership().await?;
         }
         let _scope = Scope::new(&self.endpoint, Purpose::Upkeep);
-        // A copy, and not a borrow across the look; of two looks at once the later copy stands.
+        // A copy, not a borrow across the READ. Of two concurrent READs the later copy stands.
         let mut clock = self.clock.borrow().clone();
         let looked = clock.now_ms(&self.endpoint, &self.pool.layout, now_ns).await;
         let refused = clock.outliers();
@@ -281,13 +282,13 @@ impl<E: Endpoint> Client<E> {
         looked
     }
 
-    /// Microseconds of the pool's clock by the last look: for what need not be exact.
+    /// Microseconds of the pool's clock by the last READ: for uses that need no exact time.
     #[inline]
     pub fn about_us(&self) -> u64 {
         self.clock.borrow().about_us(self.endpoint.now_ns())
     }
 
-    /// A token that no other write has: the pool gives them out in blocks.
+    /// A token that no other write has. The pool hands tokens out in blocks.
     #[inline]
     pub async fn next_token(&self) -> Result<u64, VerbError> {
         let (next, end) = self.tokens.get();
@@ -310,16 +311,16 @@ impl<E: Endpoint> Client<E> {
         self.member().count_objects(&self.endpoint, by).await
     }
 
-    /// Looks for memory nodes that this process does not know; whether there were any.
+    /// Looks for memory nodes that this process does not know; returns whether it found any.
     pub async fn learn_nodes(&self) -> Result<bool, PoolError> {
         if !self.pool.layout.may_grow() {
             return Ok(false);
         }
-        // Boxed, as all that is rare: its state would make every operation's larger.
+        // Boxed, as all rare paths are: its state would make every operation's larger.
         Box::pin(nodes::learn(&self.endpoint, &self.pool)).await
     }
 
-    /// The descriptors of all chunks, those of new memory nodes among them.
+    /// The descriptors of all chunks, including those of new memory nodes.
     pub async fn all_descriptors(&self) -> Result<Vec<Descriptor>, PoolError> {
         self.learn_nodes().await?;
         let all = self.pool.layout.chunks();
@@ -333,7 +334,7 @@ impl<E: Endpoint> Client<E> {
     }
 
     /// Allocates a free chunk, which this client owns as Open: see
-    /// [`chunks::allocate`](crate::chunks::allocate). Gives its number and generation.
+    /// [`chunks::allocate`]. Returns its number and generation.
     pub fn allocate(
         &self,
         count: FreeCount,
@@ -353,16 +354,15 @@ impl<E: Endpoint> Client<E> {
         Ok(())
     }
 
-    /// Chunks that must not be reused yet: operations of some client, this one included, protect
-    /// them.
+    /// Chunks that must not be reused yet: operations of clients, this one included, protect them.
     pub async fn protected_chunks(&self) -> Result<Vec<ChunkId>, VerbError> {
         let mut chunks = registry::protected_chunks(&self.endpoint, &self.pool, self.me()).await?;
-        // After the READ: one of this client's may have begun to protect something meanwhile.
+        // After the READ: an operation of this client may have begun to protect a chunk meanwhile.
         chunks.extend(self.member().protected());
         Ok(chunks)
     }
 
-    /// Clients shut out so far, and how many of those the last count has seen.
+    /// Clients shut out so far, and how many of those the last recount has seen.
     pub async fn deaths(&self) -> Result<(u64, u64), VerbError> {
         let mut batch = Batch::new();
         let deaths = batch.read_word(self.pool.layout.deaths());
@@ -373,8 +373,8 @@ impl<E: Endpoint> Client<E> {
         Ok((deaths, counted))
     }
 
-    /// Whether a client has died since everything was counted, by the last look: the pool's counts
-    /// may be off by a few.
+    /// Whether a client has died since the last recount, by the last READ. The pool's counts may
+    /// then be wrong by a few.
     #[inline]
     pub fn are_counts_estimated(&self) -> bool {
         self.counts_estimated.get()

@@ -7,18 +7,18 @@ use crate::registry::Member;
 use atoll_fabric::{Endpoint, VerbError};
 
 impl<E: Endpoint> Client<E> {
-    /// The operations that are under way.
+    /// The running operations.
     pub fn in_flight(&self) -> &InFlight {
         &self.in_flight
     }
 
-    /// Begins an operation: from now on it may look at the pool. It waits while as many are under
-    /// way as may be, and says so if this client is at rest.
+    /// Begins an operation: from now on it may READ the pool. It waits while the most operations
+    /// run. If this client is at rest, it announces the end of the rest.
     pub async fn begin(&self, entry: &mut Entry) -> Result<(), VerbError> {
         if !self.in_flight.try_enter(entry) {
             self.in_flight.enter(entry).await;
             if self.member.is_some() && self.has_left.get() {
-                // It left meanwhile.
+                // The client left meanwhile.
                 return Err(VerbError::Fenced);
             }
         }
@@ -28,7 +28,7 @@ impl<E: Endpoint> Client<E> {
         }
     }
 
-    /// Begins an operation, unless it has to wait for anything; whether it did.
+    /// Begins an operation, unless it would have to wait; returns whether it did.
     #[inline(always)]
     pub fn try_begin(&self, entry: &mut Entry) -> bool {
         !self.is_at_rest() && self.in_flight.try_enter(entry)
@@ -46,7 +46,7 @@ impl<E: Endpoint> Client<E> {
         }
     }
 
-    /// Says that this client is at rest, if no operation is under way any more.
+    /// Announces that this client is at rest, if no operation runs any more.
     pub async fn rest(&self) -> Result<(), VerbError> {
         let nothing_is = || self.in_flight.count() == 0;
         match self.is_member() && nothing_is() {
@@ -55,8 +55,8 @@ impl<E: Endpoint> Client<E> {
         }
     }
 
-    /// Lets an operation wait for what others must do. Meanwhile it relies on nothing that it has
-    /// seen, and the client is at rest if all its operations wait so.
+    /// Lets an operation wait for other clients. Meanwhile it relies on nothing that it has READ.
+    /// If all operations of the client wait like this, the client is at rest.
     pub async fn wait_aside(&self, entry: &mut Entry, ns: u64) -> Result<(), VerbError> {
         self.in_flight.leave(entry);
         self.rest().await?;
@@ -64,8 +64,8 @@ impl<E: Endpoint> Client<E> {
         self.begin(entry).await
     }
 
-    /// Lends what one operation has at a time. An operation that has to wait stands aside: it
-    /// relies on nothing that it has seen.
+    /// Lends a value to one operation at a time. An operation that has to wait stands aside: it
+    /// relies on nothing that it has READ.
     pub async fn lent_aside<'l, T>(&self, lender: &'l Lender<T>, entry: &mut Entry) -> Result<Loan<'l, T>, VerbError> {
         self.in_flight.leave(entry);
         let loan = lender.lent().await;
@@ -73,7 +73,7 @@ impl<E: Endpoint> Client<E> {
         Ok(loan)
     }
 
-    /// Does what is no operation of a tenant as if it was one.
+    /// Runs work that is no operation of a tenant as if it were one.
     pub async fn as_operation<T, F: From<VerbError>>(&self, work: impl Future<Output = Result<T, F>>) -> Result<T, F> {
         struct Counted<'c>(&'c InFlight, Entry);
         impl Drop for Counted<'_> {
@@ -86,14 +86,14 @@ impl<E: Endpoint> Client<E> {
         work.await
     }
 
-    /// Sets after how many operations a round is due; at least one.
+    /// Sets the number of operations between two rounds; at least one.
     pub fn set_operations_per_round(&self, operations: u32) {
         debug_assert!(operations > 0, "a round is due after at least one operation");
         self.operations_per_round.set(operations);
         self.operations_to_round.set(operations);
     }
 
-    /// Counts an operation; whether a round is due before it.
+    /// Counts an operation; returns whether a round is due before it.
     #[inline]
     pub fn count_operation(&self) -> bool {
         let left = self.operations_to_round.get().saturating_sub(1);
@@ -111,22 +111,21 @@ impl<E: Endpoint> Client<E> {
         self.operations_to_round.set(self.operations_to_round.get().max(operations + 1));
     }
 
-    /// After how many operations a round is due.
+    /// The number of operations between two rounds.
     pub fn operations_per_round(&self) -> u32 {
         self.operations_per_round.get()
     }
 
-    /// Begins a round: the next one is due after as many operations as are set.
+    /// Begins a round: the next one is due after the set number of operations.
     ///
     /// # Errors
-    /// Why the client is lost, if it is. The next operation asks again.
+    /// Why the client is lost, if it is. The next operation checks again.
     pub fn begin_round(&self) -> Result<(), VerbError> {
         self.operations_to_round.set(self.operations_per_round.get());
         self.usable().inspect_err(|_| self.operations_to_round.set(1))
     }
 
-    /// Whether it is time to look after the other clients; if so, the next time is counted from
-    /// now.
+    /// Whether the check of the other clients is due. If so, the period begins anew.
     pub(crate) fn is_look_due(&self) -> bool {
         let now_ns = self.endpoint.now_ns();
         let is_due = now_ns.wrapping_sub(self.looked_ns.get()) >= self.times.get().look_ns;

@@ -1,4 +1,4 @@
-//! What is at an address, in words.
+//! Describes in words what lies at an address.
 
 use super::{CONTROL, LINE, Layout, NODES};
 use crate::chunk::DESCRIPTOR_BYTES;

@@ -1,13 +1,13 @@
-//! Where everything is.
+//! The layout of a pool's regions.
 //!
 //! ```text
 //! node 0, the pool's home
-//! 0        256       896      1024 up   accounts  protections  chunk table  engine area  heap
-//! +--------+---------+--------+---------+---------+------------+------------+------------+----------+
-//! | header | control | nodes, | signals | 128 B a | 1 KiB a    | 32 B a     | as the     | chunks,  |
-//! |        | words,  | 8 B a  | 64 B a  | client  | client     | chunk      | engine     | aligned  |
-//! |        | a line  |        | client  |         |            |            | needs      | to lines |
-//! +--------+---------+--------+---------+---------+------------+------------+------------+----------+
+//! 0        256     896      1024 up  accounts protections chunk table engine area heap
+//! +--------+-------+--------+--------+--------+-----------+-----------+-----------+----------+
+//! | header |control| nodes, |signals,| 128 B a| 1 KiB a   | 32 B a    | as the    | chunks,  |
+//! |        |words, | 8 B a  | 64 B a | client | client    | chunk     | engine    | aligned  |
+//! |        |a line |        | client |        |           |           | needs     | to lines |
+//! +--------+-------+--------+--------+--------+-----------+-----------+-----------+----------+
 //!
 //! a further node
 //! 0        128                   heap
@@ -16,15 +16,22 @@
 //! +--------+---------------------+-------------------------------+
 //! ```
 //!
-//! Chunks are numbered through: first the home's, then node 1's, and so on. The tables are made for
-//! as many chunks and nodes as there may ever be. Nodes that were there when the pool was made have
-//! a share of the engine's words; a node that came later has chunks alone.
+//! Chunks are numbered across nodes: first the home's, then node 1's, and so on. The tables have
+//! room for the most chunks and nodes that the pool may get. Nodes that existed when the pool was
+//! created hold a share of the engine's words. A node that was added later holds chunks only.
 //!
-//! Control words, all but the clock's offset for atomics only: clock, free chunks (a hint),
-//! resident objects (kept only where objects are limited), clients ever, write tokens handed out,
-//! clients shut out, how many of those the last count of everything has seen, joins and whether the
-//! pool was closed (see `boot`), the clock's offset, which is data (see `clock`), and what is there
-//! of the pool's memory (see `provision`).
+//! | control word | access |
+//! |---|---|
+//! | clock | atomics only |
+//! | free chunks (a hint) | atomics only |
+//! | resident objects (kept only where objects are limited) | atomics only |
+//! | clients ever | atomics only |
+//! | write tokens handed out | atomics only |
+//! | clients shut out | atomics only |
+//! | clients shut out, as the last recount saw them | atomics only |
+//! | joins, and whether the pool was closed (see `boot`) | atomics only |
+//! | the clock's offset (see `clock`) | data |
+//! | the memory that is present (see `provision`) | atomics only |
 
 mod describe;
 
@@ -50,7 +57,7 @@ pub const CHUNKS_MIN: u32 = 8;
 pub struct EngineArea {
     /// Bytes on the home.
     pub home_bytes: u64,
-    /// Bytes on each further node that is there when the pool is made.
+    /// Bytes on each further node that exists when the pool is created.
     pub share_bytes: u64,
 }
 
@@ -58,7 +65,7 @@ pub struct EngineArea {
 /// pool was made. Clones know the same nodes.
 #[derive(Clone, Debug)]
 pub struct Layout {
-    /// Most chunks that there may ever be.
+    /// The most chunks that the pool may ever have.
     pub chunks_max: u32,
     /// Bytes of a chunk; a power of two.
     pub chunk_bytes: u64,
@@ -70,7 +77,7 @@ pub struct Layout {
     first_chunks: u32,
     /// Nodes that have a share of the engine's words.
     first_nodes: u8,
-    /// Nodes that there may ever be.
+    /// The most nodes that the pool may ever have.
     pub(crate) nodes_max: u8,
     registry: u64,
     accounts: u64,
@@ -81,7 +88,7 @@ pub struct Layout {
     pub(crate) nodes: Arc<KnownNodes>,
 }
 
-/// Chunks of each further node that is there when the pool is made.
+/// Chunks of each further node that exists when the pool is created.
 pub(crate) fn member_chunks(settings: &PoolSettings, area: EngineArea) -> u32 {
     let heap_bytes = settings.member_bytes.saturating_sub(member_heap(area.share_bytes, settings.chunk_bytes.into()));
     u32::try_from(heap_bytes / u64::from(settings.chunk_bytes)).unwrap_or(u32::MAX)
@@ -96,14 +103,14 @@ const fn heap_alignment(chunk_bytes: u64) -> u64 {
     if chunk_bytes < PAGE_BYTES { LINE } else { PAGE_BYTES }
 }
 
-/// Where the heap of a further node begins that has so many bytes of the engine's words.
+/// Where the heap of a further node begins whose share of the engine's words has this many bytes.
 fn member_heap(share_bytes: u64, chunk_bytes: u64) -> u64 {
     let words = MEMBER_HEADER_BYTES.saturating_add(share_bytes);
     words.checked_next_multiple_of(heap_alignment(chunk_bytes)).unwrap_or(u64::MAX)
 }
 
 impl Layout {
-    /// The layout for so many chunks on the home; `None` if it overflows.
+    /// The layout for this many chunks on the home; `None` if it overflows.
     pub(crate) fn new(settings: &PoolSettings, home_chunks: u32, engine_area: EngineArea) -> Option<Self> {
         let further = settings.nodes - 1;
         let member_chunks = if further > 0 { member_chunks(settings, engine_area) } else { 0 };
@@ -177,12 +184,12 @@ impl Layout {
         member_heap(if node < self.first_nodes { self.engine_area.share_bytes } else { 0 }, self.chunk_bytes)
     }
 
-    /// Bytes of a further node's region with so many chunks.
+    /// Bytes of a further node's region with this many chunks.
     pub fn member_end(&self, node: u8, chunks: u32) -> u64 {
         self.member_heap(node).saturating_add(u64::from(chunks) * self.chunk_bytes)
     }
 
-    /// Chunks that this process knows of: all that there are, unless a node has come since it last
+    /// Chunks that this process knows. These are all chunks, unless a node was added since it last
     /// looked ([`nodes::learn`](crate::nodes::learn)).
     #[inline]
     pub fn chunks(&self) -> u32 {
@@ -295,7 +302,7 @@ impl Layout {
         Self::control(8)
     }
 
-    /// How much of the pool's memory is there: see [`provision`](crate::provision).
+    /// How much of the pool's memory is present: see [`provision`](crate::provision).
     pub const fn provided_word(&self) -> Address {
         Self::control(9)
     }
@@ -402,7 +409,7 @@ impl Layout {
         Address::new(node, 0, self.heap_of(node) + u64::from(index) * self.chunk_bytes)
     }
 
-    /// The number of the chunk that so many bytes of heap are in front of, unchecked, and how far
+    /// The number of the chunk that this many bytes of heap are in front of, unchecked, and how far
     /// into it they reach.
     #[inline(always)]
     pub fn divide(&self, heap_offset: u64) -> (u64, u64) {
@@ -414,7 +421,7 @@ impl Layout {
         u64::from(self.chunks()) * self.chunk_bytes
     }
 
-    /// Bytes of all heaps that there may ever be.
+    /// Bytes of all heaps that the pool may ever have.
     pub fn heap_bytes_max(&self) -> u64 {
         u64::from(self.chunks_max) * self.chunk_bytes
     }

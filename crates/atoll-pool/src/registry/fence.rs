@@ -1,4 +1,4 @@
-//! How clients that died, or stand still, are shut out.
+//! How dead or stalled clients are shut out.
 
 use super::place::{Place, PlaceState};
 use super::places::all_places;
@@ -7,14 +7,14 @@ use crate::words::swap;
 use atoll_fabric::{Address, Batch, Endpoint, Identity, VerbError};
 use std::collections::HashMap;
 
-/// Makes the place of a client Fenced if it is dead; whether this caller did. Harms no client that
-/// lives.
+/// Makes the place of a client Fenced if the client is dead; returns whether this caller did. It
+/// harms no living client.
 pub async fn fence_dead<E: Endpoint>(endpoint: &E, pool: &Pool, place: &Place) -> Result<bool, VerbError> {
     let is_gone = place.state.is_alive() && endpoint.is_dead(place.identity).await?;
     if is_gone { declare_dead(endpoint, pool, place).await } else { Ok(false) }
 }
 
-/// The same of a client whose lease stood still, which the fabric may shut out by force.
+/// The same for a client whose lease stood still, which the fabric may shut out by force.
 pub async fn fence_suspect<E: Endpoint>(endpoint: &E, pool: &Pool, place: &Place) -> Result<bool, VerbError> {
     let is_gone = place.state.is_alive() && endpoint.shut_out(place.identity).await?;
     if is_gone { declare_dead(endpoint, pool, place).await } else { Ok(false) }
@@ -40,7 +40,7 @@ pub(super) async fn count_death<E: Endpoint>(endpoint: &E, deaths: Address) -> R
 }
 
 /// Makes the places of clients Fenced that stand still for `ns` from now on, as far as the fabric
-/// shuts them out; how many.
+/// shuts them out. Returns how many.
 pub async fn fence_still<E: Endpoint>(endpoint: &E, pool: &Pool, ns: u64) -> Result<u64, VerbError> {
     let before = all_places(endpoint, pool).await?;
     endpoint.pause(ns).await;
@@ -53,14 +53,14 @@ pub async fn fence_still<E: Endpoint>(endpoint: &E, pool: &Pool, ns: u64) -> Res
     Ok(fenced)
 }
 
-/// Frees a Fenced place whose client owns nothing any more; whether it did.
+/// Frees a Fenced place whose client owns nothing any more; returns whether it did.
 pub async fn free<E: Endpoint>(endpoint: &E, pool: &Pool, place: &Place) -> Result<bool, VerbError> {
     assert_eq!(place.state, PlaceState::Fenced, "only a client that was shut out loses its place");
     let (signal, epoch) = (pool.layout.signal(place.incarnation.slot), place.incarnation.epoch);
     swap(endpoint, signal, place.signal, PlaceState::Free.word(Identity::NOBODY, epoch)).await
 }
 
-/// The clients that are alive, by one look at the registry, for owners that were READ before.
+/// The clients that one READ of the registry found alive, for owners that were READ before.
 #[derive(Clone, Debug, Default)]
 pub struct Roll {
     /// Low 16 bits of the epoch, by place.
@@ -68,7 +68,7 @@ pub struct Roll {
 }
 
 impl Roll {
-    /// Calls the roll.
+    /// READs which clients are alive.
     pub fn of(places: &[Place]) -> Self {
         let alive = places.iter().filter(|place| place.state.is_alive());
         Self { alive: alive.map(|place| (place.incarnation.slot, place.incarnation.epoch as u16)).collect() }

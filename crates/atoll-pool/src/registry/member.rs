@@ -1,4 +1,4 @@
-//! A client's own place: how it takes it, what it says in it, and how it gives it up.
+//! A client's own place: how it acquires it, what it announces there, and how it frees it.
 
 use super::fence::{count_death, fence_dead, fence_still};
 use super::place::{
@@ -16,12 +16,12 @@ use std::cell::Cell;
 use std::ops::Range;
 
 /// A living incarnation, as it knows itself. Dropping it without [`Member::leave`] leaves its place
-/// taken, as a crash does.
+/// Taken, as a crash does.
 #[derive(Debug)]
 pub struct Member {
-    /// Which one it is.
+    /// Its incarnation.
     pub incarnation: Incarnation,
-    /// What its signal says of it for as long as it is a client.
+    /// The words of its signal, for as long as it is a client.
     taken: u64,
     signal: Address,
     lease_at: Address,
@@ -29,25 +29,25 @@ pub struct Member {
     deaths: Address,
     lease: Cell<u64>,
     is_at_rest: Cell<bool>,
-    /// Whether the last word about that has landed.
+    /// Whether the last announcement of a rest, or of its end, has landed.
     is_rest_settled: Cell<bool>,
-    /// One operation at a time says something about it.
+    /// One operation at a time announces it.
     resting: Lender<()>,
     protections: Protections,
     /// Objects added less objects removed.
     objects: Cell<u64>,
-    /// What word 8 of its account says of them, or will once what is under way has landed.
+    /// The value of word 8 of its account, after all posted WRITEs have landed.
     objects_told: Cell<u64>,
-    /// WRITEs of that word that were posted, and of those such as have landed.
+    /// WRITEs of that word that were posted, and how many of those have landed.
     counts_posted: Cell<u64>,
     counts_landed: Cell<u64>,
-    /// Whether the place was a shut-out client's, whose chunks are still to be reclaimed.
+    /// Whether the place's last client was shut out, and its chunks are still to be reclaimed.
     pub took_over: bool,
 }
 
 impl Member {
-    /// Takes a place: a free one, or one whose client was shut out. If there is none, the dead make
-    /// room at once, and what stands still is asked after.
+    /// Acquires a place that is free, or whose client was shut out. If there is none, dead clients
+    /// are fenced at once, and stalled ones are checked.
     pub async fn join<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<Self, PoolError> {
         if let Some(member) = Self::take_place(endpoint, pool).await? {
             return Ok(member);
@@ -63,7 +63,7 @@ impl Member {
         member.ok_or(PoolError::Full { clients_max: pool.settings.clients_max })
     }
 
-    /// `None` if no place was free or Fenced when it was looked at.
+    /// `None` if no place that it READ was free or Fenced.
     async fn take_place<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<Option<Self>, PoolError> {
         let (layout, who) = (&pool.layout, endpoint.identity());
         for slot in 0..pool.settings.clients_max {
@@ -74,12 +74,12 @@ impl Member {
             }
             if who == Identity::NOBODY {
                 // Its death could never be proven. This swap changes nothing; a fork learns from it
-                // that it is one.
+                // that it is a fork.
                 swap(endpoint, signal, found, found).await?;
                 return Err(VerbError::Unprovable.into());
             }
-            // A client that looks at all signals looks at this one from now on, whatever becomes of
-            // the joiner.
+            // A client that READs all signals READs this one from now on, whatever happens to the
+            // joiner.
             let ever = u64::from(slot) + 1;
             words::change(endpoint, layout.members_ever(), |found| (found < ever).then_some(ever)).await?;
             let incarnation = Incarnation { slot, epoch: (found & EPOCH_MASK).wrapping_add(1) as u32 };
@@ -92,8 +92,8 @@ impl Member {
             if !batch.swapped(swap) {
                 continue;
             }
-            // The last client's lease goes on: an observer would take an old value for a lease that
-            // has stood still since. And the last client may have been at rest.
+            // The lease continues from the last client's value: an observer would take an old value
+            // for a lease that has stood still since. The last client may also have been at rest.
             assert_ne!(incarnation.epoch, found as u32, "no incarnation comes again");
             let lease = (batch.word(left) & !AT_REST).wrapping_add(u64::from(ROUNDS_PROVING) << ROUNDS_SHIFT);
             let (account, deaths) = (layout.account(slot), layout.deaths());
@@ -103,8 +103,8 @@ impl Member {
             batch.write(account, origin);
             batch.write_word(layout.lease(slot), lease);
             let swap = batch.compare_and_swap(signal, joining, taken);
-            // Behind the swap: the place's last client has left it or is shut out, so that the word
-            // is this client's alone from now on.
+            // After the swap: the place's last client has left it or is shut out. So only this
+            // client writes the word from now on.
             let objects = batch.read_word(layout.objects_counted(slot));
             endpoint.post(&mut batch).await?;
             if !batch.swapped(swap) {
@@ -137,19 +137,19 @@ impl Member {
     /// Whether it still is a client.
     ///
     /// # Errors
-    /// [`VerbError::Fenced`] if it was shut out: it must neither write nor acknowledge anything any
+    /// [`VerbError::Fenced`] if it was shut out: it must not write or acknowledge anything any
     /// more.
     pub async fn check<E: Endpoint>(&self, endpoint: &E) -> Result<(), VerbError> {
         if read_word(endpoint, self.signal).await? == self.taken { Ok(()) } else { Err(VerbError::Fenced) }
     }
 
-    /// Gives the place back. The caller has put back everything that it owned.
+    /// Frees the place. The caller has released everything that it owned.
     pub async fn leave<E: Endpoint>(&self, endpoint: &E) -> Result<(), VerbError> {
         self.end(endpoint, PlaceState::Free).await
     }
 
-    /// Ends a client that does nothing any more and has not put back what it owned: others will
-    /// repair that.
+    /// Ends a client that makes no operation any more and has not released what it owned. Other
+    /// clients repair it.
     pub async fn abandon<E: Endpoint>(&self, endpoint: &E) -> Result<(), VerbError> {
         count_death(endpoint, self.deaths).await?;
         self.end(endpoint, PlaceState::Fenced).await
@@ -157,7 +157,7 @@ impl Member {
 
     async fn end<E: Endpoint>(&self, endpoint: &E, state: PlaceState) -> Result<(), VerbError> {
         assert!(!state.is_alive(), "a client that ends is not alive");
-        // What was posted unawaited must not land in the place's next time.
+        // Unawaited verbs must not land after the place has its next client.
         endpoint.flush().await?;
         let ended = state.word(Identity::NOBODY, self.incarnation.epoch);
         let mut batch = Batch::new();
@@ -171,8 +171,8 @@ impl Member {
         self.protections.prepare(endpoint, protection).await
     }
 
-    /// Adds to `batch` the WRITE by which a protection that is ready names `chunk`; what is READ
-    /// behind it in the batch is READ under the protection.
+    /// Adds to `batch` the WRITE by which a ready protection names `chunk`. Later READs of the
+    /// batch are under the protection.
     #[inline]
     pub fn protect(&self, batch: &mut Batch, protection: &mut Protection, chunk: ChunkId) {
         self.protections.hold(batch, protection, chunk);
@@ -189,7 +189,7 @@ impl Member {
         self.protections.own()
     }
 
-    /// Announces rounds, without waiting; with none of them, that the client is alive.
+    /// Announces rounds without waiting. With no rounds it announces that the client is alive.
     pub fn renew<E: Endpoint>(&self, endpoint: &E, rounds: u32) {
         assert!(rounds <= ROUNDS_PROVING, "no more rounds than prove that operations have ended");
         match rounds {
@@ -199,8 +199,8 @@ impl Member {
         endpoint.post_unawaited(&mut self.lease_written());
     }
 
-    /// Says that something is under way, if the client is at rest. What is READ from now on is READ
-    /// under this; nothing that was READ before may count.
+    /// Announces that an operation runs, if the client is at rest. Later READs are covered by this.
+    /// Earlier READs must not be relied on.
     #[inline]
     pub async fn begin<E: Endpoint>(&self, endpoint: &E) -> Result<(), VerbError> {
         if self.is_at_rest.get() || !self.is_rest_settled.get() {
@@ -212,7 +212,7 @@ impl Member {
     async fn end_rest<E: Endpoint>(&self, endpoint: &E) -> Result<(), VerbError> {
         let _turn = self.resting.lent().await;
         if !self.is_rest_settled.replace(false) {
-            // Of a future that was dropped.
+            // The WRITE of a future that was dropped.
             endpoint.flush().await?;
         }
         self.move_lease(1 << RESTS_SHIFT, 1 << RESTS_SHIFT..1 << ROUNDS_SHIFT);
@@ -224,15 +224,15 @@ impl Member {
         Ok(())
     }
 
-    /// Says that nothing is under way, once what was posted unawaited has landed, if `nothing_is`
-    /// says so then, too.
+    /// Announces that no operation runs, after the unawaited verbs have landed, if `nothing_is`
+    /// still confirms it then.
     pub async fn rest<E: Endpoint>(&self, endpoint: &E, nothing_is: impl Fn() -> bool) -> Result<(), VerbError> {
         let _turn = self.resting.lent().await;
         endpoint.flush().await?;
         if !nothing_is() {
             return Ok(());
         }
-        // Before it is said: who begins from here on waits for its turn.
+        // Set before the announcement: an operation that begins from here on waits for its turn.
         self.is_at_rest.set(true);
         self.is_rest_settled.set(false);
         self.move_lease(1 << RESTS_SHIFT, 1 << RESTS_SHIFT..1 << ROUNDS_SHIFT);
@@ -242,12 +242,12 @@ impl Member {
         Ok(())
     }
 
-    /// Whether it has said that nothing is under way.
+    /// Whether it has announced that no operation runs.
     pub fn is_at_rest(&self) -> bool {
         self.is_at_rest.get()
     }
 
-    /// Adds to a number in the lease: its bits are those from the one up to the other.
+    /// Adds to a field of the lease, whose bits lie from one position up to the other.
     fn move_lease(&self, by: u64, bits: Range<u64>) {
         let (mask, lease) = (bits.end - bits.start, self.lease.get());
         self.lease.set(lease & !mask | (lease & mask).wrapping_add(by) & mask);
@@ -264,9 +264,9 @@ impl Member {
         batch
     }
 
-    /// Counts objects added (or, if negative, removed) by this client. Waits for the last count to
-    /// land, which most often has, and not for this one. A WRITE of the client's own word costs a
-    /// NIC a fraction of what an atomic does.
+    /// Counts objects added (or, if negative, removed) by this client. It waits until the previous
+    /// count has landed, which it mostly has, and not for this one. A WRITE of the client's own
+    /// word costs a NIC a fraction of an atomic.
     #[inline]
     pub async fn count_objects<E: Endpoint>(&self, endpoint: &E, by: i64) -> Result<(), VerbError> {
         self.objects.set(self.objects.get().wrapping_add(by as u64));
@@ -276,7 +276,7 @@ impl Member {
             endpoint.flush().await?;
             self.counts_landed.set(self.counts_landed.get().max(posted));
         }
-        // Another operation may have told for this one.
+        // Another operation may have written this one's count.
         if self.objects.get() != self.objects_told.get() {
             self.objects_told.set(self.objects.get());
             debug_assert_eq!(self.counts_posted.get(), self.counts_landed.get(), "no count overtakes another");

@@ -1,16 +1,16 @@
-//! Clients: incarnations, what they protect, and how dead ones are shut out.
+//! Clients: incarnations, protections, and how dead clients are shut out.
 //!
-//! A client may be Fenced while it runs: a fabric forced it, or words were damaged.
-//! [`Member::check`] tells it. A client asks every round, and after every word that it did not
-//! expect, before it acknowledges anything.
+//! A client may be Fenced while it runs: the fabric forced it, or words were damaged. It finds out
+//! by [`Member::check`]. It calls this in every round and after every unexpected word, before it
+//! acknowledges anything.
 //!
-//! A client may say that it is at rest: no operation of it is under way, and it remembers nothing.
-//! Before it looks at anything it ends the rest, and waits for that to land ([`Member::begin`],
-//! [`Member::rest`]). So a client that waits for operations under way ([`Grace`]) waits for no idle
+//! A client may announce that it is at rest: it runs no operation, and remembers nothing. Before it
+//! reads anything it ends the rest, and waits until that WRITE has landed ([`Member::begin`],
+//! [`Member::rest`]). So a client that waits for running operations ([`Grace`]) waits for no idle
 //! client.
 //!
 //! An incarnation is alive from Joining to the end of Taken. A reader may READ a word that names an
-//! incarnation, and later find in the registry that it is not alive. Then that incarnation never
+//! incarnation, and find later in the registry that it is not alive. Then that incarnation never
 //! writes again.
 //!
 //! | module | concept |
@@ -19,9 +19,9 @@
 //! | `places` | how places are READ |
 //! | `member` | a client's own place |
 //! | [`protection`] | chunks that must not be reused while operations rely on them |
-//! | `fence` | how clients that died, or stand still, are shut out |
-//! | `neighbours` | whom a client looks after |
-//! | `watch` | who stands still, and whose operations of before have ended |
+//! | `fence` | how dead or stalled clients are shut out |
+//! | `neighbours` | the clients that a client monitors |
+//! | `watch` | which clients stand still, and whose older operations have ended |
 //! | `counts` | objects in the pool |
 //! | `times` | how long a client may stand still |
 

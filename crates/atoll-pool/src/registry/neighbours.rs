@@ -1,24 +1,24 @@
-//! The clients that a client looks after: a few, however many there are.
+//! The few clients that a client monitors, however many clients there are.
 //!
-//! Places are a ring, the first behind the last. A client looks after the next few living ones
-//! behind its own, and after the dead ones between them, so each client is looked after by a few,
-//! also when it has died. What a client READs for that does not depend on how many there are.
+//! Places form a ring. A client monitors the next few living clients after its own place, and the
+//! dead ones between them. So a few clients monitor each client, also after its death. The READs
+//! for this do not depend on the number of clients.
 //!
-//! | of the places behind its own, at each look | so that |
+//! | READ at each look, of the places after its own | so that |
 //! |---|---|
-//! | those that it looks after | a client that stands still is found |
-//! | a few more, in turn, up to the last one that it looks after | new clients are found |
-//! | all, for a while after one was shut out | many that died at once are found at once: the threads of a process have places side by side |
+//! | the monitored ones | a client that stands still is found |
+//! | a few more, in turn, up to the last monitored one | new clients are found |
+//! | all, for a while after a client was shut out | many clients that died at once are found at once: the threads of a process have neighbouring places |
 
 use super::place::{Place, PlaceState};
 use std::ops::Range;
 
-/// How far a client looks.
+/// How many places a client READs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reach {
-    /// Places of living clients that it looks after.
+    /// Places of living clients that it monitors.
     pub watched: u32,
-    /// Places that it looks at besides, each time.
+    /// Further places that it READs each time.
     pub walked: u32,
 }
 
@@ -28,16 +28,16 @@ impl Default for Reach {
     }
 }
 
-/// The places that a client looks after.
+/// The places that a client monitors.
 #[derive(Debug, Default)]
 pub(crate) struct Neighbours {
     reach: Reach,
-    /// Those that it looks after, the next one behind its own first, and whether their clients
-    /// live: a dead client looks after none.
+    /// The monitored places, the nearest first, and whether their clients live: a dead client
+    /// monitors none.
     watched: Vec<(u32, bool)>,
-    /// How far behind its own the next place is that it looks at besides.
+    /// The distance of the next further place that it READs.
     walk: u32,
-    /// Until when it looks at all places.
+    /// Until when it READs all places.
     thorough_until_ns: u64,
 }
 
@@ -47,12 +47,12 @@ impl Neighbours {
         self.reach = reach;
     }
 
-    /// Looks at all places until then.
+    /// READs all places until that time.
     pub(crate) fn be_thorough(&mut self, until_ns: u64) {
         self.thorough_until_ns = until_ns;
     }
 
-    /// The places to look at now, of `count` that were ever taken.
+    /// The places to READ now, of `count` that were ever occupied.
     pub(crate) fn next_look(&mut self, me: u32, count: u32, now_ns: u64) -> Vec<Range<u32>> {
         let Reach { watched, walked } = self.reach;
         if count <= 1 + watched + walked || now_ns < self.thorough_until_ns {
@@ -78,7 +78,7 @@ impl Neighbours {
         ranges
     }
 
-    /// Notes what a look at some places saw.
+    /// Notes the result of a READ of some places.
     pub(crate) fn note(&mut self, me: u32, count: u32, seen: &[Place]) {
         for place in seen.iter().filter(|place| place.incarnation.slot != me) {
             let slot = place.incarnation.slot;
@@ -97,7 +97,8 @@ impl Neighbours {
     }
 }
 
-/// How far behind `me` a place is, of `count`, which a damaged pool may say to be fewer than those.
+/// The distance of a place from `me`, of `count` places. A damaged pool may claim a smaller
+/// `count`.
 fn behind(me: u32, slot: u32, count: u32) -> u32 {
     if slot >= me { slot - me } else { slot.saturating_add(count).saturating_sub(me) }
 }
@@ -113,7 +114,7 @@ mod tests {
         Place { incarnation, state, lease: 0, signal: 0, identity: Identity::NOBODY }
     }
 
-    /// Looks until nothing new is found; how many places each look had.
+    /// READs until nothing new is found; returns how many places each look had.
     fn look(neighbours: &mut Neighbours, me: u32, states: &[PlaceState]) -> usize {
         let count = states.len() as u32;
         let mut most = 0;
@@ -142,7 +143,7 @@ mod tests {
             let watched =
                 |neighbours: &Neighbours| neighbours.watched.iter().map(|(slot, _)| *slot).collect::<Vec<_>>();
             assert_eq!(watched(&neighbours), [at(30), at(40)]);
-            // One comes that is nearer, another one ends.
+            // A nearer client joins, and another client leaves.
             states[at(7) as usize] = PlaceState::Joining;
             states[at(30) as usize] = PlaceState::Free;
             look(&mut neighbours, me, &states);
@@ -150,7 +151,7 @@ mod tests {
             states[at(7) as usize] = PlaceState::Free;
             look(&mut neighbours, me, &states);
             assert_eq!(watched(&neighbours), [at(40), at(90)]);
-            // A dead one is looked after besides: it does not look after those behind it.
+            // A dead client is monitored in addition: it does not monitor the clients after it.
             states[at(60) as usize] = PlaceState::Fenced;
             look(&mut neighbours, me, &states);
             assert_eq!(watched(&neighbours), [at(40), at(60), at(90)]);

@@ -1,15 +1,15 @@
-//! A place of the registry: the words by which a client is known.
+//! A place of the registry: the words that describe a client.
 //!
-//! ```text
-//! a signal, 64 B     word 0  state 2 | identity 30 | epoch 32                                       atomics only
-//!                    word 1  protection 0                                                            owned
-//!                    word 2  lease: rounds 32 | rests begun and ended 16 | signs of life 15 | at rest 1  owned
-//!                    word 3  how many protections it has had                                         atomics only
-//! an account, 128 B  word 0  the pid that its process has in its own namespace                       owned
-//!                    word 1  that namespace                                                          owned
-//!                    word 2  seal: a hash of both and the epoch                                      owned
-//!                    word 8  objects added less objects removed, wrapping, by all its incarnations  owned
-//! ```
+//! | where | word | fields | access |
+//! |---|---|---|---|
+//! | signal, 64 B | 0 | state 2, identity 30, epoch 32 | atomics only |
+//! | signal | 1 | protection 0 | owned |
+//! | signal | 2 | lease: rounds 32, rests begun and ended 16, signs of life 15, at rest 1 | owned |
+//! | signal | 3 | how many protections it has had | atomics only |
+//! | account, 128 B | 0 | the pid of its process in that process's own namespace | owned |
+//! | account | 1 | that namespace | owned |
+//! | account | 2 | seal: a hash of both and the epoch | owned |
+//! | account | 8 | objects added less objects removed, wrapping, by all its incarnations | owned |
 //!
 //! A client is an **incarnation**: a place and an epoch, never used twice. Words of the pool that
 //! name an incarnation name it as owner.
@@ -23,9 +23,9 @@
 //! | Taken | Fenced | the client | its thread panics: it does nothing any more |
 //! | Fenced | Free | a repairer | nothing names it as owner any more |
 //!
-//! The swap to Joining names the joiner's endpoint, so that its death can be proven from then on,
-//! whatever it has come to. A place that is not alive has no identity. What an account says of a
-//! process is for display: nothing follows from it.
+//! The swap to Joining names the joiner's endpoint. So its death can be proven from then on,
+//! however far it has come. A place that is not alive has no identity. The process in an account is
+//! for display; no decision depends on it.
 
 use crate::in_flight::{OPERATIONS_MAX, ROUNDS_PROVING};
 use atoll_fabric::{Identity, Origin};
@@ -38,14 +38,14 @@ pub const SIGNAL_BYTES: u64 = 64;
 /// Bytes of a client's account.
 pub const ACCOUNT_BYTES: u64 = 128;
 
-/// Words of a signal behind its state, by their numbers.
+/// Words of a signal after its state, by their numbers.
 pub(crate) mod signal_word {
     pub(crate) const PROTECTION: usize = 1;
     pub(crate) const LEASE: usize = 2;
     pub(crate) const PROTECTIONS: usize = 3;
 }
 
-/// Words of an account behind those of its process, by their numbers.
+/// Words of an account after those of its process, by their numbers.
 pub(crate) mod account_word {
     pub(crate) const OBJECTS: usize = 8;
 }
@@ -53,34 +53,34 @@ pub(crate) mod account_word {
 const _: () = assert!(8 * (signal_word::PROTECTIONS as u64) < SIGNAL_BYTES);
 const _: () = assert!(ORIGIN_WORDS <= account_word::OBJECTS && 8 * (account_word::OBJECTS as u64) < ACCOUNT_BYTES);
 
-/// Protections of a client: one for each operation that may be under way, and one for what each of
-/// them does besides, as in a round that it makes.
+/// Protections of a client: one for each operation that may run, and one for each operation's other
+/// work, such as a round.
 pub const PROTECTIONS: u32 = 2 * OPERATIONS_MAX;
 /// Bytes of a client's protections.
 pub const PROTECTIONS_BYTES: u64 = 8 * PROTECTIONS as u64;
 
-/// Where the rounds begin in a lease.
+/// The lowest bit of the rounds in a lease.
 pub(super) const ROUNDS_SHIFT: u32 = 32;
-/// Where the rests begin in a lease.
+/// The lowest bit of the rests in a lease.
 pub(super) const RESTS_SHIFT: u32 = 16;
 /// A sign of life in a lease.
 pub(super) const ALIVE: u64 = 2;
-/// The bit of a lease that says that its client is at rest.
+/// The bit of a lease that is set while its client is at rest.
 pub(super) const AT_REST: u64 = 1;
-/// Words of an account that tell of a process.
+/// Words of an account that describe a process.
 pub(super) const ORIGIN_WORDS: usize = 3;
 
-/// What a place of the registry is.
+/// The state of a place of the registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum PlaceState {
-    /// No client's.
+    /// The place has no client.
     Free = 0,
-    /// A client's.
+    /// The place has a client.
     Taken = 1,
-    /// That of a client that was shut out; it may still own chunks.
+    /// The place's client was shut out; it may still own chunks.
     Fenced = 2,
-    /// About to be a client's.
+    /// A client is about to join at this place.
     Joining = 3,
 }
 
@@ -106,27 +106,27 @@ impl PlaceState {
     }
 }
 
-/// A client that is, or was: its place in the registry and the epoch of that place.
+/// A client, present or past: its place in the registry and the epoch of that place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Incarnation {
     /// The place, below the pool's `clients_max`.
     pub slot: u32,
-    /// How often the place had been taken, this time included.
+    /// How often the place had been occupied, including this time.
     pub epoch: u32,
 }
 
-/// What the registry says of one place.
+/// What the registry holds about one place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The client, if there is one; else the last one.
+    /// The client of the place, or else its last client.
     pub incarnation: Incarnation,
-    /// What the place is.
+    /// The state of the place.
     pub state: PlaceState,
-    /// Its lease, with the bit that says whether it is at rest.
+    /// The lease, with the bit that is set while the client is at rest.
     pub lease: u64,
-    /// Its signal's first word, from which the others are.
+    /// The first word of its signal, from which the other fields are decoded.
     pub(super) signal: u64,
-    /// The endpoint of a client that is alive, by which its death is proven.
+    /// The endpoint of a living client, by which its death is proven.
     pub identity: Identity,
 }
 
@@ -141,17 +141,18 @@ impl Place {
         }
     }
 
-    /// Whether nothing of its client is under way ([`Member::rest`](super::Member::rest)).
+    /// Whether its client runs no operation ([`Member::rest`](super::Member::rest)).
     pub fn is_at_rest(&self) -> bool {
         self.lease & AT_REST != 0
     }
 
-    /// How many rounds its client has announced ([`Member::renew`](super::Member::renew)), wrapping.
+    /// How many rounds its client has announced ([`Member::renew`](super::Member::renew)); it
+    /// wraps.
     pub fn rounds(&self) -> u32 {
         (self.lease >> ROUNDS_SHIFT) as u32
     }
 
-    /// Whether all operations of its client have ended that were under way when it had this lease.
+    /// Whether all operations have ended that its client ran when it had this lease.
     pub(super) fn has_ended_since(&self, lease: u64) -> bool {
         let rests = |lease: u64| lease >> RESTS_SHIFT & 0xffff;
         let rounds = self.rounds().wrapping_sub((lease >> ROUNDS_SHIFT) as u32);
@@ -159,7 +160,7 @@ impl Place {
     }
 }
 
-/// The words of an account that tell of a process, for one epoch.
+/// The words of an account that describe a process, for one epoch.
 pub(super) fn sealed(origin: Origin, epoch: u32) -> [u64; ORIGIN_WORDS] {
     let words = [u64::from(origin.pid), origin.namespace, epoch.into()];
     let seal = rapidhash::v3::rapidhash_v3(words.map(u64::to_le_bytes).as_flattened());
@@ -172,13 +173,13 @@ pub(super) fn unsealed(account: &[u64], epoch: u32) -> Option<Origin> {
     (account[..ORIGIN_WORDS] == sealed(origin, epoch)).then_some(origin)
 }
 
-/// Whether only `me` may change anything: every other client is gone, or at rest.
+/// Whether only `me` may change anything: every other client has left, is dead, or is at rest.
 pub fn is_quiet(places: &[Place], me: Incarnation) -> bool {
     places.iter().all(|place| place.incarnation.slot == me.slot || !place.state.is_alive() || place.is_at_rest())
 }
 
-/// Whether two looks at the registry, `me` making the only changes at both, saw the same: then no
-/// other client changed anything in between.
+/// Whether two READs of the registry saw the same, and only `me` could make changes at both. Then
+/// no other client changed anything in between.
 pub fn was_quiet(before: &[Place], after: &[Place], me: Incarnation) -> bool {
     let is_same = |(before, after): (&Place, &Place)| before.incarnation.slot == me.slot || before == after;
     before.len() == after.len() && is_quiet(after, me) && before.iter().zip(after).all(is_same)

@@ -1,11 +1,11 @@
-//! What operations protect: a chunk each, which is not reused while the operation relies on a word
-//! that points into it.
+//! A protection names the chunk that an operation relies on. The chunk is not reused while an
+//! operation protects it.
 //!
-//! ```text
-//! a signal            word 1  epoch 32 | the chunk + 1 32: protection 0                                     owned
-//!                     word 3  epoch 32 | how many protections its client has ever had at once 32    atomics only
-//! protections, 1 KiB  word n  protection n, as word 1 of the signal; word 0 is not used                     owned
-//! ```
+//! | where | word | fields | access |
+//! |---|---|---|---|
+//! | signal | 1 | protection 0: epoch 32, the chunk + 1 32 | owned |
+//! | signal | 3 | epoch 32, the most protections that the client has had at once 32 | atomics only |
+//! | protections, 1 KiB | n | protection n, as word 1 of the signal; word 0 is unused | owned |
 //!
 //! An operation publishes its protection, READs the pointing word again, and only then relies on
 //! it. A client that wants to reuse a chunk first unlinks every word that points into it. Then it
@@ -14,9 +14,9 @@
 //! protection. A protection counts only for a Taken place and its epoch: a client that takes the
 //! place later READs pointing words later.
 //!
-//! A client that has never had two operations at once costs the others one READ with its signal. It
-//! announces its second protection in word 3 before it uses it for the first time. A client that
-//! READ that word earlier had unlinked the word earlier, too.
+//! A client that has never run two operations at once costs another client one READ, with its
+//! signal. It announces its second protection in word 3 before it first uses it. A client that READ
+//! word 3 earlier had unlinked the pointing words earlier, too.
 
 use super::place::{EPOCH_MASK, Incarnation, PROTECTIONS, PlaceState, SIGNAL_BYTES, signal_word};
 use super::places::{members_ever, read_first_places};
@@ -24,11 +24,11 @@ use crate::{ChunkId, Pool, words};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, VerbError};
 use std::cell::Cell;
 
-/// The protection of one operation. It keeps its word of the pool when the operation ends, for the
-/// next one.
+/// The protection of one operation. When the operation ends, the protection keeps its word of the
+/// pool for the next one.
 #[derive(Debug, Default)]
 pub struct Protection {
-    /// Which of its client's it is, once it was used.
+    /// Its index among the client's protections, after its first use.
     number: Option<u32>,
     state: State,
 }
@@ -54,16 +54,16 @@ impl Protection {
 /// The protections of this client.
 #[derive(Debug)]
 pub(super) struct Protections {
-    /// The addresses of the first two; all but the first lie side by side.
+    /// The addresses of the first two. All but the first lie side by side.
     first: Address,
     second: Address,
     announced_at: Address,
     epoch: u32,
-    /// How many were given out.
+    /// How many were handed out.
     given: Cell<u32>,
-    /// How many the others know of.
+    /// How many this client has announced.
     announced: Cell<u32>,
-    /// What each names, plus one.
+    /// The chunk that each names, plus one.
     chunks: [Cell<u32>; PROTECTIONS as usize],
 }
 
@@ -83,7 +83,7 @@ impl Protections {
     /// Makes a protection ready to name a chunk.
     ///
     /// # Panics
-    /// If more operations than a client may have protect something.
+    /// If more operations protect a chunk than a client may have.
     #[inline]
     pub(super) async fn prepare<E: Endpoint>(
         &self,
@@ -91,7 +91,7 @@ impl Protections {
         protection: &mut Protection,
     ) -> Result<(), VerbError> {
         if protection.state == State::Unsettled {
-            // The WRITE to come must not be overtaken by the one before.
+            // The next WRITE must not be overtaken by the previous one.
             endpoint.flush().await?;
             protection.state = State::None;
         }
@@ -107,11 +107,12 @@ impl Protections {
         Ok(())
     }
 
-    /// Tells the others that this client has so many.
+    /// Announces that this client has this many protections.
     #[cold]
     async fn announce<E: Endpoint>(&self, endpoint: &E, count: u32) -> Result<(), VerbError> {
         let wanted = u64::from(self.epoch) << 32 | u64::from(count);
-        // By swaps, and never downwards: another operation may be at it.
+        // By compare-and-swap, and never downwards: another operation may announce at the same
+        // time.
         let is_less = |found: u64| found >> 32 != u64::from(self.epoch) || found < wanted;
         words::change(endpoint, self.announced_at, |found| is_less(found).then_some(wanted)).await?;
         self.announced.set(self.announced.get().max(count));
@@ -152,13 +153,13 @@ impl Protections {
     }
 }
 
-/// The chunk that a word protects, if it is of this epoch.
+/// The chunk that a word protects, if the word is of this epoch.
 fn protected(word: u64, epoch: u64) -> Option<ChunkId> {
     Some(ChunkId((word as u32).checked_sub(1).filter(|_| word >> 32 == epoch)?))
 }
 
-/// The chunks that other clients than `but` protect. READ after the words that point into a chunk
-/// were unlinked.
+/// The chunks that clients other than `but` protect. The caller READs them after it has unlinked
+/// the words that point into a chunk.
 pub async fn protected_chunks<E: Endpoint>(
     endpoint: &E,
     pool: &Pool,

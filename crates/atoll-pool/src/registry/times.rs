@@ -1,13 +1,13 @@
-//! How long a client may stand still, and how often the others look.
+//! How long a client may stand still, and how often other clients check it.
 
 /// How long something may stand still.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
-    /// A client looks at the others this often, at most.
+    /// The shortest time between two checks of the other clients.
     pub look_ns: u64,
-    /// A client whose lease stands still so long, by the observer's clock, is asked after.
+    /// A client whose lease stands still this long, by the observer's clock, is suspected.
     pub suspect_ns: u64,
-    /// Other clients repair a Fenced place, too, if it stays Fenced for so long.
+    /// Other clients repair a place, too, if it stays Fenced this long.
     pub help_ns: u64,
 }
 

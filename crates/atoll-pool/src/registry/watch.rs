@@ -10,17 +10,17 @@ use std::collections::HashMap;
 /// Which clients stand still: one observer's memory of leases.
 #[derive(Clone, Debug, Default)]
 pub struct Watch {
-    /// By place: what was seen, and since when on the observer's clock.
+    /// By place: the lease that was seen, and since when on the observer's clock.
     seen: HashMap<u32, (u64, u64, u64)>,
 }
 
 impl Watch {
-    /// For how long `place` has stood still, by what this observer has seen: it began to READ at
-    /// `asked_ns`, and had the answer at `told_ns`.
+    /// For how long `place` has stood still, as this observer saw it. Its READ began at `asked_ns`
+    /// and ended at `told_ns`.
     ///
-    /// A word that changed is new at `told_ns` at the latest; a word that did not change stood
-    /// still until `asked_ns` at least. Else a client that makes its rounds would be shut out
-    /// because an observer's READ took long.
+    /// A word that changed is counted as new at `told_ns`. A word that did not change stood still
+    /// until `asked_ns` at least. Otherwise a slow READ of an observer would shut out a client that
+    /// makes its rounds.
     pub fn still_ns(&mut self, place: &Place, asked_ns: u64, told_ns: u64) -> u64 {
         let (state, lease) = (place.signal, place.lease);
         let seen = self.seen.entry(place.incarnation.slot).or_insert((state, lease, told_ns));
@@ -31,34 +31,33 @@ impl Watch {
     }
 }
 
-/// A client, as far as it watches the others.
+/// A client, as far as it watches other clients.
 #[derive(Debug)]
 pub struct Observer<'c, E> {
     /// Its endpoint.
     pub endpoint: &'c E,
     /// The pool.
     pub pool: &'c Pool,
-    /// Which incarnation it is.
+    /// Its incarnation.
     pub me: Incarnation,
     /// Its own operations.
     pub in_flight: &'c InFlight,
 }
 
-/// Waits for the operations that are under way when it begins: those of all clients but the one
-/// that waits.
+/// Waits for the operations of all other clients that run when it begins.
 ///
 /// A client announces by its rounds which operations have ended
-/// ([`InFlight`](crate::in_flight::InFlight)), or says that it is at rest. Once it has rested or
-/// made the rounds, or is gone, no operation of before is under way.
+/// ([`InFlight`](crate::in_flight::InFlight)), or that it is at rest. Its older operations have
+/// ended once it has rested, has made enough rounds, or is dead or has left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grace {
-    /// The moment, in the client that waits.
+    /// The moment of the beginning, in the eras of the waiting client.
     own: Moment,
     unseen: Vec<(Incarnation, u64)>,
 }
 
 impl Grace {
-    /// Begins now. An operation that stands aside must not go on with what it READ before.
+    /// Begins now. An operation that stands aside must not continue with words that it READ before.
     pub async fn begin<E: Endpoint>(client: &Observer<'_, E>) -> Result<Self, VerbError> {
         let (me, own) = (client.me, client.in_flight.moment());
         let places = places(client.endpoint, client.pool).await?.into_iter();
@@ -94,7 +93,7 @@ mod tests {
         Place { incarnation, state, lease: rounds << ROUNDS_SHIFT, signal, identity }
     }
 
-    /// Where fences are forced, a client that is thought to stand still is shut out.
+    /// If the fabric shuts clients out by force, a client that seems to stand still is shut out.
     #[test]
     fn a_client_that_makes_its_rounds_never_stands_still() {
         let mut watch = Watch::default();
@@ -104,9 +103,10 @@ mod tests {
             assert_eq!(watch.still_ns(&place(PlaceState::Taken, 1, round), seen_ns + 900, seen_ns + 950), 900);
         }
         assert_eq!(watch.still_ns(&place(PlaceState::Taken, 1, 9), 20_000, 20_000), 11_000);
-        // A look that took long proves no more than that it stood still until the look began.
+        // A slow READ proves only that the client stood still until the READ began.
         assert_eq!(watch.still_ns(&place(PlaceState::Taken, 1, 9), 20_000, 90_000), 11_000);
-        // The next client of the place has not stood still for as long as the last one.
+        // The time for which the last client of the place stood still does not count for the next
+        // one.
         assert_eq!(watch.still_ns(&place(PlaceState::Taken, 2, 9), 20_000, 20_000), 0);
         assert_eq!(watch.still_ns(&place(PlaceState::Fenced, 2, 9), 20_500, 20_500), 0);
     }

@@ -1,8 +1,8 @@
-//! The counters as Prometheus reads them: text over HTTP, at any path.
+//! The counters for Prometheus: text over HTTP, at any path.
 //!
-//! What is read is what the workers last published, at most a second ago. The format is the text
-//! format 0.0.4, which is lines of `name{label="value"} number` below a line that says what kind of
-//! number it is.
+//! A reader gets the counters as the workers last published them, at most a second ago. The format
+//! is the text format 0.0.4: lines of `name{label="value"} number`, after a line with the kind of
+//! the number.
 
 use crate::serve::counters::{LATENCY_BUCKETS, SAMPLE_EVERY, Shared, latency_bound_ns};
 use http_body_util::Full;

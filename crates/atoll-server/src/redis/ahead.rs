@@ -1,10 +1,10 @@
-//! Commands that have been parsed and wait to be run.
+//! Commands that have been parsed and wait to run.
 //!
-//! The commands of a pipeline are parsed some at a time before the first of them runs, so that the
-//! cache can be told of all their keys: what they wait for in memory then comes while others run.
+//! Several commands of a pipeline are parsed before the first of them runs. So the cache learns all
+//! their keys early, and their memory is fetched while earlier commands run.
 //!
-//! Invariants: the commands stand behind one another in the input; an inline command is the last
-//! one, because its arguments are the parser's.
+//! Invariants: the commands are contiguous in the input; an inline command is the last one, because
+//! its arguments lie in the parser.
 
 use crate::redis::command::{Id, SPECS, table};
 use crate::redis::resp::parser::Span;
@@ -17,7 +17,7 @@ use atoll_cache::KEY_BYTES_MAX;
 const COMMANDS_MAX: usize = 16;
 /// Arguments after which no further command is parsed.
 const ARGS_MAX: usize = 1024;
-/// Keys that the cache is told of.
+/// The most keys that the cache prefetches at a time.
 const KEYS_MAX: usize = 32;
 
 /// A command: where it lies in the input, and where its arguments are in [`Ahead::spans`].

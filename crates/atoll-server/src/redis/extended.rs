@@ -1,13 +1,13 @@
-//! The floating-point numbers that Redis counts with: the 80-bit format of x87 (`long double`),
-//! with 64 bits of mantissa.
+//! The floating-point numbers of Redis' counters: the 80-bit format of x87 (`long double`), with 64
+//! bits of mantissa.
 //!
 //! ```text
 //! value = mantissa * 2^exponent,   2^63 <= |mantissa| < 2^64, or 0
 //! ```
 //!
 //! `INCRBYFLOAT` reads decimal text to the nearest such number, adds (to the nearest, ties to even)
-//! and prints 17 digits behind the point without trailing zeros. All of it is done with exact
-//! integers and one rounding. Text beyond the format's range, either way, is no number.
+//! and prints 17 digits after the point, without trailing zeros. Each step uses exact integers and
+//! one rounding. Text above or below the format's range is no number.
 
 use num_bigint::{BigInt, BigUint, Sign};
 use std::fmt;

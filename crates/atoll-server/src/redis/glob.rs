@@ -1,4 +1,4 @@
-//! Patterns of keys, as `KEYS` and `SCAN ... MATCH` take them.
+//! Patterns of keys for `KEYS` and `SCAN ... MATCH`.
 //!
 //! | pattern | matches |
 //! |---|---|
@@ -8,9 +8,9 @@
 //! | `\x` | the byte `x`, also within brackets |
 //! | any other byte | itself |
 //!
-//! An open bracket that is never closed takes everything behind it as its bytes, as in Redis. The
-//! time is at most the length of the pattern times that of the text: a star that fails goes back to
-//! the last star only, for what an earlier one could give up, the later one has.
+//! After an open bracket that is never closed, all bytes belong to the set, as in Redis. The time
+//! is at most the length of the pattern times that of the text. A mismatch backtracks only to the
+//! last star: it can match all that an earlier star could give up.
 
 /// Whether the whole of `text` matches `pattern`.
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {

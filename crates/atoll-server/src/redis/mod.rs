@@ -4,10 +4,10 @@
 //! |---|---|
 //! | [`resp`] | the bytes of the protocol: parser, replies |
 //! | [`command`] | the commands: their table, and one file for each family |
-//! | `ahead` | commands that have been parsed and wait to be run |
+//! | `ahead` | commands that have been parsed and wait to run |
 //! | `session` | what a connection has agreed on with its peer |
 //! | [`glob`] | patterns of keys |
-//! | [`extended`] | the floating-point numbers that Redis counts with |
+//! | [`extended`] | the floating-point numbers of Redis' counters |
 
 mod ahead;
 pub mod command;

@@ -1,4 +1,4 @@
-//! What a connection has agreed on with its peer.
+//! The state that a connection has agreed on with its peer.
 
 use crate::redis::resp::Protocol;
 

@@ -1,5 +1,5 @@
-//! Memory that the connections of a worker use one after the other: with many connections the same
-//! few pieces stay in the processor's cache.
+//! Memory that the connections of a worker use one after the other. With many connections the same
+//! few buffers stay in the processor's cache.
 
 use super::output::Output;
 use std::cell::RefCell;

@@ -1,16 +1,17 @@
-//! One connection: read, run the batch of commands that has arrived, write all its replies, again.
+//! One connection. It reads, runs the batch of commands that has arrived, writes all replies, and
+//! repeats.
 //!
 //! Invariants:
 //! - Batches of one connection run one after the other, and so do the commands of a batch: replies
-//!   are in order. Batches of different connections may be under way at once.
+//!   are in order. Batches of different connections may run at once.
 //! - A batch ends early when its replies reach
-//!   [`OUTPUT_BYTES_MAX`](super::protocol::OUTPUT_BYTES_MAX): they are sent before anything more is
-//!   run or read. So a peer that sends and does not read costs memory for one batch and one reply,
-//!   and its own sending comes to a halt.
-//! - Replies leave after the batches of all connections that were ready together, if they are
-//!   short; a reply waits for no more than these.
-//! - A connection that waits for its peer holds no buffer, unless a command has arrived in part.
-//!   The buffers are the worker's: with many connections the same few stay in the processor's
+//!   [`OUTPUT_BYTES_MAX`](super::protocol::OUTPUT_BYTES_MAX). They are sent before the connection
+//!   runs or reads more. So a peer that sends and does not read costs memory for one batch and one
+//!   reply, and then cannot send more.
+//! - Short replies are sent after the batches of all connections that were ready together. They
+//!   wait for no other batch.
+//! - A connection that waits for its peer holds no buffer, unless a part of a command has arrived.
+//!   The buffers belong to the worker: with many connections the same few stay in the processor's
 //!   cache.
 
 use super::counters::Shared;
@@ -23,12 +24,12 @@ use std::pin::{Pin, pin};
 use std::task::{Context as TaskContext, Poll};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 
-/// Replies of so many bytes, of all connections of a worker, wait until others have run theirs: no
-/// more than a processor's cache takes.
+/// When the waiting replies of a worker's connections have this many bytes, they wait for no other
+/// batch: more would not fit a processor's cache.
 const REPLIES_BYTES_MAX: usize = 256 << 10;
 /// Room that a read finds at least.
 const READ_BYTES_MIN: usize = 16 << 10;
-/// Most room that is made for an argument that has been announced and has not arrived.
+/// The most room that is made for an argument that was announced and has not arrived.
 const READ_BYTES_MAX: usize = 4 << 20;
 
 /// One connection.
@@ -50,8 +51,8 @@ impl<P: Protocol, S: AsyncRead + AsyncWrite + Unpin> Connection<P, S> {
         Self { stream, state: protocol.connect(id), input: Vec::new(), start: 0, bytes_in: 0, bytes_out: 0 }
     }
 
-    /// Serves it until the peer ends it, the network fails (which concerns its peer alone), or the
-    /// server stops.
+    /// Serves the connection until the peer ends it, the network fails, or the server stops. A
+    /// failure of the network affects this peer only.
     pub(super) async fn serve<G: Engine + 'static>(
         mut self,
         worker: &Worker<P, G>,
@@ -139,9 +140,9 @@ impl<P: Protocol, S: AsyncRead + AsyncWrite + Unpin> Connection<P, S> {
         ended
     }
 
-    /// Lets the other connections that are ready run their batches before the replies of this one,
-    /// so many bytes, are sent. Replies that leave one behind the other wake the process that they
-    /// all go to once, if it sleeps; and to wake it costs as much as some commands do.
+    /// Lets the other ready connections run their batches before this connection's replies, which
+    /// have that many bytes, are sent. If replies leave one after another, a sleeping process that
+    /// receives them all is woken once. A wake-up costs as much as several commands.
     async fn let_others_run<G: Engine + 'static>(&self, worker: &Worker<P, G>, bytes: usize) {
         let waiting = worker.replies_bytes.get() + bytes;
         if waiting > REPLIES_BYTES_MAX {
@@ -160,8 +161,8 @@ impl<P: Protocol, S: AsyncRead + AsyncWrite + Unpin> Connection<P, S> {
         worker.replies_bytes.set(worker.replies_bytes.get() - bytes);
     }
 
-    /// Keeps the part of a command that has arrived at the front of the buffer; gives the buffer
-    /// back if there is none.
+    /// Moves the part of a command that has arrived to the front of the buffer. Without such a part
+    /// it returns the buffer to the worker.
     fn keep_rest<G: Engine + 'static>(&mut self, worker: &Worker<P, G>) {
         if self.start == self.input.len() {
             self.input.clear();
@@ -173,8 +174,8 @@ impl<P: Protocol, S: AsyncRead + AsyncWrite + Unpin> Connection<P, S> {
     }
 }
 
-/// Tells a peer that there are too many already. It is told only what its socket takes at once:
-/// the server does not wait for it.
+/// Tells a peer that there are too many connections. It sends only what the socket accepts at once:
+/// the server does not wait.
 pub(super) fn refuse_peer<P: Protocol, S: AsyncWrite + Unpin>(stream: &mut S, shared: &Shared) {
     shared.refused.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let mut cx = TaskContext::from_waker(std::task::Waker::noop());

@@ -1,19 +1,19 @@
-//! What the workers count, for all to read.
+//! The workers' counters, which any thread may read.
 //!
-//! A worker counts in plain numbers of its own ([`Tally`]) and publishes them to its [`Counters`]
-//! once a second and before it answers `INFO`. So a count costs no atomic operation on the way of a
-//! request, and what others read is at most a second old.
+//! A worker counts in its own plain numbers ([`Tally`]). It publishes them to its [`Counters`] once
+//! a second and before it answers `INFO`. So a count costs a request no atomic operation, and a
+//! reader sees counts that are at most a second old.
 //!
-//! Latency is sampled: the time of one command in [`SAMPLE_EVERY`] is taken, from its dispatch
-//! until its reply stands in memory. That is the cache's share of what a peer waits for; the
-//! network and the queue in the socket are not in it.
+//! Latency is sampled: one command in [`SAMPLE_EVERY`] is timed, from its dispatch until its reply
+//! is in memory. That is the cache's share of a peer's waiting time. It excludes the network and
+//! the queue in the socket.
 
 use super::facts::PoolFacts;
 use atoll_cache::Stats;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// One command in so many has its time taken.
+/// One command in this many has its time taken.
 pub const SAMPLE_EVERY: u64 = 64;
 /// Bucket `i` counts the commands that took less than `250 ns << i`; a last one those that took
 /// longer.
@@ -48,7 +48,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Nothing counted, of so many commands.
+    /// Nothing counted, of this many commands.
     pub fn new(commands: usize) -> Self {
         Self {
             calls: vec![0; commands].into(),
@@ -91,7 +91,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Nothing published, of so many commands.
+    /// Nothing published, of this many commands.
     pub fn new(commands: usize) -> Self {
         Self {
             calls: (0..commands).map(|_| AtomicU64::new(0)).collect(),

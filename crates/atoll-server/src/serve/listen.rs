@@ -1,17 +1,17 @@
-//! The addresses that connections come from.
+//! The addresses that the server listens on.
 //!
-//! Each is bound once, by the acceptor, so that a busy one is an error at the start and no worker
-//! shares it unnoticed with another server.
+//! The acceptor binds each address once. So an address in use is an error at the start, and no
+//! worker unknowingly shares an address with another server.
 //!
-//! A Unix socket leaves a file behind when its server dies. Whether a server listens on a file is
-//! found by connecting to it:
+//! A Unix socket leaves a file behind when its server dies. The acceptor finds out whether a server
+//! listens on the file by connecting to it:
 //!
 //! | the file | what happens |
 //! |---|---|
-//! | is not there | the socket is bound |
+//! | does not exist | the socket is bound |
 //! | is a socket that refuses connections | it is stale: removed, and the socket is bound |
-//! | is a socket that takes a connection | error: another server lives there |
-//! | is something else | error: it is not ours to remove |
+//! | is a socket that accepts a connection | error: another server listens there |
+//! | is anything else | error: the server must not remove it |
 
 use std::io;
 use std::net::SocketAddr;
@@ -19,7 +19,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-/// Why an address cannot be listened on.
+/// Why the server cannot listen on an address.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     /// Another process has the port.
@@ -28,12 +28,12 @@ pub enum ListenError {
         /// The address.
         address: SocketAddr,
     },
-    /// The system does not let us have the address.
+    /// The system refuses the address.
     #[error("cannot listen on {address} ({source}): choose another address or port")]
     Address {
         /// The address.
         address: SocketAddr,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// Another server listens on the Unix socket.
@@ -48,12 +48,12 @@ pub enum ListenError {
         /// The path.
         path: PathBuf,
     },
-    /// The system does not let us have the Unix socket.
+    /// The system refuses the Unix socket.
     #[error("cannot listen on {} ({source}): choose another path", path.display())]
     Socket {
         /// The path.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -70,7 +70,7 @@ pub fn tcp(address: SocketAddr) -> Result<std::net::TcpListener, ListenError> {
     })
 }
 
-/// A Unix socket that is listened on. Its file is removed with it.
+/// A Unix socket that is listened on. Dropping it removes its file.
 #[derive(Debug)]
 pub struct UnixSocket {
     listener: UnixListener,

@@ -3,15 +3,15 @@
 //! | module | concept |
 //! |---|---|
 //! | this one | the acceptor: listens, hands connections to the workers in turn, stops all |
-//! | [`protocol`] | what a protocol is to the server |
-//! | [`listen`] | the addresses that connections come from |
+//! | [`protocol`] | the interface of a protocol to the server |
+//! | [`listen`] | the addresses that the server listens on |
 //! | `worker` | one thread with one client of the cache |
 //! | `connection` | one connection: read a batch of commands, run it, write its replies |
 //! | [`output`] | the bytes to send |
 //! | `buffers` | memory that connections use one after the other |
-//! | [`options`] | what is configured |
-//! | [`counters`] | what the workers count, for all to read |
-//! | [`facts`] | what the server is told of the pool, to show it |
+//! | [`options`] | the configuration |
+//! | [`counters`] | the workers' counters, which any thread may read |
+//! | [`facts`] | facts about the pool that the server shows |
 //!
 //! ```text
 //! acceptor (the calling thread)        worker 0                 worker 1 ...
@@ -19,9 +19,9 @@
 //!                                      connections              connections
 //! ```
 //!
-//! Connections go round the workers, so that none has many more than another; the way over the
-//! acceptor's thread is paid once for a connection, and accepting disturbs no worker in its
-//! requests.
+//! The acceptor hands connections to the workers in turn, so that the workers have about the same
+//! number. The step over the acceptor's thread costs once for each connection. Accepting does not
+//! disturb the requests of a worker.
 
 mod buffers;
 mod connection;
@@ -55,24 +55,24 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::LocalSet;
 use worker::{Stream, Worker};
 
-/// Why a server did not start, or ended other than by being stopped.
+/// Why a server did not start, or ended without being stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// An address cannot be listened on.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// A worker's client could not be made.
+    /// A worker's client could not join.
     #[error("worker {worker} has no client of the cache: {reason}")]
     Client {
         /// Which of the workers.
         worker: usize,
-        /// What its factory said.
+        /// The error of its factory.
         reason: String,
     },
-    /// The system has no thread, descriptor or memory for us.
+    /// The system has no thread, descriptor or memory left.
     #[error("the system refuses what a server needs ({0}): check the limits of processes, threads and open files")]
     System(#[from] io::Error),
-    /// A worker panicked, which is our bug; the other workers have been stopped.
+    /// A worker panicked, which is our bug. The other workers were stopped.
     #[error("worker {worker} panicked: please report what it wrote")]
     Panicked {
         /// Which of the workers.
@@ -85,14 +85,14 @@ pub enum ServeError {
 pub struct Stopper(Arc<Notify>);
 
 impl Stopper {
-    /// Tells the server to stop. It answers what has arrived and then returns from [`Server::run`].
+    /// Stops the server. It answers what has arrived and then returns from [`Server::run`].
     pub fn stop(&self) {
         self.0.notify_one();
     }
 }
 
-/// A server that has its addresses and does not serve them yet: what the cache needs is made after
-/// them, so that a busy port costs nothing.
+/// A server that has bound its addresses and does not serve yet. The cache is opened after that, so
+/// that a port in use costs nothing.
 #[derive(Debug)]
 pub struct Server {
     options: ServerOptions,
@@ -115,7 +115,7 @@ where
 }
 
 impl Server {
-    /// Takes the addresses of `options`.
+    /// Binds the addresses of `options`.
     pub fn bind(options: ServerOptions) -> Result<Self, ServeError> {
         let tcp = listen::tcp(SocketAddr::new(options.address, options.port))?;
         let unix = options.unix.as_deref().map(UnixSocket::bind).transpose()?;
@@ -133,7 +133,7 @@ impl Server {
         self.metrics.as_ref().map(TcpListener::local_addr)
     }
 
-    /// What stops it.
+    /// The handle that stops the server.
     pub fn stopper(&self) -> Stopper {
         self.stopper.clone()
     }
@@ -316,8 +316,8 @@ pub(crate) async fn first(a: impl Future<Output = ()>, b: impl Future<Output = (
     .await;
 }
 
-/// Waits after a failed accept: without descriptors the next one would fail at once, and the peers
-/// that wait come to no harm.
+/// Waits after a failed accept: without free descriptors the next accept would fail at once.
+/// Waiting peers come to no harm.
 async fn retry(error: io::Error) {
     if error.kind() != io::ErrorKind::ConnectionAborted {
         tokio::time::sleep(Duration::from_millis(10)).await;

@@ -1,26 +1,27 @@
-//! What is configured.
+//! The configuration of the server.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
-/// How a server is to run.
+/// The configuration of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerOptions {
     /// The address to listen on.
     pub address: IpAddr,
-    /// The TCP port to listen on. 0 takes a free one ([`Server::address`](crate::Server::address)
-    /// says which).
+    /// The TCP port to listen on. 0 chooses a free one, which
+    /// [`Server::address`](crate::Server::address) returns.
     pub port: u16,
-    /// The Unix socket to listen on beside it.
+    /// The Unix socket to listen on, in addition.
     pub unix: Option<PathBuf>,
     /// Threads that serve connections, each with its own client of the cache; at least 1.
     pub threads: usize,
     /// Where Prometheus reads the metrics over HTTP.
     pub metrics: Option<SocketAddr>,
-    /// Connections served at a time; a further one is told so and closed.
+    /// The most connections served at a time. A further peer gets an error, and its connection is
+    /// closed.
     pub clients_max: usize,
     /// Whether SIGTERM and SIGINT stop the server. An embedding process that handles them itself
-    /// says no.
+    /// sets `false`.
     pub stop_on_signals: bool,
 }
 

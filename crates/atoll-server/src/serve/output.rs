@@ -1,14 +1,15 @@
-//! The bytes to send: small replies copied behind one another, large values as they are.
+//! The bytes to send: small replies are copied one after another, large values are sent as they
+//! are.
 //!
 //! ```text
 //! bytes   |$256\r\n....\r\n+OK\r\n$1048576\r\n|\r\n+OK\r\n|
 //! large                                       ^ value 0, sent where the mark stands
 //! ```
 //!
-//! Invariant: the marks of `large` do not go back, and none lies beyond the end of `bytes`.
+//! Invariant: the marks of `large` never decrease, and none lies beyond the end of `bytes`.
 //!
-//! An output is used again for another batch, with the memory that it has: that of large values
-//! too, because memory fresh from the system costs more than the copy that taking a value saves.
+//! An output is reused for the next batch, with its memory. It keeps the memory of large values,
+//! too: fresh memory from the system costs more than the copy that moving a value saves.
 
 use arrayvec::ArrayVec;
 use atoll_cache::Value;

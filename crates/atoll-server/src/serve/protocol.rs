@@ -1,10 +1,10 @@
-//! What a protocol is to the server: what the bytes of a connection mean, and what is replied.
+//! The interface of a protocol: it interprets the bytes of a connection, and replies.
 //!
-//! The server reads, keeps what has arrived, hands it over in batches, and sends the replies; it
-//! knows nothing of commands. A protocol takes whole commands from the front of the input, runs
-//! them one after the other, so that replies are in order, and stops where one has not arrived
-//! entirely. Batches of different connections of a worker may be under way at once, where the
-//! fabric waits: what they have in common is never borrowed across an await.
+//! The server reads, keeps the input, passes it on in batches, and sends the replies. It knows no
+//! commands. A protocol takes whole commands from the front of the input and runs them one after
+//! the other, so that replies are in order. It stops at a command that has not arrived entirely.
+//! Where the fabric waits, batches of a worker's connections may run at once. So no state that they
+//! share is borrowed across an await.
 
 use super::counters::{Shared, Tally};
 use super::output::Output;
@@ -19,7 +19,7 @@ pub const OUTPUT_BYTES_MAX: usize = 1 << 20;
 pub trait Protocol: Copy + Send + Sync + 'static {
     /// Its commands, as the metrics name them: [`Tally::calls`] counts them in this order.
     const COMMANDS: &'static [&'static str];
-    /// What a peer is told that is one too many.
+    /// The error for a peer that exceeds the limit of connections.
     const TOO_MANY: &'static [u8];
 
     /// What a connection has agreed on with its peer, and how far its input is understood.
@@ -27,8 +27,7 @@ pub trait Protocol: Copy + Send + Sync + 'static {
     /// Memory that a batch needs and another one may use again.
     type Scratch: Default + 'static;
 
-    /// A connection that has said nothing yet. Its number differs for every connection since the
-    /// server started; it counts from 1.
+    /// A new connection. Its number is unique since the server started; it counts from 1.
     fn connect(&self, id: u64) -> Self::State;
 
     /// Bytes that the command has, at the least, of which a part has arrived.

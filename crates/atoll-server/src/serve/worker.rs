@@ -1,20 +1,19 @@
-//! One thread with one client of the cache, and the connections that live on it.
+//! One thread with one client of the cache, and its connections.
 //!
-//! The client is made on its thread and never leaves it, so it need not be `Send`. Over shared
+//! The client is created on its thread and never leaves it, so it need not be `Send`. Over shared
 //! memory an operation never waits, so batches of commands run one after the other. Where the
-//! fabric waits, batches of different connections are under way at once, and each asks the fabric
-//! again and again until its own verbs have ended ([`Asking`]), while the worker looks after its
-//! other connections in between.
+//! fabric waits, batches of different connections run at once. Each polls the fabric until its own
+//! verbs have ended ([`Asking`]); the worker serves its other connections in between.
 //!
-//! A client that was shut out is replaced. What is under way on the old client ends in its error,
-//! and the old client is dropped with the last such batch.
+//! A client that was shut out is replaced. Operations that still run on the old client return its
+//! error. The old client is dropped with the last batch that uses it.
 //!
-//! Where the fabric waits, the client's engine is one whose operations last
-//! ([`Lasting`](atoll_cache::Lasting)): an operation whose connection is dropped runs to its end.
+//! Where the fabric waits, the client's engine is [`Lasting`](atoll_cache::Lasting): an operation
+//! whose connection is dropped runs to its end.
 //!
-//! To stop, the acceptor drops its end of the channel. Connections that wait for their peer are
-//! woken and end; one that is being answered has [`STOP_GRACE`] to take its replies. Then the client
-//! leaves.
+//! To stop the worker, the acceptor drops its end of the channel. Connections that wait for their
+//! peer are woken and end. A connection that is being answered has [`STOP_GRACE`] to send its
+//! replies. Then the client leaves.
 
 use super::buffers::{Buffers, Outputs, Scratches};
 use super::connection::Connection;
@@ -33,12 +32,12 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-/// How long connections that are being answered may go on when the server stops.
+/// How long connections that are being answered may continue when the server stops.
 const STOP_GRACE: Duration = Duration::from_secs(1);
-/// How often what the worker counts is published.
+/// How often the worker publishes its counters.
 const PUBLISH_PERIOD: Duration = Duration::from_secs(1);
 
-/// How often a worker looks after the other clients of its pool, whether there are requests or not.
+/// How often a worker checks the other clients of its pool, with or without requests.
 const TEND_PERIOD: Duration = Duration::from_millis(100);
 
 /// A connection on its way to its worker.
@@ -49,7 +48,7 @@ pub(crate) enum Stream {
     Unix(std::os::unix::net::UnixStream),
 }
 
-/// A connection as its worker knows it: how to wake it.
+/// A connection as its worker knows it, and how to wake it.
 #[derive(Default)]
 pub(super) struct Resident(RefCell<Option<Waker>>);
 
@@ -64,7 +63,7 @@ impl Resident {
     }
 }
 
-/// What the connections of one thread share.
+/// The state that the connections of one thread share.
 pub(crate) struct Worker<P: Protocol, G: Engine> {
     protocol: P,
     cache: RefCell<Rc<Cache<G>>>,
@@ -75,11 +74,11 @@ pub(crate) struct Worker<P: Protocol, G: Engine> {
     pub(super) scratches: Scratches<P::Scratch>,
     /// Bytes of the replies that wait until other connections have run their batches.
     pub(super) replies_bytes: Cell<usize>,
-    /// Whether connections are to end as soon as they wait for their peer.
+    /// Whether connections must end as soon as they wait for their peer.
     pub(super) stopping: Cell<bool>,
     index: usize,
     residents: RefCell<HashMap<u64, Rc<Resident>>>,
-    /// Told whenever a connection has ended while the worker stops.
+    /// Notified whenever a connection has ended while the worker stops.
     ended: Notify,
 }
 
@@ -164,8 +163,8 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
         self.ended.notify_one();
     }
 
-    /// Ends what connections have begun that were cut off, and lets the client leave. What takes
-    /// longer than [`STOP_GRACE`] is for others to repair.
+    /// Ends operations of connections that were cut off, and lets the client leave. Other clients
+    /// repair what takes longer than [`STOP_GRACE`].
     pub(crate) async fn close(&self) {
         let cache = self.cache();
         let _ = tokio::time::timeout(STOP_GRACE, Asking(pin!(cache.engine().close()))).await;

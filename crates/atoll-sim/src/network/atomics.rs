@@ -1,15 +1,14 @@
 //! The unit of a NIC that executes atomics.
 //!
 //! ```text
-//!   engine -> | gap | gap | gap | ...      one atomic begins a gap after the one before it, whatever they touch
+//!   engine -> | gap | gap | gap | ...   an atomic begins a gap after the last one, on any address
 //!                \      \
-//!                 turn   turn              on one address the next begins when the one before it has ended
+//!                 turn   turn           on one address it begins when the last one has ended
 //! ```
 //!
-//! In host memory a turn is a round trip over PCIe (the word is read and written back while the NIC
-//! holds it locked), in the NIC's own memory it is an access on the chip. As in hardware, the locks
-//! are found by a hash of the address: two addresses with one lock wait for each other, here one
-//! pair in [`LOCKS`].
+//! In host memory a turn is a round trip over PCIe: the NIC locks the word, reads it and writes it
+//! back. In the NIC's own memory it is an access on the chip. As in hardware, a hash of the address
+//! selects the lock. Two addresses with one lock wait for each other, here one pair in [`LOCKS`].
 
 use super::profile::AtomicTimes;
 use super::server::Server;

@@ -1,8 +1,7 @@
 //! What the steps of a protocol cost a client's processor, from a table that was measured on the
 //! shared-memory fabric.
-//!
-//! The table is `profiles/cpu.toml` in this crate; its head says when, where and by which command
-//! (`atoll lab costs`) it was made. What a network asks of the processor besides stands in its
+//! The table is `profiles/cpu.toml` in this crate. Its head states when, where and by which command
+//! (`atoll lab costs`) it was measured. The additional cost of a network to the processor is in its
 //! profile ([`ClientTimes`](super::profile::ClientTimes)).
 
 use serde::{Deserialize, Serialize};

@@ -1,17 +1,18 @@
-//! What is to happen, in the order of virtual time; at the same time in the order in which it was
-//! decided.
+//! Future events in the order of virtual time. Events of the same time happen in the order in which
+//! they were added.
 //!
 //! ```text
 //!   present  the slot whose time it is, in order
-//!   wheel    | slot | slot | slot | ... 4096 of them, 2 ns each: what happens within 8 us; a slot is a list in no order
-//!   later    a heap: what happens after that, a pause for example
+//!   wheel    | slot | slot | slot | ... 4096 slots of 2 ns: events within 8 us; a slot is an
+//!            unordered list
+//!   later    a heap: later events, such as the end of a pause
 //! ```
 //!
-//! Most events are a few hundred to a few thousand nanoseconds away, so that adding and taking one
-//! costs the same however many there are. The lists of all slots share one pool of entries, which
-//! stays in the processor's nearest cache. Two levels of bits say which slots have a list, so that
-//! the next one is found by counting zeros. Invariants: the wheel has nothing of the present slot,
-//! and nothing in `later` is within the wheel's reach.
+//! Most events are a few hundred to a few thousand nanoseconds ahead. So adding and removing one
+//! costs the same, however many there are. The lists of all slots share one pool of entries, which
+//! stays in the processor's nearest cache. Two levels of bits mark the slots that have a list, so
+//! that counting zeros finds the next one. Invariants: the wheel holds no event of the present
+//! slot, and no event in `later` is within the wheel's reach.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -25,11 +26,11 @@ pub(crate) enum Event {
     Ring(u32),
     /// A batch has been rung in at its compute node's NIC.
     Doorbell(u32),
-    /// A verb of a batch has come to the NIC of its node.
+    /// A verb of a batch has reached the NIC of its node.
     Request(u32, u8),
     /// A node's memory has answered a verb of a batch.
     Ready(u32, u8),
-    /// The response to a verb of a batch has come to its compute node's NIC.
+    /// The response to a verb of a batch has reached its compute node's NIC.
     Response(u32, u8),
     /// The completion of a batch can be seen by its client.
     Completion(u32),

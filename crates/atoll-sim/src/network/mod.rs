@@ -1,36 +1,36 @@
 //! What verbs cost: a run in virtual time, on a network of NICs with limits.
 //!
-//! A simulation with a [`Network`] is *timed*. Chance decides nothing in it but what clients draw
-//! themselves: no relaxation is taken, no fault happens, no strategy chooses. A client is a thread
-//! with a processor of its own, whose time is virtual, too. The way of a verb:
+//! A simulation with a [`Network`] is *timed*. Only what clients draw themselves is random in it:
+//! no relaxation is taken, no fault happens, no strategy chooses. A client is a thread with its own
+//! processor, whose time is virtual, too. The path of a verb:
 //!
 //! ```text
 //!   client's processor   polls its task, makes the batch, copies: CpuCosts and ClientTimes
 //!         |              doorbell_ps
 //!   compute node's NIC   issue engine (one verb after another) -> link out
 //!         |              wire_ps + switch_ps
-//!   memory node's NIC    link in -> serve engine (by verb) -> [atomics unit] : here the verb takes effect
+//!   memory node's NIC    link in -> serve engine (by verb) -> [atomics unit]: takes effect
 //!         |              host_read_ps, or the atomic's turn -> link out
 //!         |              wire_ps + switch_ps
 //!   compute node's NIC   link in
 //!         |              completion_ps, once all verbs of the batch have come so far
-//!   client's processor   finds the completion, copies, goes on
+//!   client's processor   finds the completion, copies, continues
 //! ```
 //!
-//! Engines, links and atomics units are servers: each knows only from when on it is free. That is
-//! exact as long as requests come in the order of time, so there is an event wherever a verb comes
-//! to a server that others come to from elsewhere: one per batch at the doorbell, three per verb
-//! (at the memory node's NIC, when its memory has answered, back at the compute node's NIC), and
-//! one per batch at its completion.
+//! Engines, links and atomics units are servers: each knows only the time from which it is free.
+//! That is exact as long as requests arrive in the order of time. So a verb has an event wherever
+//! it reaches a server that verbs from elsewhere reach, too. There is one event per batch at the
+//! doorbell. There are three per verb: at the memory node's NIC, when its memory has answered, and
+//! back at the compute node's NIC. There is one per batch at its completion.
 //!
-//! One thing happens earlier than it would: a verb takes effect when it comes to the memory node's
-//! NIC, before its wait for the engine. The engine serves in that order, so no other verb can tell.
+//! One thing happens early: a verb takes effect when it reaches the memory node's NIC, before it
+//! waits for the engine. The engine serves in that order, so no other verb sees a difference.
 //!
-//! **Order in a batch**: verbs to one node go one behind the other; a fenced one is held back at
-//! the client's NIC until the responses to all before it, to its node, are there. All other traffic
-//! contends.
+//! **Order in a batch**: verbs to one node follow one another. A fenced verb is held back at the
+//! client's NIC until the responses to all earlier verbs to its node have arrived. All other
+//! traffic contends.
 //!
-//! What is not in it: loss, congestion control, caches of NICs for queue pairs and translations,
+//! The model leaves out loss, congestion control, NIC caches for queue pairs and translations, and
 //! limits of outstanding READs.
 //!
 //! | module | concept |
@@ -88,7 +88,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// Memory nodes with NICs of their own, and so many compute nodes; steps cost what was
+    /// Memory nodes with NICs of their own, and this many compute nodes; steps cost what was
     /// measured.
     pub fn new(profile: Profile, compute_nodes: u16) -> Self {
         Self { profile, cpu: CpuCosts::measured(), compute_nodes, homes: Vec::new() }

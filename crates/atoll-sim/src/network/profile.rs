@@ -63,9 +63,9 @@ pub struct Profile {
     pub doorbell_ps: u64,
     /// A NIC's engine for what it sends off.
     pub issue: EngineTimes,
-    /// A NIC's engine for what comes to it.
+    /// A NIC's engine for incoming verbs.
     pub serve: EngineTimes,
-    /// What the first verb of a batch to a node costs there besides, where somebody has to be woken
+    /// The additional cost of the first verb of a batch at its node, where a thread has to be woken
     /// for it.
     pub serve_batch_ps: u64,
     /// Atomics on host memory.
@@ -111,7 +111,7 @@ impl EngineTimes {
 }
 
 impl Profile {
-    /// Bytes on the wire for a payload of so many.
+    /// Bytes on the wire for a payload of this many.
     #[inline]
     fn wire_bytes(&self, payload_bytes: u64) -> u64 {
         let packets = if payload_bytes <= self.mtu_bytes { 1 } else { payload_bytes.div_ceil(self.mtu_bytes) };

@@ -1,8 +1,8 @@
-//! Something that serves one after another: a processing engine, one direction of a link.
+//! A server of one request after another: a processing engine, or one direction of a link.
 //!
-//! It is enough to know from when on it is free, as long as requests ask in the order of time.
-//! Every stage of a verb's way that shares a server with others therefore has an event of its own
-//! (see [`network`](super)).
+//! Its only state is the time from which it is free. That is enough as long as requests arrive in
+//! the order of time. So every stage of a verb's path that shares a server has its own event (see
+//! [`network`](super)).
 
 /// A server with one queue, first come first served. Times are picoseconds of virtual time.
 #[derive(Clone, Copy, Debug, Default)]

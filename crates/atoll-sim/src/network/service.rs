@@ -1,11 +1,11 @@
 //! The processor of a memory node: few slow cores that serve messages.
 //!
-//! One-sided verbs pass it by. Messages to a memory node (an allocation by RPC, CliqueMap's SETs)
-//! do not.
+//! One-sided verbs bypass it. Messages to a memory node (an allocation by RPC, CliqueMap's SETs) do
+//! not.
 //!
-//! What a message takes is everything that it makes a core do: receiving it, acting on it,
-//! answering it. So the task behind such an endpoint is charged nothing more: what it sends leaves
-//! at once, and its verbs to its own node are loads and stores, which pass no NIC.
+//! The cost of a message covers all work of a core for it: receiving, handling, answering. So the
+//! task behind such an endpoint is charged nothing more. What it sends leaves at once. Its verbs to
+//! its own node are loads and stores, which pass no NIC.
 
 use super::traffic::ProcessorTraffic;
 use std::fmt;

@@ -21,7 +21,7 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// After so many operations of all clients.
+    /// After this many operations of all clients.
     pub fn after_operations(operations: u64) -> Self {
         Self { left: Rc::new(Cell::new(operations)), at_ns: u64::MAX }
     }

@@ -364,7 +364,7 @@ impl Timed {
         self.journeys[id as usize].unsent = still;
     }
 
-    /// A verb has come to its node.
+    /// A verb has reached its node.
     pub(crate) fn request(&mut self, id: u32, index: u8) {
         let Leg { at, request, nic, kind, memory, begins_batch, .. } = self.leg_of(id, index);
         let (profile, nic) = (&self.profile, &mut self.nics[nic as usize]);

@@ -44,7 +44,7 @@ pub struct NicTraffic {
     pub bytes_out: u64,
     /// The engine for what it sends off.
     pub issue_busy_ps: u64,
-    /// The engine for what comes to it.
+    /// The engine for incoming verbs.
     pub serve_busy_ps: u64,
     /// The atomics unit.
     pub atomics_busy_ps: u64,
@@ -59,7 +59,7 @@ pub struct NicTraffic {
 pub enum Limit {
     /// The engine for what it sends off.
     Issue,
-    /// The engine for what comes to it.
+    /// The engine for incoming verbs.
     Serve,
     /// The atomics unit.
     Atomics,

@@ -50,16 +50,16 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Objects expire so long after they were set, unless they are set for another time. Not beside
-    /// a time to idle: see [`BuildError::BothTimes`].
+    /// Objects expire this long after they were set, unless the set gives another time. Excludes a
+    /// time to idle: see [`BuildError::BothTimes`].
     pub fn time_to_live(mut self, time: Duration) -> Self {
         self.live = Some(time);
         self
     }
 
-    /// Objects expire so long after this cache or a clone of it set or found them last. A lookup
-    /// renews the time once an eighth of it is over, which costs a write. Not beside a time to live:
-    /// see [`BuildError::BothTimes`].
+    /// Objects expire this long after this cache, or a clone of it, last set or found them. A
+    /// lookup renews the expiry once an eighth of the time has passed; a renewal costs a write.
+    /// Excludes a time to live: see [`BuildError::BothTimes`].
     ///
     /// | what | renews |
     /// |---|---|
@@ -71,17 +71,21 @@ impl Builder {
         self
     }
 
-    /// `listen(key, meta, cause)` is called once for each object that this cache and its clones have
-    /// removed from the pool, whichever process had set it: evicted to make room, found expired,
-    /// replaced, or removed by a call. It is not told of what other processes remove, nor of an
-    /// expired object that a set overwrites, nor of an object whose bytes were damaged. The value is
-    /// not given, since it is not read.
+    /// `listen(key, meta, cause)` is called once for each object that this cache and its clones
+    /// have removed from the pool. Any process may have set the object. The causes: evicted to make
+    /// room, found expired, replaced, or removed by a call.
     ///
-    /// It runs on the thread whose operation removed the object, at the end of that operation, and
-    /// on the thread that tends. It may use the cache, but not load a key (`get_with`): its thread
-    /// may be the one that loads it. A cache holds its listener, so that a listener holds the cache
-    /// as a [`WeakCache`]. A listener that panics is not called again. While there is one, each
-    /// object that is evicted costs a read more; without one nothing costs more.
+    /// The listener is not called for what other processes remove, for an expired object that a set
+    /// overwrites, or for an object whose bytes are damaged. It gets no value, because the removal
+    /// reads none.
+    ///
+    /// The listener runs at the end of an operation, on the thread whose operation removed the
+    /// object. It also runs on the thread that tends the pool. It may use the cache, but must not
+    /// load a key (`get_with`): its own thread may be the loader.
+    ///
+    /// A cache holds its listener, so a listener must hold the cache as a [`WeakCache`]. A listener
+    /// that panics is not called again. With a listener, each eviction of an object costs one more
+    /// read; without one nothing costs more.
     ///
     /// [`WeakCache`]: crate::WeakCache
     pub fn eviction_listener(mut self, listen: impl Fn(&[u8], Meta, Cause) + Send + Sync + 'static) -> Self {
@@ -89,18 +93,18 @@ impl Builder {
         self
     }
 
-    /// Clients that the cache has of the pool at most. So many threads use it at once; more threads
-    /// wait. By default one for each processor, 16 at most. A client joins when a thread needs it,
-    /// and takes a place of the pool (`clients_max`). Where no place is left, threads share the
-    /// clients that there are.
+    /// The most clients that the cache has of the pool. As many threads use the cache at once;
+    /// further threads wait. The default is one for each processor, at most 16. A client joins when
+    /// a thread needs it, and occupies a place of the pool (`clients_max`). When no place is free,
+    /// threads share the clients that have joined.
     pub fn clients(mut self, clients: usize) -> Self {
         self.clients = clients.max(1);
         self
     }
 
-    /// Whether a thread tends the pool every tenth of a second: renews leases, reclaims what dead
-    /// clients held, removes what has expired. By default yes. Without the thread, operations do the
-    /// same, so that an idle program does not.
+    /// Whether a thread tends the pool every tenth of a second. It renews leases, reclaims what
+    /// dead clients held, and removes expired objects. The default is yes. Without the thread only
+    /// operations do this work, so an idle program does none of it.
     pub fn tend(mut self, tends: bool) -> Self {
         self.tends = tends;
         self

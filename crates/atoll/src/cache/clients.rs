@@ -1,13 +1,14 @@
 //! The few clients of a pool that the threads of a process share.
 //!
-//! A thread tries the client of its own number first, so that threads meet seldom. The next steps,
-//! each if the one before fails: a client that is free; one more client joins, up to the most that
-//! the cache may have and the pool has places for; the thread waits for the client of its number.
+//! A thread tries the client of its own number first, so that threads seldom meet. If that client
+//! is busy, the thread takes a free client. If none is free, one more client joins, within the
+//! limits of the cache and the pool. If none can join, the thread waits for the client of its
+//! number.
 //!
 //! | the client was | then |
 //! |---|---|
-//! | shut out, as an operation that changes nothing found | another one joins, and the operation is done with that |
-//! | shut out, as a change found | the change ends in the error, for it may have happened; another one joins for the next operation |
+//! | shut out, and an operation that changes nothing found it | another client joins, and repeats the operation |
+//! | shut out, and a change found it | the change returns the error, because it may have happened; another client joins for the next operation |
 
 use super::Error;
 use super::listener::Listener;
@@ -23,7 +24,7 @@ use std::time::Duration;
 
 /// How often the pool is tended.
 const TEND_PERIOD: Duration = Duration::from_millis(100);
-/// Clients that join in the stead of others, for one operation.
+/// Replacement clients that may join for one operation.
 const JOINS_MAX: u32 = 3;
 
 thread_local! {
@@ -65,9 +66,9 @@ pub(super) struct Clients<F: PoolFabric> {
     slots: Box<[Slot<F>]>,
     /// Slots whose client has joined: the first ones.
     joined: AtomicUsize,
-    /// Whether a further client may join.
+    /// Whether one more client may join.
     may_join: Mutex<bool>,
-    /// What clients have counted that are gone.
+    /// What the clients that have left have counted.
     before: Mutex<Stats>,
     listener: Option<Listener>,
     pool: Pool<F>,
@@ -90,7 +91,8 @@ impl<F: PoolFabric> Clients<F> {
         joined(&self.pool, self.listener.is_some())
     }
 
-    /// A client for this thread. It is there, unless it was shut out and none could join.
+    /// A client for this thread. The slot is empty only if its client was shut out and none could
+    /// join.
     #[inline]
     fn claim(&self) -> Locked<'_, F> {
         let own = thread_number() % self.joined.load(Relaxed);
@@ -107,8 +109,8 @@ impl<F: PoolFabric> Clients<F> {
         free.or_else(|| self.join_another()).unwrap_or_else(|| self.slots[own].lock())
     }
 
-    /// One more client, if there may be one more and the pool has a place for it. One thread asks
-    /// at a time. Once there was no place, no thread asks again: to be refused takes long.
+    /// Joins one more client, if the cache may have one and the pool has a place for it. One thread
+    /// tries at a time. After a refusal no thread tries again, because a refusal takes long.
     fn join_another(&self) -> Option<Locked<'_, F>> {
         let mut may_join = self.may_join.try_lock().ok().filter(|may_join| **may_join)?;
         let next = self.joined.load(Relaxed);
@@ -121,9 +123,9 @@ impl<F: PoolFabric> Clients<F> {
         Some(locked)
     }
 
-    /// Does an operation with a client, and tells the listener, if there is one, what the client has
-    /// removed. One that is `is_harmless` changes nothing, or nothing that matters if it is done
-    /// twice.
+    /// Runs an operation with a client, and passes what the client has removed to the listener, if
+    /// there is one. An operation `is_harmless` if it changes nothing, or if running it twice does
+    /// no harm.
     #[inline]
     pub(super) fn with<T>(
         &self,
@@ -180,7 +182,7 @@ impl<F: PoolFabric> Clients<F> {
         unreachable!("it ends after {JOINS_MAX} clients")
     }
 
-    /// Lets go of a client that is of no use any more, and takes another one if there is a place.
+    /// Drops a client that was shut out, and joins another one if the pool has a place.
     #[cold]
     fn replace(&self, locked: &mut Locked<'_, F>) {
         if let Some(lost) = locked.take() {
@@ -195,7 +197,7 @@ impl<F: PoolFabric> Clients<F> {
         all
     }
 
-    /// Starts the thread that tends, until all else has let go of the clients.
+    /// Starts the thread that tends the pool. It ends when only the thread holds the clients.
     pub(super) fn tend_regularly(self: Arc<Self>) -> std::io::Result<()> {
         let clients: Weak<Self> = Arc::downgrade(&self);
         let tend = move || {
@@ -210,7 +212,7 @@ impl<F: PoolFabric> Clients<F> {
 
     fn tend(&self) {
         for slot in &self.slots {
-            // A thread that has it looks after the other clients with its operations.
+            // A thread that uses this client tends the pool through its operations.
             let Some(mut locked) = slot.try_lock() else { continue };
             let tended = locked.as_mut().map(Client::tend);
             let removals = locked.as_ref().filter(|_| self.listener.is_some()).map(Client::take_removals);
@@ -230,13 +232,13 @@ impl<F: PoolFabric> Drop for Clients<F> {
     fn drop(&mut self) {
         for Slot(client) in &mut self.slots {
             let client = client.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-            // Of a client that cannot leave, others find out that it is dead.
+            // Other clients find out that a client which cannot leave is dead.
             let _ = client.map(Client::leave);
         }
     }
 }
 
-/// A new client, which notes what it removes if it is to.
+/// Joins a new client, which records its removals if there is a listener.
 fn joined<F: PoolFabric>(pool: &Pool<F>, notes: bool) -> Result<Client<F>, OpenError> {
     let client = pool.client()?;
     if notes {

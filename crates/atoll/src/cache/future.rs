@@ -2,8 +2,8 @@
 //!
 //! | memory | an operation | a future that is dropped |
 //! |---|---|---|
-//! | near | ends at its first poll; it waits only while another thread has the same client | has ended, or never began |
-//! | reached by a network | a thread of the cache does it and wakes the task: the executor's threads are never blocked | leaves an operation that runs to its end |
+//! | near | ends at its first poll; it waits only while another thread uses the same client | has ended, or never began |
+//! | reached by a network | runs on a thread of the cache, which wakes the task; the executor's threads never block | leaves an operation that runs to its end |
 
 use super::load::{Ending, Lease, LoadError, Loader, Turn, looks, shared};
 use super::{Error, Keys, Statistics};
@@ -23,7 +23,7 @@ type Job<F> = Box<dyn FnOnce(&super::Cache<F>) + Send>;
 /// A [`Cache`](super::Cache) whose operations are futures. Cheap to clone.
 pub struct Cache<F: PoolFabric = AddressedFabric> {
     cache: super::Cache<F>,
-    /// To threads that wait for the fabric, if that does not answer at once.
+    /// Passes jobs to the threads that wait for the fabric; `None` if the fabric answers at once.
     jobs: Option<Arc<Mutex<mpsc::Sender<Job<F>>>>>,
 }
 
@@ -33,7 +33,7 @@ impl<F: PoolFabric> Clone for Cache<F> {
     }
 }
 
-/// What a job comes to, for the task that waits for it.
+/// The result of a job, for the task that waits for it.
 struct Done<T>(Mutex<(Option<T>, Option<Waker>)>);
 
 impl<T> Done<T> {
@@ -62,7 +62,7 @@ impl<T> Done<T> {
     }
 }
 
-/// Lets time pass without an executor's clock. It is rare: a task waits for another process.
+/// Lets time pass without an executor's clock. This is rare: a task waits for another process.
 async fn sleep(time: Duration) {
     let done = Done::new();
     let slept = done.clone();
@@ -72,7 +72,7 @@ async fn sleep(time: Duration) {
     };
     match std::thread::Builder::new().name("atoll-sleep".to_owned()).spawn(sleeper) {
         Ok(_) => done.output().await,
-        // Where no thread is to be had, this one sleeps.
+        // If no thread can be started, this thread sleeps.
         Err(_) => std::thread::sleep(time),
     }
 }
@@ -88,7 +88,7 @@ impl<F: PoolFabric> super::Cache<F> {
     }
 }
 
-/// Starts the threads, which end when all that could give them jobs is dropped.
+/// Starts the threads. They end when every sender of jobs is dropped.
 fn start<F: PoolFabric>(cache: &super::Cache<F>) -> std::io::Result<mpsc::Sender<Job<F>>> {
     let (sender, jobs) = mpsc::channel::<Job<F>>();
     let jobs = Arc::new(Mutex::new(jobs));
@@ -132,7 +132,7 @@ impl<F: PoolFabric> Cache<F> {
         &self.cache
     }
 
-    /// Does an operation here, or hands it over.
+    /// Runs an operation here, or passes it to a thread that waits.
     async fn run<T: Send + 'static>(&self, operation: impl FnOnce(&super::Cache<F>) -> T + Send + 'static) -> T {
         let Some(jobs) = &self.jobs else { return operation(&self.cache) };
         let done = Done::new();
@@ -206,8 +206,8 @@ impl<F: PoolFabric> Cache<F> {
         self.cache.statistics()
     }
 
-    /// As [`Cache::get_with`](super::Cache::get_with), with a loader that is a future. If it is
-    /// dropped the turn passes to a task that waits.
+    /// As [`Cache::get_with`](super::Cache::get_with), with a loader that is a future. If the
+    /// future is dropped, its turn passes to a task that waits.
     pub async fn get_with(&self, key: &[u8], load: impl Future<Output = Vec<u8>>) -> Result<Vec<u8>, Error> {
         match self.try_get_with(key, async { Ok::<_, Infallible>(load.await) }).await {
             Ok(value) => Ok(value),
@@ -227,7 +227,7 @@ impl<F: PoolFabric> Cache<F> {
             Missed::Mine(loader) => loader,
         };
         match self.get(key).await.map_err(LoadError::Cache)? {
-            // Another loader has ended since the look.
+            // Another load may have ended since the lookup.
             Some(value) => {
                 loader.end(Ending::Value(value.as_slice().into()));
                 Ok(value)
@@ -285,7 +285,7 @@ impl<F: PoolFabric> Cache<F> {
         }
     }
 
-    /// Sets what a loader gave, and ends the load.
+    /// Sets the loader's value, and ends the load.
     async fn loaded<E: Send + Sync + 'static>(
         &self,
         loader: Loader<'_>,

@@ -6,13 +6,13 @@ use crate::fabric::PoolFabric;
 /// Keys of one step.
 const STEP: usize = 1000;
 
-/// All keys, one after the other. A key that is there from the beginning to the end comes at least
-/// once, and may come twice. A key that is set or removed meanwhile may come or not.
+/// All keys, one after the other. A key that is present from the beginning to the end is returned
+/// at least once, and may be returned twice. A key that is set or removed meanwhile may be missing.
 pub struct Keys<F: PoolFabric> {
     cache: Cache<F>,
-    /// Where the next step begins; `None` behind the last one.
+    /// Where the next step begins; `None` after the last step.
     cursor: Option<u64>,
-    /// Keys of this step that have not come yet, the next one last.
+    /// Keys of this step that are not returned yet, the next one last.
     found: Vec<Vec<u8>>,
 }
 

@@ -1,12 +1,12 @@
-//! What a program asks to be told of the objects that its cache has removed.
+//! Calls a program's listener with the objects that its cache has removed.
 //!
-//! A client notes what it removes while it does an operation ([`Removals`]). The thread that did
-//! the operation takes the notes before it returns the client, and calls the listener afterwards,
-//! while it holds no client and no lock. So a listener may use the cache.
+//! A client records what an operation removes ([`Removals`]). The thread that ran the operation
+//! takes the records before it returns the client. It calls the listener afterwards, and holds no
+//! client and no lock then. So a listener may use the cache.
 //!
 //! | the listener | then |
 //! |---|---|
-//! | uses the cache | the notes of that operation wait until the listener has returned, on the same thread |
+//! | uses the cache | the records of that operation wait until the listener has returned, on the same thread |
 //! | panics | the operation ends as it would have; this listener is not called again |
 //!
 //! [`Removals`]: atoll_cache::Removals
@@ -21,18 +21,19 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 type Listen = dyn Fn(&[u8], Meta, Cause) + Send + Sync;
 
-/// A function that is told of each object that was removed. A clone is the same listener.
+/// A function that is called for each object that was removed. A clone is the same listener.
 #[derive(Clone)]
 pub(super) struct Listener(Arc<Told>);
 
 struct Told {
     listen: Box<Listen>,
-    /// Set when it panics, and never reset.
+    /// Set when the listener panics, and never reset.
     has_panicked: AtomicBool,
 }
 
 thread_local! {
-    /// What this thread has still to tell; `None` while it calls no listener.
+    /// Removals that this thread has not passed to the listener yet; `None` while it calls no
+    /// listener.
     static UNTOLD: RefCell<Option<VecDeque<(Listener, Removal)>>> = const { RefCell::new(None) };
 }
 
@@ -47,7 +48,7 @@ impl Listener {
         Self(Arc::new(Told { listen: Box::new(listen), has_panicked: AtomicBool::new(false) }))
     }
 
-    /// Tells of these objects now, or once the listener that this thread calls has returned.
+    /// Passes these objects on now, or after the listener that this thread runs has returned.
     pub(super) fn tell(&self, removals: Vec<Removal>) {
         if removals.is_empty() {
             return;
@@ -72,7 +73,7 @@ impl Listener {
         if self.0.has_panicked.load(Relaxed) {
             return;
         }
-        // The panic has been reported by the program's hook. Nothing of the cache is under way.
+        // The program's hook has reported the panic. No operation of the cache is under way.
         let called = catch_unwind(AssertUnwindSafe(|| (self.0.listen)(&removal.key, removal.meta, removal.cause)));
         if called.is_err() {
             self.0.has_panicked.store(true, Relaxed);

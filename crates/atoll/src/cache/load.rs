@@ -1,17 +1,18 @@
 //! One loader for each key, however many threads miss it.
 //!
-//! The first thread that misses a key loads it. The others wait and have its value. A loader that
-//! panics, or whose future is dropped, passes its turn to a thread that waits. No lock is held
-//! while a loader runs, so that it may use the cache. It must not load the same key: it would wait
+//! The first thread that misses a key loads it. Other threads that miss it wait for the value. If a
+//! loader panics, or its future is dropped, its turn passes to a thread that waits. No lock is held
+//! while a loader runs, so it may use the cache. A loader must not load its own key: it would wait
 //! for itself.
 //!
-//! Between processes a loader holds a **lease**, if the caller asks for that: a key in the pool,
-//! [`LEASE_PREFIX`] and the key that is loaded, which is set if it is absent and for a limited time.
+//! If the caller asks for it, a loader holds a **lease** between processes. The lease is a key in
+//! the pool: [`LEASE_PREFIX`], then the key that is loaded. A process acquires it by setting it if
+//! absent, with an expiry.
 //!
 //! | another process | then |
 //! |---|---|
-//! | holds the lease | this one looks from time to time whether the value is there |
-//! | dies, or loads for longer than the lease | the lease expires and this one loads; two may load then, and both values are right |
+//! | holds the lease | this process looks for the value from time to time |
+//! | dies, or loads for longer than the lease | the lease expires and this process loads; two may load then, and both values are right |
 
 use super::{Cache, Error};
 use crate::fabric::PoolFabric;
@@ -26,12 +27,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-/// The key of a lease is this and the key that is loaded.
+/// A lease's key is this prefix and the key that is loaded.
 pub const LEASE_PREFIX: &[u8] = b"\0atoll-lease\0";
-/// The first and the longest time between two looks of a process that waits for another.
+/// The first and the longest pause between two looks of a process that waits for another process.
 const LOOK_FIRST: Duration = Duration::from_micros(100);
 const LOOK_LONGEST: Duration = Duration::from_millis(20);
-/// Parts of the map of loads, so that threads that load different keys meet seldom.
+/// Parts of the map of loads, so that threads which load different keys seldom meet.
 const PARTS: usize = 16;
 
 /// How long a process that waits for another one sleeps before each further look.
@@ -43,17 +44,17 @@ fn lease_key(key: &[u8]) -> Vec<u8> {
     [LEASE_PREFIX, key].concat()
 }
 
-/// What became of an attempt to lease a key.
+/// The result of trying to acquire the lease of a key.
 pub(super) enum Lease {
-    /// Nothing, for the key is there.
+    /// No lease was acquired, because the key is present.
     Value(Vec<u8>),
-    /// This process holds it, under this token.
+    /// This process holds the lease, under this token.
     Held { token: u64 },
     /// Another process holds it.
     Another,
 }
 
-/// What a thread has that looked for a key.
+/// The result of a lookup of a key that is loaded if absent.
 enum Missed<'l, E> {
     /// The key's value, or an error.
     Ended(Result<Vec<u8>, LoadError<E>>),
@@ -61,10 +62,10 @@ enum Missed<'l, E> {
     Mine(Loader<'l>),
 }
 
-/// Why a value could not be had.
+/// Why a key's value could not be obtained.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError<E> {
-    /// The cache could not be asked.
+    /// The operation on the cache failed.
     #[error(transparent)]
     Cache(Error),
     /// The loader failed. All threads that waited for it share its error.
@@ -79,7 +80,7 @@ pub(super) enum Ending {
     Error(Arc<dyn Any + Send + Sync>),
 }
 
-/// A load, for the threads that wait for it.
+/// A load, shared with the threads that wait for it.
 #[derive(Default)]
 pub(super) struct Load {
     state: Mutex<State>,
@@ -88,7 +89,7 @@ pub(super) struct Load {
 
 #[derive(Default)]
 struct State {
-    /// `Some(None)` if it was given up, so that a thread that waits has the turn.
+    /// `Some(None)` if the load was given up, so that a waiting thread gets the turn.
     ending: Option<Option<Ending>>,
     waiting: Vec<Waker>,
 }
@@ -98,7 +99,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Load {
-    /// Waits for its end; `None` if it was given up.
+    /// Waits for the end of the load; `None` if it was given up.
     fn wait(&self) -> Option<Ending> {
         let state = locked(&self.state);
         let state = self.ended.wait_while(state, |state| state.ending.is_none());
@@ -125,13 +126,14 @@ pub(super) struct Loads {
     parts: [Mutex<HashMap<Vec<u8>, Arc<Load>>>; PARTS],
 }
 
-/// Whose turn it is to load a key.
+/// Which thread loads a key.
 pub(super) enum Turn<'l> {
     Mine(Loader<'l>),
     Another(Arc<Load>),
 }
 
-/// The turn to load a key. Dropped without an end, it passes to a thread that waits.
+/// The turn to load a key. If it is dropped before the load has ended, it passes to a waiting
+/// thread.
 pub(super) struct Loader<'l> {
     loads: &'l Loads,
     key: Vec<u8>,
@@ -156,7 +158,7 @@ impl Loads {
 }
 
 impl Loader<'_> {
-    /// Ends with what the threads that wait shall have, too.
+    /// Ends the load with the result that the waiting threads get, too.
     pub(super) fn end(mut self, ending: Ending) {
         self.ending = Some(ending);
     }
@@ -164,7 +166,7 @@ impl Loader<'_> {
 
 impl Drop for Loader<'_> {
     fn drop(&mut self) {
-        // Out of the map first: a thread that comes now looks into the cache, which has the value.
+        // Removed from the map first: a thread that comes now finds the value in the cache.
         self.loads.part(&self.key).remove(&self.key);
         let mut state = locked(&self.load.state);
         state.ending = Some(self.ending.take());
@@ -173,8 +175,8 @@ impl Drop for Loader<'_> {
     }
 }
 
-/// What a thread that waited has of an end: nothing, if the turn passes to it, or if the error is of
-/// another type than its loader's.
+/// What a waiting thread gets from the end of a load. Nothing, if the turn passes to that thread,
+/// or if the error has another type than its own loader's.
 pub(super) fn shared<E: Send + Sync + 'static>(ending: Option<Ending>) -> Option<Result<Vec<u8>, LoadError<E>>> {
     match ending? {
         Ending::Value(value) => Some(Ok(value.to_vec())),
@@ -183,8 +185,8 @@ pub(super) fn shared<E: Send + Sync + 'static>(ending: Option<Ending>) -> Option
 }
 
 impl<F: PoolFabric> Cache<F> {
-    /// The value of `key`; where it is not there, what `load` gives, which is then set. Of threads
-    /// that miss a key at the same time one loads it, and all have the value.
+    /// The value of `key`. If it is absent, `load` makes the value, which is then set. If several
+    /// threads miss the key at once, one loads it and all get the value.
     pub fn get_with(&self, key: &[u8], load: impl FnOnce() -> Vec<u8>) -> Result<Vec<u8>, Error> {
         match self.try_get_with(key, || Ok::<_, Infallible>(load())) {
             Ok(value) => Ok(value),
@@ -193,8 +195,8 @@ impl<F: PoolFabric> Cache<F> {
         }
     }
 
-    /// The same with a loader that may fail. Then nothing is set, and all threads that waited have
-    /// its error.
+    /// The same with a loader that may fail. After a failure nothing is set, and all waiting
+    /// threads get the error.
     pub fn try_get_with<E: Send + Sync + 'static>(
         &self,
         key: &[u8],
@@ -203,7 +205,7 @@ impl<F: PoolFabric> Cache<F> {
         match self.missed(key) {
             Missed::Ended(ended) => ended,
             Missed::Mine(loader) => {
-                // Another loader may have ended since the look.
+                // Another load may have ended since the lookup.
                 if let Some(value) = self.get(key).map_err(LoadError::Cache)? {
                     loader.end(Ending::Value(value.as_slice().into()));
                     return Ok(value);
@@ -213,8 +215,9 @@ impl<F: PoolFabric> Cache<F> {
         }
     }
 
-    /// As [`Cache::try_get_with`], and one process loads of all that ask so. It holds a lease in the
-    /// pool, for at most so long. If the process dies, or loads for longer, another one loads.
+    /// As [`Cache::try_get_with`], but only one process loads the key at a time, among those that
+    /// call this. It holds a lease in the pool for at most this long. If that process dies, or
+    /// loads for longer, another process loads.
     pub fn try_get_with_lease<E: Send + Sync + 'static>(
         &self,
         key: &[u8],
@@ -260,8 +263,8 @@ impl<F: PoolFabric> Cache<F> {
         }
     }
 
-    /// Tries to lease a key to this process, and looks behind that whether the key is there: the
-    /// holder of before sets the value before it gives the lease back.
+    /// Tries to acquire the lease of a key, and looks the key up after that. The previous holder
+    /// sets the value before it releases the lease.
     pub(super) fn lease(&self, key: &[u8], time: Duration) -> Result<Lease, Error> {
         let options = SetOptions { condition: Condition::IfAbsent, expiry: Expiry::InMs(super::milliseconds(time)) };
         let leased = self.set_with(&lease_key(key), b"", &options)?;
@@ -277,26 +280,26 @@ impl<F: PoolFabric> Cache<F> {
         }
     }
 
-    /// Gives a lease back, unless it has expired and is another's.
+    /// Releases a lease, unless it has expired and another process holds it.
     pub(super) fn give_back(&self, key: &[u8], token: u64) {
-        // A moment that is over removes the key. What cannot be given back expires.
+        // An expiry in the past removes the key. A lease that cannot be released expires.
         let over = SetOptions { condition: Condition::IfToken(token), expiry: Expiry::AtMs(0) };
         let _ = self.set_with(&lease_key(key), b"", &over);
     }
 
-    /// Sets what a loader gave, and ends the load.
+    /// Sets the loader's value, and ends the load.
     fn loaded<E: Send + Sync + 'static>(
         &self,
         loader: Loader<'_>,
         key: &[u8],
         loaded: Result<Vec<u8>, E>,
     ) -> Result<Vec<u8>, LoadError<E>> {
-        // A value that cannot be stored is a value all the same.
+        // A value that cannot be stored is still returned.
         let is_stored = loaded.as_ref().is_ok_and(|value| self.set(key, value).is_ok());
         self.ended(loader, loaded, is_stored)
     }
 
-    /// Counts what a loader gave, and tells the threads that wait.
+    /// Counts the result of a loader, and passes it to the waiting threads.
     pub(super) fn ended<E: Send + Sync + 'static>(
         &self,
         loader: Loader<'_>,

@@ -4,16 +4,17 @@
 //! |---|---|
 //! | `clients` | the few clients of the pool that threads share, one at a time each |
 //! | [`builder`] | how a cache is made |
-//! | `listener` | what a program asks to be told of the objects that its cache has removed |
+//! | `listener` | calls a program's listener with the objects that its cache has removed |
 //! | [`load`] | one loader for each key, however many threads miss it |
 //! | [`keys`] | all keys, one after the other |
 //! | [`typed`] | keys and values of a program's own types |
 //! | [`future`](mod@future) | the same operations as futures |
 //!
-//! A [`Cache`] costs a lock beside the bare [`Client`](crate::Client), which is free most of the
-//! time. A thread of the cache tends the pool every tenth of a second, so that the cache needs
-//! nothing from a program that is idle. The thread ends with the last clone. A process that forks
-//! must open the pool anew in the child: operations there are errors.
+//! An operation of a [`Cache`] takes a lock, which the bare [`Client`](crate::Client) does not
+//! have. The lock is free most of the time. A thread of the cache tends the pool every tenth of a
+//! second, so an idle program need not do anything. The thread ends with the last clone. A process
+//! that forks must open the pool anew in the child: operations on the inherited cache return
+//! errors.
 
 pub mod builder;
 mod clients;
@@ -39,37 +40,37 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// Why an operation of a cache that threads share could not be done.
+/// Why an operation of a [`Cache`] failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The operation itself.
+    /// The operation itself failed.
     #[error(transparent)]
     Cache(#[from] CacheError),
-    /// No client could be had: the last one was shut out, and another one could not join.
+    /// No client was available: the last one was shut out, and another one could not join.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// The value is no decimal number, so that nothing can be added to it. It stays as it is.
+    /// The value is no decimal number, so nothing can be added to it. It is unchanged.
     #[error("the value is no decimal number: an increment would lose it")]
     NotANumber,
-    /// The sum is beyond 64 bits. The value stays as it is.
+    /// The sum exceeds 64 bits. The value is unchanged.
     #[error("the sum is beyond 64 bits")]
     Overflow,
 }
 
-/// When objects expire for which a caller gives no time.
+/// When an object expires if the caller gives no time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Lifetime {
     /// Never: they stay until they are evicted.
     #[default]
     Unlimited,
-    /// So long after they were set.
+    /// This long after the object was set.
     Live(Duration),
-    /// So long after they were set or found last.
+    /// This long after the object was last set or found.
     Idle(Duration),
 }
 
-/// An idle time is renewed once so much of it is over, as a part of it: a popular key is not
-/// written to at every lookup.
+/// The part of an idle time after which a lookup renews it, so that lookups of a popular key seldom
+/// write.
 const RENEWED_AFTER: u32 = 8;
 
 /// A cache that all threads of a process share. Cheap to clone.
@@ -82,7 +83,7 @@ const RENEWED_AFTER: u32 = 8;
 /// let cache = Cache::builder().time_to_live(Duration::from_secs(60)).build(&pool)?;
 /// std::thread::scope(|scope| {
 ///     for _ in 0..8 {
-///         // One of the threads loads it, and all have it.
+/// One of the threads loads the value, and all get it.
 ///         scope.spawn(|| cache.get_with(b"user 7", || b"alice".to_vec()).unwrap());
 ///     }
 /// });
@@ -95,7 +96,7 @@ pub struct Cache<F: PoolFabric = AddressedFabric>(Arc<Shared<F>>);
 struct Shared<F: PoolFabric> {
     clients: Arc<Clients<F>>,
     lifetime: Lifetime,
-    /// Whether a lookup is followed by something else: a renewal, or what a listener is told.
+    /// Whether a lookup has a second step: a renewal, or a call of the listener.
     attends_hits: bool,
     loads: Loads,
     loaded: AtomicU64,
@@ -108,8 +109,8 @@ impl<F: PoolFabric> Clone for Cache<F> {
     }
 }
 
-/// A cache that may be gone: it keeps none of the cache's clients, and no thread. A listener holds
-/// its cache by one.
+/// A reference to a cache that keeps neither its clients nor its thread. A listener holds its cache
+/// by one.
 pub struct WeakCache<F: PoolFabric = AddressedFabric>(Weak<Shared<F>>);
 
 impl<F: PoolFabric> Clone for WeakCache<F> {
@@ -119,27 +120,27 @@ impl<F: PoolFabric> Clone for WeakCache<F> {
 }
 
 impl<F: PoolFabric> WeakCache<F> {
-    /// The cache, while a clone of it is left.
+    /// The cache, if a clone of it is left.
     pub fn upgrade(&self) -> Option<Cache<F>> {
         self.0.upgrade().map(Cache)
     }
 }
 
-/// What a cache's clones have counted together.
+/// What the clones of a cache have counted together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// What its clients have counted of the pool: hits, misses, evictions that they made.
+    /// What the clients have counted of the pool: hits, misses, and evictions that they made.
     pub pool: Stats,
-    /// Values that a loader gave.
+    /// Values that loaders made.
     pub loads: u64,
-    /// Loaders that failed, and values that could not be stored.
+    /// Loads that failed, and values that could not be stored.
     pub load_failures: u64,
-    /// What the pool's objects and metadata take, in bytes: an object weighs what it takes.
+    /// Bytes in use by the pool's objects and metadata.
     pub weight_bytes: u64,
 }
 
 impl Cache {
-    /// How a cache is made.
+    /// Begins to build a cache.
     pub fn builder() -> Builder {
         Builder::default()
     }
@@ -154,7 +155,7 @@ impl<F: PoolFabric> Cache<F> {
         self.0.clients.with(operation, is_harmless)
     }
 
-    /// The same cache, without keeping it.
+    /// A reference to the same cache that does not keep it.
     pub fn downgrade(&self) -> WeakCache<F> {
         WeakCache(Arc::downgrade(&self.0))
     }
@@ -170,7 +171,7 @@ impl<F: PoolFabric> Cache<F> {
         Ok(self.get_into(key, &mut value)?.then(|| value.bytes().to_vec()))
     }
 
-    /// Looks `key` up; on a hit, `true`, and its value is in `value`, whose memory is used again.
+    /// Looks `key` up. On a hit it returns `true` and `value` has the value; its memory is reused.
     #[inline]
     pub fn get_into(&self, key: &[u8], value: &mut Value) -> Result<bool, Error> {
         if self.0.attends_hits {
@@ -188,7 +189,7 @@ impl<F: PoolFabric> Cache<F> {
         Ok(hit)
     }
 
-    /// Lets an object live on that was found, once a part of its idle time is over.
+    /// Renews the expiry of an object that was found, once a part of its idle time has passed.
     fn renew(&self, key: &[u8], found: Meta, idle: Duration) -> Result<(), Error> {
         let idle_ms = milliseconds(idle);
         let Some(at_ms) = found.expiry_ms else { return Ok(()) };
@@ -202,13 +203,13 @@ impl<F: PoolFabric> Cache<F> {
         self.with(renew, true)
     }
 
-    /// What is known of `key` besides its value: when it expires, its length, its token.
+    /// The metadata of `key`: its expiry, its length, its token.
     pub fn peek(&self, key: &[u8]) -> Result<Option<Meta>, Error> {
         self.with(|client| client.peek(key), true)
     }
 
-    /// The bytes from `start` to `end`, both inclusive and, if negative, counted from the end. Empty
-    /// if `key` is not there.
+    /// The bytes from `start` to `end`, both inclusive. A negative index counts from the end. Empty
+    /// if `key` is absent.
     pub fn get_range(&self, key: &[u8], start: i64, end: i64) -> Result<Vec<u8>, Error> {
         self.with(|client| client.get_range(key, start, end).map(<[u8]>::to_vec), true)
     }
@@ -241,50 +242,50 @@ impl<F: PoolFabric> Cache<F> {
         self.set_with(key, value, &self.options()).map(drop)
     }
 
-    /// Sets `key` to `value` for so long; less than a millisecond is one.
+    /// Sets `key` to `value` for this long, at least a millisecond.
     pub fn set_for(&self, key: &[u8], value: &[u8], time: Duration) -> Result<(), Error> {
         let options = SetOptions { expiry: Expiry::InMs(milliseconds(time)), ..SetOptions::default() };
         self.set_with(key, value, &options).map(drop)
     }
 
-    /// Sets `key` to `value` if it is not there; whether it was set.
+    /// Sets `key` to `value` if it is absent; returns whether it was set.
     pub fn set_if_absent(&self, key: &[u8], value: &[u8]) -> Result<bool, Error> {
         let options = SetOptions { condition: Condition::IfAbsent, ..self.options() };
         Ok(self.set_with(key, value, &options)?.stored)
     }
 
-    /// Sets `key` to `value` under conditions or for a time, whatever the cache's are.
+    /// Sets `key` to `value` under conditions or for a time; the cache's own times do not apply.
     pub fn set_with(&self, key: &[u8], value: &[u8], options: &SetOptions) -> Result<SetOutcome, Error> {
         self.with(|client| client.set_with(key, value, options), false)
     }
 
-    /// Sets `key` to `value`, as [`Cache::set`], and gives the value that was there.
+    /// Sets `key` to `value`, as [`Cache::set`], and returns the previous value.
     pub fn replace(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         let options = self.options();
         self.with(|client| Ok(client.replace(key, value, &options)?.1.map(<[u8]>::to_vec)), false)
     }
 
-    /// Removes `key`; whether it was there.
+    /// Removes `key`; returns whether it was present.
     pub fn delete(&self, key: &[u8]) -> Result<bool, Error> {
         self.with(|client| client.delete(key), false)
     }
 
-    /// Removes `key` and gives the value that was there.
+    /// Removes `key` and returns its value.
     pub fn take(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         self.with(|client| Ok(client.take(key)?.map(<[u8]>::to_vec)), false)
     }
 
-    /// Adds `by` to the decimal integer at `key`, an absent one being 0; gives the sum. Keeps the
-    /// time that the key has.
+    /// Adds `by` to the decimal integer at `key`, and returns the sum. An absent key counts as 0.
+    /// The expiry is unchanged.
     ///
     /// # Errors
-    /// [`Error::NotANumber`] if the value is another text, which is left alone.
+    /// [`Error::NotANumber`] if the value is no number; it is unchanged then.
     pub fn increment(&self, key: &[u8], by: i64) -> Result<i64, Error> {
         sum(self.with(|client| client.increment(key, by), false)?)
     }
 
-    /// Adds `by` to the decimal number at `key`, an absent one being 0; gives the sum. Keeps the
-    /// time that the key has.
+    /// Adds `by` to the decimal number at `key`, and returns the sum. An absent key counts as 0.
+    /// The expiry is unchanged.
     ///
     /// # Errors
     /// As [`Cache::increment`].
@@ -292,28 +293,29 @@ impl<F: PoolFabric> Cache<F> {
         sum(self.with(|client| client.increment_float(key, by), false)?)
     }
 
-    /// Appends to the value of `key`, an absent one being empty; gives the new length.
+    /// Appends to the value of `key` and returns the new length. An absent key counts as empty.
     pub fn append(&self, key: &[u8], suffix: &[u8]) -> Result<usize, Error> {
         self.with(|client| client.append(key, suffix), false)
     }
 
-    /// Puts `prefix` before the value of `key`, an absent one being empty; gives the new length.
+    /// Puts `prefix` before the value of `key` and returns the new length. An absent key counts as
+    /// empty.
     pub fn prepend(&self, key: &[u8], prefix: &[u8]) -> Result<usize, Error> {
         self.with(|client| client.prepend(key, prefix), false)
     }
 
-    /// Overwrites the value from `offset` on, with zero bytes before that if it is shorter; gives
-    /// the new length.
+    /// Overwrites the value from `offset` on and returns the new length. A shorter value is padded
+    /// with zero bytes first.
     pub fn set_range(&self, key: &[u8], offset: usize, bytes: &[u8]) -> Result<usize, Error> {
         self.with(|client| client.set_range(key, offset, bytes), false)
     }
 
-    /// Lets `key` expire after so long; whether it is there.
+    /// Sets the expiry of `key` to this long from now; returns whether the key is present.
     pub fn expire(&self, key: &[u8], time: Duration) -> Result<bool, Error> {
         self.set_expiry(key, Expiry::InMs(milliseconds(time)))
     }
 
-    /// Lets `key` stay until it is evicted; whether it is there.
+    /// Removes the expiry of `key`; returns whether the key is present.
     pub fn persist(&self, key: &[u8]) -> Result<bool, Error> {
         self.set_expiry(key, Expiry::Never)
     }
@@ -323,12 +325,12 @@ impl<F: PoolFabric> Cache<F> {
         Ok(outcome != ExpireOutcome::Absent)
     }
 
-    /// Objects in the pool, expired ones that nobody has found among them.
+    /// Objects in the pool, including expired ones that no client has removed yet.
     pub fn objects(&self) -> Result<u64, Error> {
         self.with(|client| client.objects(), true)
     }
 
-    /// Removes every key that was present when it began; gives how many it removed.
+    /// Removes every key that was present when the call began; returns how many.
     pub fn flush(&self) -> Result<u64, Error> {
         self.with(|client| client.flush(), false)
     }
@@ -349,7 +351,7 @@ impl<F: PoolFabric> Cache<F> {
     }
 }
 
-/// The sum that an increment gave.
+/// The sum that an increment returns.
 fn sum<T>(number: Number<T>) -> Result<T, Error> {
     match number {
         Number::Value(sum) => Ok(sum),

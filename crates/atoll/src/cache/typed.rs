@@ -8,10 +8,10 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How values become bytes, and bytes values again. What is read may be what another program, or
-/// another version of this one, has written: bytes that are no value must be an error.
+/// Turns values into bytes, and bytes into values. Another program, or another version of this one,
+/// may have written the bytes: bytes that are no value must be an error.
 pub trait Codec<T> {
-    /// Why not.
+    /// Why a value cannot be written or read.
     type Error: std::error::Error + Send + Sync + 'static;
 
     /// Appends a value's bytes. Keys that are equal must have equal bytes.
@@ -21,7 +21,7 @@ pub trait Codec<T> {
     fn decode(&self, bytes: &[u8]) -> Result<T, Self::Error>;
 }
 
-/// Bytes and text as they are.
+/// Bytes and text, unchanged.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Plain;
 
@@ -51,7 +51,7 @@ impl Codec<String> for Plain {
     }
 }
 
-/// Whatever `serde` can write, in the form of `postcard`: compact, and the same on every machine.
+/// Any type of `serde`, in the format of `postcard`: compact, and the same on every machine.
 #[cfg(feature = "serde")]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Serde;
@@ -68,23 +68,23 @@ impl<T: serde::Serialize + serde::de::DeserializeOwned> Codec<T> for Serde {
     fn decode(&self, bytes: &[u8]) -> Result<T, Self::Error> {
         match postcard::take_from_bytes(bytes)? {
             (value, []) => Ok(value),
-            // Bytes behind a value: it was written by something else.
+            // Bytes follow the value: another program wrote it.
             _ => Err(postcard::Error::DeserializeBadEncoding),
         }
     }
 }
 
-/// Why an operation with types could not be done.
+/// Why an operation with types failed.
 #[derive(Debug, thiserror::Error)]
 pub enum TypedError {
-    /// The cache.
+    /// The operation on the cache failed.
     #[error(transparent)]
     Cache(#[from] Error),
     /// The key or the value cannot be written as bytes.
     #[error("this cannot be written as bytes: {0}")]
     Encode(Box<dyn std::error::Error + Send + Sync>),
-    /// What is there is no value of this type: another program wrote it, or another version of this
-    /// one. It stays as it is.
+    /// The stored bytes are no value of this type: another program, or another version of this one,
+    /// wrote them. They are unchanged.
     #[error("what the key has is no value of this type ({0}): delete it, or read it with what wrote it")]
     Decode(Box<dyn std::error::Error + Send + Sync>),
 }
@@ -103,7 +103,7 @@ impl<K, V, C: Clone, F: PoolFabric> Clone for TypedCache<K, V, C, F> {
 }
 
 impl<F: PoolFabric> Cache<F> {
-    /// The same cache with keys and values of types.
+    /// The same cache with typed keys and values.
     pub fn typed<K, V, C: Codec<K> + Codec<V>>(&self, codec: C) -> TypedCache<K, V, C, F> {
         TypedCache { cache: self.clone(), codec, types: PhantomData }
     }
@@ -139,28 +139,28 @@ impl<K, V, C: Codec<K> + Codec<V>, F: PoolFabric> TypedCache<K, V, C, F> {
         Ok(self.cache.set(&self.encode(key)?, &self.encode(value)?)?)
     }
 
-    /// Sets `key` to `value` for so long.
+    /// Sets `key` to `value` for this long.
     pub fn set_for(&self, key: &K, value: &V, time: Duration) -> Result<(), TypedError> {
         Ok(self.cache.set_for(&self.encode(key)?, &self.encode(value)?, time)?)
     }
 
-    /// Sets `key` to `value` if it is not there; whether it was set.
+    /// Sets `key` to `value` if it is absent; returns whether it was set.
     pub fn set_if_absent(&self, key: &K, value: &V) -> Result<bool, TypedError> {
         Ok(self.cache.set_if_absent(&self.encode(key)?, &self.encode(value)?)?)
     }
 
-    /// Removes `key`; whether it was there.
+    /// Removes `key`; returns whether it was present.
     pub fn delete(&self, key: &K) -> Result<bool, TypedError> {
         Ok(self.cache.delete(&self.encode(key)?)?)
     }
 
-    /// Removes `key` and gives the value that was there.
+    /// Removes `key` and returns its value.
     pub fn take(&self, key: &K) -> Result<Option<V>, TypedError> {
         let taken = self.cache.take(&self.encode(key)?)?;
         taken.map(|bytes| self.decode(&bytes)).transpose()
     }
 
-    /// The value of `key`, or what `load` gives: see [`Cache::get_with`].
+    /// The value of `key`, or the value that `load` makes: see [`Cache::get_with`].
     pub fn get_with(&self, key: &K, load: impl FnOnce() -> V) -> Result<V, Arc<TypedError>> {
         let load = || self.encode(&load());
         match self.cache.try_get_with(&self.encode(key)?, load) {
@@ -170,8 +170,8 @@ impl<K, V, C: Codec<K> + Codec<V>, F: PoolFabric> TypedCache<K, V, C, F> {
         }
     }
 
-    /// All keys, as [`Cache::keys`]; what is no key of this type is an error, and more may follow
-    /// it.
+    /// All keys, as [`Cache::keys`]. A key that is not of this type is an error; further keys may
+    /// follow it.
     pub fn keys(&self) -> impl Iterator<Item = Result<K, TypedError>> {
         self.cache.keys().map(|key| self.codec.decode(&key?).map_err(|error| TypedError::Decode(Box::new(error))))
     }

@@ -1,4 +1,4 @@
-//! What can be seen of a pool and of its clients.
+//! What a process can see of a pool and its clients.
 
 use super::nodes::NodeInfo;
 use super::{Pool, resize};
@@ -10,53 +10,53 @@ use atoll_pool::registry::{Place, Roll};
 use atoll_pool::{ChunkId, ChunkState, Incarnation, PlaceState, PoolClock, chunks, registry};
 use std::fmt;
 
-/// What `pool info` tells.
+/// What `pool info` shows.
 #[derive(Clone, Debug)]
 pub struct PoolInfo {
-    /// What the pool was made with: name and value.
+    /// The settings that the pool was created with: name and value.
     pub settings: Vec<(&'static str, String)>,
     /// Objects in it.
     pub objects: u64,
-    /// The pool's time, by which objects expire, in milliseconds since the Unix epoch.
+    /// The pool's time, in milliseconds since the Unix epoch. Objects expire by it.
     pub clock_ms: u64,
-    /// How far this host's wall clock is ahead of the pool's time, in milliseconds; negative if it
-    /// is behind.
+    /// How far this host's wall clock is ahead of the pool's time, in milliseconds. It is negative
+    /// if the clock is behind.
     pub wall_clock_ahead_ms: i64,
-    /// Free chunks, of all.
+    /// Free chunks, of all chunks.
     pub chunks_free: u64,
     /// All chunks.
     pub chunks: u64,
     /// Bytes of the whole pool.
     pub capacity_bytes: u64,
-    /// Those whose memory is there: see [`Pool::provided_bytes`].
+    /// Bytes of the pool whose memory is present: see [`Pool::provided_bytes`].
     pub provided_bytes: u64,
-    /// Those that are out of use, because the pool was made smaller.
+    /// Chunks that are out of use, because the pool was made smaller.
     pub chunks_retired: u64,
-    /// Of those, the ones whose memory the host does not have back yet: see
+    /// Chunks out of use whose memory the host does not have back yet: see
     /// [`Resized::held_bytes`](super::Resized::held_bytes).
     pub chunks_undiscarded: u64,
-    /// The memory nodes that they are on, the pool's home first.
+    /// The pool's memory nodes, the home first.
     pub nodes: Vec<NodeInfo>,
-    /// The clients, and those that died and are not repaired yet.
+    /// The clients, including dead ones that are not repaired yet.
     pub clients: Vec<ClientInfo>,
-    /// Bytes of chunks that belong to clients which do not run, and may be reused only once those
-    /// are dead and repaired.
+    /// Bytes of chunks whose owner does not run. They may be reused only after the owner is dead
+    /// and repaired.
     pub quarantined_bytes: u64,
 }
 
-/// What can be seen of a client.
+/// The state of a client, as far as another process can see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientState {
-    /// Its process runs.
+    /// The process runs.
     Running,
-    /// Its process is stopped: a suspect that may be resumed, or killed ([`Pool::kill_stopped`]).
+    /// The process is stopped: a suspect that may be resumed, or killed ([`Pool::kill_stopped`]).
     Stopped,
-    /// Its process is dead, or its thread has panicked; what it held is not all reclaimed yet.
+    /// The process is dead, or the thread has panicked. What it held is not all reclaimed yet.
     Dead,
-    /// Its process is alive, but not shown by this one's `/proc`: it is in a container, or another
-    /// user's. It may run or be stopped.
+    /// The process is alive, but this process's `/proc` does not show it. It belongs to a container
+    /// or another user. It may run or be stopped.
     NotVisible,
-    /// It is about to join.
+    /// The client is about to join.
     Joining,
 }
 
@@ -72,15 +72,15 @@ impl fmt::Display for ClientState {
     }
 }
 
-/// A client of a pool, as another one sees it.
+/// A client of a pool, as another process sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientInfo {
-    /// Its place in the registry, and how often that was taken.
+    /// The place in the registry, and how often it was occupied.
     pub incarnation: Incarnation,
-    /// Its process: by the pid that it has here, or else by the one that it has in its own
+    /// The process, by the pid that it has here; if it has none here, by the pid in its own
     /// namespace.
     pub pid: Option<u32>,
-    /// What can be seen of it.
+    /// The state of the client.
     pub state: ClientState,
 }
 
@@ -101,10 +101,10 @@ impl ClientInfo {
 }
 
 impl<F: PoolFabric> Pool<F> {
-    /// Who uses it, and how full it is.
+    /// The pool's clients, and how full the pool is.
     pub fn info(&self) -> Result<PoolInfo, CacheError> {
         let (endpoint, pool) = (self.endpoint(), self.0.chosen.pool());
-        // A region that cannot be opened is an error of the operations that need it.
+        // If a region cannot be opened, the operations that need it return the error.
         let _ = block_on(&endpoint, atoll_pool::nodes::learn(&endpoint, pool));
         let clients = self.clients(&endpoint)?.into_iter().map(|(_, client)| client).collect();
         let all = pool.layout.chunks();
@@ -136,8 +136,8 @@ impl<F: PoolFabric> Pool<F> {
         Ok((ms, clock.wall_ahead_ms()))
     }
 
-    /// How far this host's wall clock is ahead of the pool's time, in milliseconds; negative if it
-    /// is behind. Objects expire by the pool's time, which no wall clock moves.
+    /// How far this host's wall clock is ahead of the pool's time, in milliseconds. It is negative
+    /// if the clock is behind. Objects expire by the pool's time, which no wall clock moves.
     pub fn wall_clock_ahead_ms(&self) -> i64 {
         self.clock(&self.endpoint()).map_or(0, |(_, ahead_ms)| ahead_ms)
     }
@@ -145,7 +145,7 @@ impl<F: PoolFabric> Pool<F> {
     /// Bytes of chunks whose owners do not run.
     fn quarantined_bytes(&self, endpoint: &EndpointOf<F>, descriptors: &[Descriptor]) -> Result<u64, CacheError> {
         let pool = self.0.chosen.pool();
-        // Looked at after the chunks: an owner that is not there now is not alive.
+        // Clients are read after the chunks: an owner that is missing then is not alive.
         let running: Vec<Place> = self
             .clients(endpoint)?
             .into_iter()

@@ -1,9 +1,10 @@
 //! The regions of a pool's memory nodes, and how one is added.
 //!
-//! The home has the pool's name; node `n` has the same with `+n` behind it
-//! (`Fabric::region_address`). One process at a time makes a node: of a new pool the process that
-//! made the home, of a growing pool the holder of the claim ([`nodes::claim`]). So a region that it
-//! finds under the node's name was left by a process that died, and is removed.
+//! The home has the pool's name. The name of node `n` is that name and `+n`
+//! (`Fabric::region_address`). One process at a time creates a node. In a new pool it is the
+//! process that created the home; in a growing pool it is the holder of the claim
+//! ([`nodes::claim`]). So a region under the node's name was left by a process that died. The
+//! creator removes it.
 
 use super::{Pool, UpkeepError};
 use crate::fabric::{EndpointOf, PoolFabric};
@@ -34,25 +35,25 @@ pub struct NodeInfo {
     pub bytes: u64,
     /// Its chunks.
     pub chunks: u64,
-    /// Those of them that are free.
+    /// Its free chunks.
     pub chunks_free: u64,
 }
 
-/// The region of a node that this process makes, and which nobody else may be making. What another
-/// left there that died at it goes. The first `there` bytes of it have their memory.
+/// Creates the region of a node. No other process may create it meanwhile. A region that a dead
+/// creator left is removed first. Memory of the first `there` bytes is provided.
 pub(super) fn make_node<F: Fabric>(fabric: &F, node: u8, bytes: u64, there: u64) -> Result<F::Region, FabricError> {
     remove_node(fabric, node, false)?;
     fabric.create(node, bytes, there)
 }
 
-/// Removes the region of a node, if that is what has this name, and no process has it open (or
-/// `by_force`); how many bytes it had.
+/// Removes the region of a node, if the name is a node's and no process has it open (or
+/// `by_force`). Returns how many bytes it had.
 pub(super) fn remove_node<F: Fabric>(fabric: &F, node: u8, by_force: bool) -> Result<Option<u64>, FabricError> {
     let lock = match fabric.hold(node, Sharing::Alone) {
         Err(FabricError::Absent(_)) => return Ok(None),
         lock => lock?,
     };
-    // One whose maker had not come to giving it a size has no words.
+    // A region whose creator died before it set the size has no words.
     let (words, bytes) = fabric.beginning(node)?;
     if !nodes::is_member_or_empty(words[0]) || lock.is_in_use()? && !by_force {
         return Err(FabricError::Exists(fabric.region_address(node).unwrap_or_default()));
@@ -61,14 +62,14 @@ pub(super) fn remove_node<F: Fabric>(fabric: &F, node: u8, by_force: bool) -> Re
 }
 
 impl<F: PoolFabric> Pool<F> {
-    /// Adds a memory node of at most so many bytes, while others use the pool; gives the node. They
-    /// begin to use it as they come to look for room, within a tenth of a second. Dies the process
-    /// meanwhile, the pool is what it was, or has the node; what is left of a region goes with the
-    /// next call, or with the pool.
+    /// Adds a memory node of at most this many bytes while other clients use the pool; returns the
+    /// node. Other clients use it after they next look for room, within a tenth of a second. If the
+    /// process dies meanwhile, the pool either is unchanged or has the node. The next call, or the
+    /// pool's removal, removes a region that was left.
     pub fn grow(&self, bytes: u64) -> Result<NodeInfo, UpkeepError> {
         let client = self.0.join()?;
         let endpoint = &client.client().endpoint;
-        // One that died while it added a node still has its claim until it is known to be dead.
+        // A client that died while it added a node keeps its claim until it is known to be dead.
         block_on(endpoint, client.repair())?;
         let (pool, me) = (self.0.chosen.pool(), client.client().me());
         let claim = block_on(endpoint, nodes::claim(endpoint, pool, me, bytes))?;
@@ -87,13 +88,13 @@ impl<F: PoolFabric> Pool<F> {
         let (fabric, reach, pool) = (&self.0.fabric, &self.0.reach, self.0.chosen.pool());
         let region = make_node(fabric, claim.node, claim.bytes, claim.bytes)?;
         let prepared = || -> Result<u32, UpkeepError> {
-            // By an endpoint that has this region alone: should this fail, the process has no
-            // mapping of a region that nobody has.
+            // A separate endpoint has only this region. So if this fails, the process keeps no
+            // mapping of a region that is not in the pool.
             let apart = reach.apart();
             assert!(apart.admit(claim.node, region.clone()), "it has no further node yet");
             let endpoint = apart.endpoint();
             let identity = block_on(&endpoint, claim.prepare(&endpoint, pool))?;
-            // On a disk, what the home names is there before the home names it.
+            // On a disk, the node is written before the home names it.
             region.sync()?;
             Ok(identity)
         };

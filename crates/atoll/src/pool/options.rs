@@ -1,10 +1,10 @@
-//! What a new pool is to be like.
+//! The settings of a new pool.
 
 use atoll_cache::engines::{self, EngineOptions};
 use atoll_pool::settings::{CAPACITY_BYTES_MAX, NODES_MAX, NODES_MAX_DEFAULT};
 use atoll_pool::{PoolError, PoolSettings};
 
-/// What a new pool is to be like.
+/// The settings of a new pool.
 #[derive(Clone, Debug)]
 pub struct PoolOptions {
     capacity_bytes: u64,
@@ -32,48 +32,49 @@ impl Default for PoolOptions {
 }
 
 impl PoolOptions {
-    /// Bytes of the whole pool, metadata included; the hard limit until it
+    /// Bytes of the whole pool, including metadata: the hard limit until the pool
     /// [grows](crate::Pool::grow).
     pub fn capacity_bytes(self, capacity_bytes: u64) -> Self {
         Self { capacity_bytes, ..self }
     }
 
-    /// The most bytes to which the pool may ever grow: the index and all tables are made for them.
-    /// By default what it is made with, so that a pool that never grows pays nothing.
+    /// The most bytes to which the pool may ever grow. The index and all tables are made for this
+    /// size. The default is the initial capacity, so that a pool that never grows pays nothing.
     pub fn capacity_bytes_max(self, capacity_bytes_max: u64) -> Self {
         Self { capacity_bytes_max: Some(capacity_bytes_max), ..self }
     }
 
-    /// Memory nodes that the capacity is spread over, each a region of its own. By default 1.
+    /// Memory nodes that the capacity is spread over. Each is a separate region. The default is 1.
     pub fn nodes(self, nodes: u32) -> Self {
         Self { nodes, ..self }
     }
 
-    /// Most memory nodes, those that will be added among them: up to 64. By default 16 in a pool
+    /// The most memory nodes, including nodes added later: up to 64. The default is 16 in a pool
     /// that may grow.
     pub fn nodes_max(self, nodes_max: u32) -> Self {
         Self { nodes_max: Some(nodes_max), ..self }
     }
 
-    /// Most clients (threads) at a time. By default 64, fewer in pools below 2 MiB.
+    /// The most clients (threads) at a time. The default is 64, and less in pools below 2 MiB.
     pub fn clients_max(self, clients_max: u32) -> Self {
         Self { clients_max: Some(clients_max), ..self }
     }
 
-    /// Expected bytes of an object with its key, by which the index is sized (default 288). Objects
-    /// much smaller than that fill the index before the memory.
+    /// Expected bytes of an object with its key, which determine the size of the index. The default
+    /// is 288. Much smaller objects fill the index before the memory.
     pub fn object_bytes_mean(self, bytes: u32) -> Self {
         Self { object_bytes_mean: Some(bytes), ..self }
     }
 
-    /// The engine, with its own choices; by default `forge`. The pool keeps it, so that
-    /// a process that opens the pool need not know it.
+    /// The engine and its options; by default `forge`. The pool stores the choice, so that a
+    /// process that opens the pool need not know it.
     ///
     /// ```
     /// use atoll::{EngineOptions, Pool, PoolOptions};
     ///
     /// let engine = EngineOptions::ditto("lru+lfu".parse()?);
-    /// let pool = Pool::anonymous(&PoolOptions::default().capacity_bytes(16 << 20).engine(engine))?;
+    /// let options = PoolOptions::default().capacity_bytes(16 << 20).engine(engine);
+    /// let pool = Pool::anonymous(&options)?;
     /// assert_eq!(pool.engine().to_string(), "ditto");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -81,9 +82,9 @@ impl PoolOptions {
         Self { engine, ..self }
     }
 
-    /// What the header will say, checked.
+    /// The header's settings, checked.
     pub(super) fn settings(&self) -> Result<PoolSettings, PoolError> {
-        // Beyond what is possible the check says so; nothing is computed from it before.
+        // The check reports impossible settings before anything is computed from them.
         let capacity_bytes_max = self.capacity_bytes_max.unwrap_or(self.capacity_bytes);
         let Some(growth_bytes_max) = capacity_bytes_max.checked_sub(self.capacity_bytes) else {
             let wanted = format!("at least the capacity, {}", self.capacity_bytes);

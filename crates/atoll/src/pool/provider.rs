@@ -1,9 +1,10 @@
-//! Providing a pool's memory while the pool is already used.
+//! Providing a pool's memory while clients already use it.
 //!
-//! A pool is made with [`START_BYTES`] of its memory. A thread of each process that has it open
-//! provides the rest, until all is there or the pool is closed; see [`provision`] for why several
-//! may, and what holds users off until then. Where the host runs short the thread tries again from
-//! time to time; meanwhile the pool is as large as what is there.
+//! A pool is created with [`START_BYTES`] of its memory. A thread of each process that has it open
+//! provides the rest, until all memory is present or the pool is closed. See [`provision`] for why
+//! several threads may do so, and what keeps users from missing memory. If the host runs out of
+//! memory, the thread retries from time to time. Until then the pool is as large as the memory that
+//! is present.
 
 use super::{OpenError, Opened, Pool};
 use crate::fabric::PoolFabric;
@@ -14,12 +15,13 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Bytes of a region whose memory is there when the region is made.
+/// Bytes of a region whose memory is present when the region is created.
 pub(super) const START_BYTES: u64 = 16 << 20;
-/// Between two tries of a host that had no memory left.
+/// Pause between two tries on a host without free memory.
 const RETRY_PERIOD: Duration = Duration::from_millis(500);
 
-/// The thread that provides the rest of a pool's memory, if there is a rest. Dropping it ends that.
+/// The thread that provides the rest of a pool's memory, if any is missing. Dropping it stops the
+/// thread.
 #[derive(Default)]
 pub(super) struct Provider {
     end: Arc<(Mutex<bool>, Condvar)>,
@@ -48,7 +50,8 @@ impl Drop for Provider {
         *end.lock().unwrap_or_else(PoisonError::into_inner) = true;
         told.notify_all();
         if let Some(thread) = self.thread.take() {
-            // It has the region open until it has ended. A panic of its own was told by then.
+            // The thread has the region open until it has ended. By then its panic, if any, was
+            // reported.
             let _ = thread.join();
         }
     }
@@ -71,12 +74,12 @@ fn provide_until<E: Endpoint>((end, told): &(Mutex<bool>, Condvar), endpoint: &E
 }
 
 impl<F: PoolFabric> Pool<F> {
-    /// Provides all memory of the pool that is not there yet; `progress` is told the bytes that are
-    /// there, and of how many.
+    /// Provides all missing memory of the pool. `progress` gets the bytes that are present and the
+    /// bytes in total.
     ///
     /// # Errors
-    /// [`FabricError::NoRoom`](atoll_fabric::FabricError::NoRoom) if the host runs out of it. The
-    /// pool is as large then as what is there.
+    /// [`FabricError::NoRoom`](atoll_fabric::FabricError::NoRoom) if the host runs out of memory.
+    /// The pool is then as large as the memory that is present.
     pub fn provide(&self, mut progress: impl FnMut(u64, u64)) -> Result<(), OpenError> {
         let (endpoint, pool) = (self.endpoint(), self.0.chosen.pool());
         let capacity = pool.settings.capacity_bytes;
@@ -92,8 +95,8 @@ impl<F: PoolFabric> Pool<F> {
         }
     }
 
-    /// Bytes of the capacity whose memory is there. A pool is used while the rest is still being
-    /// provided, and is as large as what is there.
+    /// Bytes of the capacity whose memory is present. Clients use the pool while the rest is being
+    /// provided; the pool is as large as the memory that is present.
     pub fn provided_bytes(&self) -> u64 {
         let (endpoint, pool) = (self.endpoint(), self.0.chosen.pool());
         let provided = block_on(&endpoint, provision::provided(&endpoint, &pool.layout));

@@ -1,12 +1,12 @@
-//! Removing a pool's names, and nothing else's.
+//! Removing a pool's names, and no other names.
 //!
 //! | what has the name | in use | removed |
 //! |---|---|---|
 //! | a pool, of this version or another | no | yes |
 //! | a pool | yes | by force: processes that have it open keep its memory until they close it |
-//! | a damaged pool, or only zeros, as a process leaves that dies while it makes one | any | by force |
-//! | nothing, but memory nodes of that name do | any | those: a removal ended early |
-//! | anything else, a further memory node among them | any | never |
+//! | a damaged pool, or only zeros, as a process leaves that dies while it creates one | any | by force |
+//! | no region, but memory nodes of that name exist | any | the nodes: an earlier removal ended early |
+//! | anything else, including a further memory node | any | never |
 
 use super::nodes::remove_node;
 use super::{OpenError, Pool};
@@ -15,13 +15,13 @@ use atoll_fabric::{Fabric, FabricError, Hold, Sharing};
 use atoll_pool::settings::NODES_MAX;
 use atoll_pool::{PoolError, header};
 
-/// Why a pool was not removed. Nothing was.
+/// Why a pool was not removed. No name was removed.
 #[derive(Debug, thiserror::Error)]
 pub enum RemoveError {
-    /// It cannot be looked at, or is no pool's.
+    /// The name cannot be read, or is not a pool's.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// What has the name may have been a pool, or become one.
+    /// The named region may have been a pool, or may become one.
     #[error("{name} is no whole pool ({why}): to remove it nevertheless, say --force")]
     Unsound {
         /// The pool's name.
@@ -37,7 +37,7 @@ pub enum RemoveError {
     InUse {
         /// The pool's name.
         name: String,
-        /// The processes, as far as this one sees them.
+        /// The processes, as far as this one can see them.
         pids: Vec<u32>,
     },
 }
@@ -55,9 +55,9 @@ pub struct Removed {
     pub regions: Vec<String>,
     /// Bytes of all of them.
     pub bytes: u64,
-    /// Whether a process still has them open, and keeps their memory.
+    /// Whether a process still has the pool open, and keeps its memory.
     pub in_use: bool,
-    /// Such processes, as far as this one sees them.
+    /// Such processes, as far as this one can see them.
     pub pids: Vec<u32>,
 }
 
@@ -71,24 +71,24 @@ pub fn shown_processes(pids: &[u32]) -> String {
 }
 
 impl Pool {
-    /// Removes the names of a pool that no process has open, this one included.
+    /// Removes the names of a pool that no process has open; this process counts, too.
     pub fn remove(name: &str) -> Result<Removed, RemoveError> {
         Self::remove_on(&fabric::addressed(name)?, false)
     }
 
-    /// The same of a pool that is in use or damaged, too, and of what a process left that died
-    /// while it made a pool.
+    /// As [`Pool::remove`], also for a pool that is in use or damaged. It also removes what a
+    /// process left that died while it created a pool.
     pub fn remove_by_force(name: &str) -> Result<Removed, RemoveError> {
         Self::remove_on(&fabric::addressed(name)?, true)
     }
 }
 
 impl<F: PoolFabric> Pool<F> {
-    /// As [`Pool::remove`] or [`Pool::remove_by_force`], on a fabric of choice.
+    /// As [`Pool::remove`] or [`Pool::remove_by_force`], on a given fabric.
     pub fn remove_on(fabric: &F, by_force: bool) -> Result<Removed, RemoveError> {
         let address = |node| fabric.region_address(node).unwrap_or_default();
         let mut removed = Removed::default();
-        // No process opens it meanwhile.
+        // No process opens the pool meanwhile.
         let lock = match fabric.hold(0, Sharing::Alone) {
             Ok(lock) => Some(lock),
             Err(FabricError::Absent(_)) => None,
@@ -103,8 +103,8 @@ impl<F: PoolFabric> Pool<F> {
                 return Err(RemoveError::InUse { name: address(0), pids: removed.pids });
             }
         }
-        // The home last: a process that dies in between leaves something that can be removed by its
-        // name.
+        // The home is removed last. If the process dies in between, the pool can still be removed
+        // by its name.
         for node in 1..NODES_MAX as u8 {
             match remove_node(fabric, node, by_force) {
                 Ok(Some(bytes)) => {
@@ -112,7 +112,7 @@ impl<F: PoolFabric> Pool<F> {
                     removed.bytes += bytes;
                 }
                 Ok(None) => {}
-                // What has such a name and is no memory node stays; and there may be no such name.
+                // A file of such a name that is no memory node stays. The name may also be unused.
                 Err(FabricError::Exists(_) | FabricError::BadSize { .. } | FabricError::BadName(_)) => {}
                 Err(error) => return Err(error.into()),
             }

@@ -1,5 +1,5 @@
-//! A pool that becomes smaller, and larger again, while others use it: chunk by chunk, whose memory
-//! goes back to the host.
+//! Making a pool smaller, and larger again, while clients use it. It works chunk by chunk, and the
+//! memory of the chunks returns to the host.
 
 use super::{OpenError, Pool};
 use crate::fabric::PoolFabric;
@@ -8,37 +8,37 @@ use atoll_fabric::block_on;
 use atoll_pool::{Chunk, ChunkState, chunks};
 use std::time::{Duration, Instant};
 
-/// Chunks in use below which a pool does not become smaller.
+/// The least chunks in use that a pool may be shrunk to.
 pub const CHUNKS_LEAST: u64 = 16;
 
-/// How long a client that makes a pool smaller waits for operations that are under way, after the
-/// last ones that ended.
+/// How long a client that shrinks the pool waits for running operations, counted from the last one
+/// that ended.
 const DISCARD_PATIENCE: Duration = Duration::from_secs(1);
-/// Between two looks at whether they have ended.
+/// Pause between two checks whether they have ended.
 const DISCARD_STEP: Duration = Duration::from_millis(5);
 
-/// Why a pool could not be made smaller, or not by so much.
+/// Why a pool was not made smaller, or not by that much.
 #[derive(Debug, thiserror::Error)]
 pub enum ResizeError {
-    /// No client could be had.
+    /// No client could join.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// It would be too small.
+    /// The pool would become too small.
     #[error("the pool has {chunks} chunks in use, of which {wanted} cannot go: it keeps {CHUNKS_LEAST}")]
     TooSmall {
-        /// Those in use.
+        /// Chunks in use.
         chunks: u64,
-        /// Those that should go.
+        /// Chunks to take out of use.
         wanted: u64,
     },
-    /// A client failed at it.
+    /// A client failed while it shrank the pool.
     #[error("{done} of {wanted} chunks are out of use, then: {error}")]
     Ended {
-        /// Chunks that went.
+        /// Chunks that were taken out of use.
         done: u64,
-        /// Chunks that should go.
+        /// Chunks to take out of use.
         wanted: u64,
-        /// What happened.
+        /// The error.
         error: CacheError,
     },
 }
@@ -46,20 +46,20 @@ pub enum ResizeError {
 /// How much a pool's memory changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Resized {
-    /// Chunks that went out of use, or came back.
+    /// Chunks that were taken out of use, or put back into use.
     pub chunks: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Of the chunks that are out of use, bytes whose memory the host does not have back yet,
-    /// because a client stands still in an operation, or makes none and does not tend either. It
-    /// goes back by itself once every client has gone on.
+    /// Bytes of chunks out of use whose memory the host does not have back yet. The cause is a
+    /// client that is paused inside an operation, or that makes no operation and does not tend the
+    /// pool. The memory returns to the host once every such client has made progress.
     pub held_bytes: u64,
 }
 
 impl<F: PoolFabric> Pool<F> {
-    /// Makes the pool smaller by at least so many bytes, in whole chunks, while others use it;
-    /// evicts what has no room any more and moves nothing. The memory goes back to the host where
-    /// that can be. `progress` is told the chunks done, and of how many.
+    /// Makes the pool smaller by at least this many bytes, in whole chunks, while clients use it.
+    /// It evicts objects for which no room is left, and moves none. The memory returns to the host
+    /// where the fabric allows it. `progress` gets the chunks done and the chunks in total.
     pub fn shrink(&self, bytes: u64, mut progress: impl FnMut(u64, u64)) -> Result<Resized, ResizeError> {
         let ended = |done, wanted| move |error| ResizeError::Ended { done, wanted, error };
         let chunk_bytes = self.0.chosen.pool().layout.chunk_bytes;
@@ -96,8 +96,8 @@ impl<F: PoolFabric> Pool<F> {
         Ok(Resized { chunks: wanted, bytes: wanted * chunk_bytes, held_bytes: left * chunk_bytes })
     }
 
-    /// Gives back at most so many bytes that [`Pool::shrink`] took out of use, in whole chunks, as
-    /// far as the host has the memory.
+    /// Puts back into use at most this many bytes that [`Pool::shrink`] took out of use. It does so
+    /// in whole chunks, as far as the host has the memory.
     pub fn restore(&self, bytes: u64) -> Result<Resized, ResizeError> {
         let ended = |done, wanted| move |error| ResizeError::Ended { done, wanted, error };
         let chunk_bytes = self.0.chosen.pool().layout.chunk_bytes;
@@ -112,7 +112,7 @@ impl<F: PoolFabric> Pool<F> {
     }
 }
 
-/// How many of these chunks are out of use, and of how many of those the memory is not given back.
+/// How many of these chunks are out of use, and how many of those still have their memory.
 pub(super) fn out_of_use(descriptors: &[chunks::Descriptor]) -> (u64, u64) {
     let out_of_use = || descriptors.iter().filter_map(|each| each.chunk).filter(|chunk| chunk.state.is_out_of_use());
     let is_undiscarded = |chunk: &Chunk| chunk.state != ChunkState::Discarded;

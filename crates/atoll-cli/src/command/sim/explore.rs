@@ -11,16 +11,16 @@ use std::error::Error;
 /// Run every interleaving of a small case
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ExploreCommand {
-    /// Which case; `list` shows them, `all` runs them all
+    /// The case; `list` shows all cases, `all` runs all
     case: String,
     /// The engine
     #[arg(long, value_parser = engine(), default_value = SimulatedEngine::default().name())]
     engine: SimulatedEngine,
-    /// Interleavings at most, of each case
+    /// Most interleavings of each case
     #[arg(long, default_value_t = 1_000_000)]
     runs_max: u64,
-    /// Switches from a client that could go on to another one, at most; without it, all runs that
-    /// differ in what matters
+    /// Most switches away from a client that could continue; without it, all runs that differ in
+    /// their effects
     #[arg(long)]
     preemptions: Option<u32>,
     /// Let verbs of a batch take effect in every order that the contract permits
@@ -29,10 +29,10 @@ pub(crate) struct ExploreCommand {
     /// Let READs and WRITEs of several words take effect in two halves
     #[arg(long)]
     tear: bool,
-    /// Let memory be far from the clients, as over a network
+    /// Simulate memory that is far from the clients, as over a network
     #[arg(long)]
     far: bool,
-    /// Run only this one again, and print its events
+    /// Replay only this run, and print its events
     #[arg(long, value_name = "DECISIONS")]
     replay: Option<Decisions>,
     /// Print JSON
@@ -47,7 +47,7 @@ impl ExploreCommand {
         Bounds { runs_max, preemptions_max: preemptions, reorder, tear, distance }
     }
 
-    /// Explores and prints what came of it.
+    /// Explores and prints the result.
     pub(super) fn run(self) -> Result<(), Box<dyn Error>> {
         if self.case == "list" {
             for SmallCase { name, what, .. } in SMALL_CASES {

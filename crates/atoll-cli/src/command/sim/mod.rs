@@ -1,4 +1,4 @@
-//! The command `sim`: one file a command.
+//! The command `sim`: one file for each command.
 
 mod explore;
 mod replay;
@@ -11,19 +11,19 @@ use replay::ReplayCommand;
 use std::error::Error;
 use swarm::SwarmCommand;
 
-/// Simulations: what goes wrong when anything may
+/// Simulations: find faults under all failures that the contract permits
 #[derive(Clone, Debug, clap::Subcommand)]
 pub(crate) enum SimCommand {
-    /// Draw pools, loads, relaxations and faults from seeds, and look for what goes wrong
+    /// Draw pools, loads, relaxations and failures from seeds, and look for faults
     Swarm(SwarmCommand),
     /// Run every interleaving of a small case
     Explore(ExploreCommand),
-    /// Run one drawn case again
+    /// Replay one drawn case
     Replay(ReplayCommand),
 }
 
 impl SimCommand {
-    /// Simulates and prints what came of it.
+    /// Simulates and prints the result.
     pub(super) fn run(self) -> Result<(), Box<dyn Error>> {
         match self {
             Self::Swarm(command) => command.run(),
@@ -33,7 +33,7 @@ impl SimCommand {
     }
 }
 
-/// Reads the name of an engine.
+/// Parses the name of an engine.
 fn engine() -> impl TypedValueParser<Value = SimulatedEngine> {
     let values = SimulatedEngine::ALL.iter().map(|engine| PossibleValue::new(engine.name()).help(engine.what()));
     PossibleValuesParser::new(values).map(|name| {

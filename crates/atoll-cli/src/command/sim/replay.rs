@@ -6,16 +6,16 @@ use atoll_cases::swarm::Failure;
 use clap::Args;
 use std::error::Error;
 
-/// Run one drawn case again
+/// Replay one drawn case
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ReplayCommand {
     /// The engine
     #[arg(long, value_parser = engine(), default_value = SimulatedEngine::default().name())]
     engine: SimulatedEngine,
-    /// Its seed
+    /// The seed of the case
     #[arg(long)]
     seed: u64,
-    /// Print the events, the last so many: all by default
+    /// Print the events, only this many of the last ones; by default all
     #[arg(long, num_args = 0..=1, default_missing_value = "18446744073709551615")]
     trace: Option<usize>,
     /// Print JSON
@@ -24,7 +24,7 @@ pub(crate) struct ReplayCommand {
 }
 
 impl ReplayCommand {
-    /// Runs the seed and prints how it went.
+    /// Runs the seed and prints the result.
     pub(super) fn run(self) -> Result<(), Box<dyn Error>> {
         let (turmoil, ran, trace) = self.engine.replay_seed(self.seed, self.trace.unwrap_or(0));
         if !self.json {

@@ -8,22 +8,22 @@ use clap::Args;
 use std::error::Error;
 use std::time::Duration;
 
-/// Draw pools, loads, relaxations and faults from seeds, and look for what goes wrong
+/// Draw pools, loads, relaxations and failures from seeds, and look for faults
 #[derive(Args, Clone, Debug)]
 pub(crate) struct SwarmCommand {
     /// The engine
     #[arg(long, value_parser = engine(), default_value = SimulatedEngine::default().name())]
     engine: SimulatedEngine,
-    /// For so many minutes
+    /// Minutes that the swarm runs
     #[arg(long, default_value_t = 1.0, value_parser = minutes)]
     minutes: f64,
-    /// Runs at most
+    /// Most runs
     #[arg(long)]
     runs: Option<u64>,
-    /// The first seed; by default one that nobody has tried
+    /// The first seed; by default a new one, from the wall clock
     #[arg(long)]
     seed: Option<u64>,
-    /// Threads; by default one a core
+    /// Threads; by default one for each core
     #[arg(long)]
     threads: Option<usize>,
     /// Print JSON
@@ -43,7 +43,7 @@ impl SwarmCommand {
     pub(super) fn run(self) -> Result<(), Box<dyn Error>> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-        // Seconds leave room for the runs of each.
+        // Swarms that start in different seconds try different seeds, a million each.
         let first = self.seed.unwrap_or(since_epoch.as_secs() * 1_000_000);
         let time = Duration::from_secs_f64(60.0 * self.minutes);
         let progress = Progress::new(time.as_millis() as u64, "seeds");

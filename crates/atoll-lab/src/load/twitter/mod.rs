@@ -77,7 +77,7 @@ impl Twitter {
         Ok(Self::like(row, options.requests.unwrap_or(REQUESTS), options.seed))
     }
 
-    /// A load of so many requests with the statistics of `row`.
+    /// A load of this many requests with the statistics of `row`.
     pub fn like(row: Row, requests: u64, seed: u64) -> Self {
         let wanted = Wanted {
             requests,

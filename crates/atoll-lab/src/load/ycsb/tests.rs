@@ -171,8 +171,7 @@ fn scans_are_of_one_to_a_hundred_keys_and_end_with_the_last_key() {
 
 #[test]
 fn a_seed_gives_the_same_digits_on_every_machine() {
-    // Drawn once on x86-64 Linux; whoever sees another number here has found a machine on which
-    // results are not repeatable.
+    // Drawn once on x86-64 Linux. On a machine with another number, results are not repeatable.
     let digest = |name: &str, theta| {
         let load = load(name, KEYS, theta, 20_000);
         load.stream(1, 2).fold(0, |sum, request| mix(sum ^ request.key ^ u64::from(request.keys) << 48))

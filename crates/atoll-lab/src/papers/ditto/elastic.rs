@@ -98,14 +98,14 @@ impl Elastic {
         windows.iter().rposition(far).map_or(1, |last| last + 2)
     }
 
-    /// The latency in microseconds that so many of a hundred operations of a phase did not pass.
+    /// The latency in microseconds that this many of a hundred operations of a phase did not pass.
     pub(super) fn latency_us(&self, phase: usize, percent: f64) -> f64 {
         self.latencies[phase].quantile(percent / 100.0) as f64 / 1e3
     }
 }
 
 /// Runs `setup` with its threads and a change in the middle phase; its pool must have room for
-/// twice as many clients. Its keys are loaded before. Phases are of so many milliseconds.
+/// twice as many clients. Its keys are loaded before. Phases are of this many milliseconds.
 pub(super) fn measure(setup: &Setup, phase_ms: usize, change: Change) -> Result<Elastic, LabError> {
     struct One<'s>(&'s Setup, usize, Change);
     impl Work for One<'_> {

@@ -32,7 +32,7 @@ const TIMES_MOST: f64 = 9.0;
 pub(in crate::papers) fn measure(options: &Options) -> Result<Findings, LabError> {
     let (keys, requests) = options.scaled((300_000, 400_000), (2_000, 8_000));
     let clients = options.scaled(CLIENTS.to_vec(), vec![1, 16]);
-    // On Ditto, with room for so many keys.
+    // On Ditto, with room for this many keys.
     let point = |name: &str, requests: u64, keys_max: u64, clients: u16| -> Result<Setup, LabError> {
         let (load, bytes) = (ycsb(name, keys, requests, options)?, roomy_bytes(keys_max, clients));
         Ok(without_misses(setup(load, &paper("lru+lfu"), clients, bytes, options.seed)))

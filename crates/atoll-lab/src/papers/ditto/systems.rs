@@ -61,7 +61,7 @@ pub(super) fn names(systems: &[System]) -> Vec<String> {
 }
 
 impl System {
-    /// A point with a cache for so many objects. A miss takes time.
+    /// A point with a cache for this many objects. A miss takes time.
     pub(super) fn point(&self, load: &Arc<dyn Load>, threads: u16, objects: u64, seed: u64) -> Setup {
         let base = testbed(load.clone(), threads, objects * u64::from(OBJECT_BYTES), seed);
         let base = Setup { miss_penalty_ns: MISS_PENALTY_NS, ..base };

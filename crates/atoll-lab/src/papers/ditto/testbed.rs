@@ -20,7 +20,7 @@ pub(super) fn paper(experts: &str) -> DittoOptions {
     DittoOptions::paper(experts.parse().expect("all of them are policies"))
 }
 
-/// A point with a cache of so many bytes, on an engine that is still to be chosen.
+/// A point with a cache of this many bytes, on an engine that is still to be chosen.
 pub(super) fn testbed(load: Arc<dyn Load>, threads: u16, cache_bytes: u64, seed: u64) -> Setup {
     let base = Setup::new(load, threads, cache_bytes, OBJECT_BYTES, seed);
     Setup { profile: profiles::CX6_100G, compute_nodes: COMPUTE_NODES, ..base }
@@ -31,7 +31,7 @@ pub(super) fn setup(load: Arc<dyn Load>, options: &DittoOptions, threads: u16, c
     testbed(load, threads, cache_bytes, seed).on_ditto(options, cache_bytes)
 }
 
-/// The bytes of a cache for so many objects.
+/// The bytes of a cache for this many objects.
 pub(super) fn cache_bytes(options: &DittoOptions, objects: u64) -> u64 {
     objects * objects_footprint(&options.objects(), OBJECT_BYTES)
 }

@@ -23,7 +23,7 @@ fn printed(baseline: Baseline) -> Printed {
 }
 
 /// Measures the figure.
-/// A load with its own sizes, for so many threads that share a cache of so many percent.
+/// A load with its own sizes, for this many threads that share a cache of this many percent.
 pub(super) fn sized(
     (name, requests_max): (&str, u64),
     threads: u16,

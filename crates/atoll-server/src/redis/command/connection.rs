@@ -1,4 +1,4 @@
-//! The connection itself.
+//! Commands about the connection itself.
 //!
 //! There is one database, 0. There are no users: `HELLO ... AUTH` is answered as by a Redis whose
 //! default user needs no password.

@@ -1,4 +1,4 @@
-//! Values as numbers.
+//! Commands on values as numbers.
 
 use super::arguments::integer;
 use super::{CommandError, Context, Outcome};

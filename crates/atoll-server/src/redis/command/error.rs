@@ -12,19 +12,19 @@ pub enum CommandError {
     /// The options make no sense.
     #[error("ERR syntax error")]
     Syntax,
-    /// What must be an integer is none, or out of range.
+    /// An argument that must be an integer is none, or is out of range.
     #[error("ERR value is not an integer or out of range")]
     NotAnInteger,
-    /// What must be a number is none.
+    /// An argument that must be a number is none.
     #[error("ERR value is not a valid float")]
     NotAFloat,
-    /// The moment cannot be one.
+    /// The time is not valid.
     #[error("ERR invalid expire time in '{0}' command")]
     InvalidExpire(&'static str),
     /// The value would be too long.
     #[error("ERR string exceeds maximum allowed size (proto-max-bulk-len)")]
     TooLong,
-    /// The pool has no room and nothing to evict.
+    /// The pool has no room and no object to evict.
     #[error("OOM command not allowed when used memory > 'maxmemory'.")]
     OutOfMemory,
     /// Another reason, its code first.

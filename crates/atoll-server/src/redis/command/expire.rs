@@ -1,4 +1,4 @@
-//! When keys expire.
+//! Commands on the expiry of keys.
 
 use super::arguments::{Unit, integer, is};
 use super::error::shown;

@@ -1,7 +1,7 @@
 //! The server: INFO and TIME.
 //!
-//! INFO shows the numbers of the metrics under the names that readers of Redis' INFO know; what
-//! only Atoll has stands in the section `Atoll`.
+//! INFO shows the metrics under the names that readers of Redis' INFO know. The section `Atoll` has
+//! what only Atoll has.
 
 use super::{Context, Outcome};
 use crate::serve::counters::{Shared, Totals};

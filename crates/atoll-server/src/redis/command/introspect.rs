@@ -1,8 +1,7 @@
-//! The commands themselves.
+//! Commands about the commands themselves.
 //!
-//! The reply has the ten elements of Redis 7; key specifications and subcommands are left empty
-//! (first key, last key and step say the same for all commands that Atoll has), and so are the
-//! hints.
+//! The reply has the ten elements of Redis 7. Key specifications, subcommands and hints are empty.
+//! First key, last key and step describe the keys of all commands that Atoll has.
 
 use super::arguments::is;
 use super::error::unknown_subcommand;

@@ -1,4 +1,4 @@
-//! Keys, whatever they hold. Each key by itself: a command on several is not one atomic step.
+//! Commands on keys, independent of their values. A command on several keys is not one atomic step.
 
 use super::{Context, Outcome, string};
 use atoll_cache::Engine;

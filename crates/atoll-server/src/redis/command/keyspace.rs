@@ -1,8 +1,8 @@
-//! All keys.
+//! Commands on all keys.
 //!
-//! Keys may go at any time, because the cache evicts. SCAN shows every key that is present
-//! throughout; DBSIZE counts expired keys until a client finds them. Flushing is done when its
-//! reply comes, ASYNC or not.
+//! The cache may evict keys at any time. SCAN shows every key that is present throughout. DBSIZE
+//! counts expired keys until a client finds them. A flush has ended when its reply is sent, with or
+//! without ASYNC.
 
 use super::arguments::is;
 use super::{CommandError, Context, Outcome};
@@ -10,9 +10,9 @@ use crate::redis::glob;
 use atoll_cache::Engine;
 use atoll_cache::cache::parse_integer;
 
-/// Keys that one step of KEYS looks at.
+/// Keys that one step of KEYS reads.
 const KEYS_STEP: usize = 1000;
-/// Most keys that one SCAN looks at: more would keep other connections waiting.
+/// The most keys that one SCAN reads: more would keep other connections waiting.
 const SCAN_COUNT_MAX: usize = 1 << 20;
 
 /// `DBSIZE`

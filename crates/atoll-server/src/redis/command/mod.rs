@@ -1,9 +1,9 @@
 //! The commands.
 //!
-//! A family is one file with an async handler for each of its commands; [`table`] has one line for
-//! each, by which it is found, checked and shown. A handler puts one reply, or refuses with an
-//! error that changed nothing. Semantics and texts are those of Redis 7.0; where Atoll differs, the
-//! family's header says so.
+//! A family is one file with an async handler for each of its commands. [`table`] has one line for
+//! each command, by which it is found, checked and shown. A handler writes one reply, or returns an
+//! error and has changed nothing. Semantics and texts are those of Redis 7.0; the family's header
+//! states where Atoll differs.
 //!
 //! | family | commands |
 //! |---|---|
@@ -40,15 +40,15 @@ use atoll_cache::{Cache, Engine, Value};
 use std::cell::RefCell;
 use std::pin::pin;
 
-/// What a handler works on.
+/// The arguments of a handler.
 pub struct Context<'a, G: Engine> {
     /// The cache.
     pub cache: &'a Cache<G>,
-    /// Where lookups put what they find; a large one is taken from here by its reply.
+    /// The buffer of lookups. A reply moves a large value out of it.
     pub value: &'a mut Value,
-    /// What the worker counts; borrowed for no longer than it takes to count.
+    /// The worker's counters; borrowed only while counting.
     pub tally: &'a RefCell<Tally>,
-    /// Which of the server's workers it is.
+    /// The number of the worker.
     pub worker: usize,
     /// The connection.
     pub session: &'a mut Session,
@@ -56,13 +56,13 @@ pub struct Context<'a, G: Engine> {
     pub shared: &'a Shared,
     /// The command.
     pub args: Args<'a>,
-    /// Where the reply goes.
+    /// The writer of the reply.
     pub reply: Reply<'a>,
     /// The command's line of the table.
     pub spec: &'static Spec,
 }
 
-/// A reply has been put, or nothing was done for this reason.
+/// A reply was written, or nothing was done for this reason.
 pub type Outcome = Result<(), CommandError>;
 
 /// Runs a command that [`table::find`] has found to be `id`: `context.spec` is set here.

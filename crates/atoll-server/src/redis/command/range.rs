@@ -1,4 +1,4 @@
-//! Parts of values, and their lengths.
+//! Commands on parts of values, and on their lengths.
 
 use super::arguments::integer;
 use super::{CommandError, Context, Outcome, string};

@@ -1,9 +1,9 @@
-//! Values as a whole.
+//! Commands on whole values.
 //!
-//! Atoll differs from Redis in that a command on several keys (MSET, MSETNX) is not one atomic
-//! step: another client may see some of the keys set and not yet the others. MSETNX looks whether
-//! any key is there and then sets each; a key that another client sets in between is overwritten. A
-//! moment that is over, given to SET, removes the key at once.
+//! Differences from Redis: a command on several keys (MSET, MSETNX) is not one atomic step. Another
+//! client may see some of the keys set and others not yet. MSETNX first checks whether any key is
+//! present, and then sets each key. It overwrites a key that another client sets in between. A SET
+//! with an expiry in the past removes the key at once.
 
 use super::arguments::{Unit, integer, is};
 use super::{CommandError, Context, Outcome};

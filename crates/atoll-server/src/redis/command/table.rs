@@ -1,12 +1,11 @@
 //! The table of all commands: one line for each.
 //!
 //! The lines become the enum [`Id`], the array [`SPECS`] and the function that calls a command's
-//! handler. A call is a `match` and not a pointer because a handler is generic over the engine and
-//! async: behind a pointer, each of its calls would need memory of its own.
+//! handler. The call is a `match`, because a handler is generic over the engine and async. Behind a
+//! pointer each call would allocate memory.
 //!
-//! A name is found by a hash table that is built at compile time: the name in lower case, as one
-//! 16-byte number, picks a place by multiplication, and names that collide stand in the places
-//! behind.
+//! A name is found by a hash table that is built at compile time. The name in lower case is one
+//! 16-byte number, and multiplication picks its place. Colliding names occupy the places after it.
 
 use super::*;
 
@@ -23,7 +22,7 @@ pub enum Flag {
     Fast,
     /// It is not for programs.
     Admin,
-    /// Its keys cannot be told from its place in the table.
+    /// The table does not say where its keys are.
     Movablekeys,
 }
 
@@ -46,7 +45,7 @@ impl Flag {
 pub struct Spec {
     /// The name, in lower case.
     pub name: &'static str,
-    /// The number of arguments, the name among them; if negative, at least so many.
+    /// The number of arguments, the name among them; if negative, at least this many.
     pub arity: i32,
     /// What is true of it.
     pub flags: &'static [Flag],

@@ -1,5 +1,4 @@
-//! Commands as a person types them: words with blanks between, in quotes if they hold blanks
-//! themselves.
+//! Commands as a person types them: words separated by blanks, in quotes if they contain blanks.
 //!
 //! The rules are those of Redis' `sdssplitargs`. In double quotes, `\xHH` is a byte, `\n \r \t \b
 //! \a` are what they are in C, and a backslash before anything else stands for that. In single

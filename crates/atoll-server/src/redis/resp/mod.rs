@@ -2,9 +2,9 @@
 //!
 //! | module | concept |
 //! |---|---|
-//! | [`parser`] | commands out of the bytes that a peer sent |
+//! | [`parser`] | parses the commands that a peer sent |
 //! | [`inline`] | commands as a person types them |
-//! | [`reply`] | replies into those bytes, in RESP2 or RESP3 |
+//! | [`reply`] | writes replies, in RESP2 or RESP3 |
 
 pub mod inline;
 pub mod parser;

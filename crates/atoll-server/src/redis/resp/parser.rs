@@ -1,21 +1,22 @@
-//! Commands out of the bytes that a peer sent.
+//! Parses commands from the bytes that a peer sent.
 //!
 //! ```text
-//! *2\r\n$3\r\nGET\r\n$3\r\nkey\r\n       a multibulk: the count, then each argument behind its length
-//! GET key\r\n                            an inline command: anything that does not begin with '*'
+//! *2\r\n$3\r\nGET\r\n$3\r\nkey\r\n   a multibulk: the count, then each argument after its length
+//! GET key\r\n                        an inline command: anything that does not begin with '*'
 //! ```
 //!
 //! Invariants:
-//! - The parser copies no argument of a multibulk: it keeps where each lies, counted from the first
-//!   byte of the command. (Those of an inline command are unquoted into a buffer of the parser's.)
-//! - It remembers how far it came, so that a command that arrives in many pieces is not parsed
-//!   again from its start with each one.
-//! - What it says does not depend on where the pieces were cut. That makes it stricter than Redis
-//!   in one thing: a line that is too long is refused also if its end has already arrived.
-//! - Memory is taken for arguments that have arrived, never for announced ones.
+//! - The parser copies no argument of a multibulk. It keeps the position of each, counted from the
+//!   first byte of the command. (It unquotes the arguments of an inline command into its own
+//!   buffer.)
+//! - It remembers its progress, so that a command in many pieces is not parsed from its start with
+//!   each piece.
+//! - Its result does not depend on where the input was cut. So it is stricter than Redis in one
+//!   case: it refuses a line that is too long also if its end has already arrived.
+//! - It allocates memory for arguments that have arrived, never for announced ones.
 //!
-//! Lengths are bounded as in Redis. As in Redis too, the byte behind a `\r` and the two behind an
-//! argument are skipped unread.
+//! Lengths are bounded as in Redis. As in Redis, it does not check the byte after a `\r` and the
+//! two bytes after an argument.
 
 use super::inline;
 use memchr::memchr;

@@ -1,4 +1,4 @@
-//! Replies, in the form that the peer asked for with `HELLO`.
+//! Writes replies in the protocol version that the peer chose with `HELLO`.
 //!
 //! | | RESP2 | RESP3 |
 //! |---|---|---|
