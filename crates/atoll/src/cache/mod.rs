@@ -83,7 +83,7 @@ const RENEWED_AFTER: u32 = 8;
 /// let cache = Cache::builder().time_to_live(Duration::from_secs(60)).build(&pool)?;
 /// std::thread::scope(|scope| {
 ///     for _ in 0..8 {
-/// One of the threads loads the value, and all get it.
+///         // One of the threads loads the value, and all get it.
 ///         scope.spawn(|| cache.get_with(b"user 7", || b"alice".to_vec()).unwrap());
 ///     }
 /// });
