@@ -2,7 +2,7 @@
 
 use super::settings::ENGINE_FORGE;
 use super::{Forge, ForgeOptions, ForgePool};
-use crate::engines::EngineKind;
+use crate::engines::{EngineChoices, EngineIdentity, EngineKind, PoolSize};
 use crate::record::HEADER_BYTES;
 use atoll_fabric::Endpoint;
 use atoll_pool::PoolSettings;
@@ -16,36 +16,32 @@ const NAMED: [(&str, fn() -> ForgeOptions); 2] =
 pub struct ForgeKind;
 
 impl EngineKind for ForgeKind {
-    const NAME: &'static str = "forge";
-    const NAMES: &'static str = "forge, forge-paper";
-    const NUMBER: u64 = ENGINE_FORGE;
     type Options = ForgeOptions;
     type Shared = ForgePool;
     type Client<E: Endpoint> = Forge<E>;
+}
 
-    fn for_growth(
-        options: &ForgeOptions,
-        body_bytes_mean: Option<u32>,
-        capacity_bytes: u64,
-        growth_bytes_max: u64,
-    ) -> PoolSettings {
-        let mut options = options.clone();
-        if let Some(bytes) = body_bytes_mean {
-            options.object_bytes_mean = bytes.saturating_add(HEADER_BYTES as u32);
-        }
-        options.for_growth(capacity_bytes, growth_bytes_max)
-    }
+impl EngineChoices for ForgeOptions {
+    const ENGINE: EngineIdentity = EngineIdentity { name: "forge", names: "forge, forge-paper", number: ENGINE_FORGE };
 
-    fn named(name: &str) -> Option<Result<ForgeOptions, String>> {
+    fn named(name: &str) -> Option<Result<Self, String>> {
         NAMED.iter().find(|(known, _)| *known == name).map(|(_, options)| Ok(options()))
     }
 
-    fn name_of(options: &ForgeOptions) -> String {
-        let found = NAMED.iter().find(|(_, known)| known() == *options);
-        found.map_or(Self::NAME, |(name, _)| name).to_owned()
+    fn name(&self) -> String {
+        let found = NAMED.iter().find(|(_, known)| known() == *self);
+        found.map_or(Self::ENGINE.name, |(name, _)| name).to_owned()
     }
 
-    fn for_objects(options: &ForgeOptions, objects_max: u64, clients_max: u32, record_bytes: u32) -> PoolSettings {
-        options.for_objects(objects_max, clients_max, record_bytes)
+    fn of_size(&self, size: PoolSize) -> PoolSettings {
+        let mut options = self.clone();
+        if let Some(bytes) = size.body_bytes_mean {
+            options.object_bytes_mean = bytes.saturating_add(HEADER_BYTES as u32);
+        }
+        options.for_growth(size.capacity_bytes, size.growth_bytes_max)
+    }
+
+    fn of_objects(&self, objects_max: u64, clients_max: u32, record_bytes: u32) -> PoolSettings {
+        self.for_objects(objects_max, clients_max, record_bytes)
     }
 }
