@@ -32,16 +32,6 @@ impl GlCacheOptions {
     }
 }
 
-/// [`glcache`](super).
-#[derive(Clone, Copy, Debug)]
-pub struct GlCacheKind;
-
-impl EngineKind for GlCacheKind {
-    type Options = GlCacheOptions;
-    type Shared = GlCachePool;
-    type Client<E: Endpoint> = GlCacheDm<E>;
-}
-
 impl EngineChoices for GlCacheOptions {
     const ENGINE: EngineIdentity = EngineIdentity { name: "glcache-dm", names: "glcache-dm", number: ENGINE_GLCACHE };
 
@@ -56,4 +46,13 @@ impl EngineChoices for GlCacheOptions {
     fn of_objects(&self, objects_max: u64, clients_max: u32, record_bytes: u32) -> PoolSettings {
         self.0.for_objects_with::<Learning>(objects_max, clients_max, record_bytes)
     }
+}
+
+/// [`glcache`](super).
+pub enum GlCacheKind {}
+
+impl EngineKind for GlCacheKind {
+    type Options = GlCacheOptions;
+    type Shared = GlCachePool;
+    type Client<E: Endpoint> = GlCacheDm<E>;
 }

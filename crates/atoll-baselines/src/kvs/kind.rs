@@ -6,16 +6,6 @@ use atoll_cache::table::TablePool;
 use atoll_fabric::Endpoint;
 use atoll_pool::PoolSettings;
 
-/// [`kvs`](super).
-#[derive(Clone, Copy, Debug)]
-pub struct KvsKind;
-
-impl EngineKind for KvsKind {
-    type Options = KvsOptions;
-    type Shared = TablePool;
-    type Client<E: Endpoint> = Kvs<E>;
-}
-
 /// A pool of `kvs` has no choices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KvsOptions;
@@ -34,4 +24,13 @@ impl EngineChoices for KvsOptions {
     fn of_objects(&self, objects_max: u64, clients_max: u32, record_bytes: u32) -> PoolSettings {
         options().for_objects(objects_max, clients_max, record_bytes)
     }
+}
+
+/// [`kvs`](super).
+pub enum KvsKind {}
+
+impl EngineKind for KvsKind {
+    type Options = KvsOptions;
+    type Shared = TablePool;
+    type Client<E: Endpoint> = Kvs<E>;
 }
