@@ -180,9 +180,11 @@ impl ForgeSettings {
     }
 }
 
+/// Choices with a name of their own.
+type Named = (&'static str, fn() -> ForgeOptions);
+
 /// The choices that have a name of their own.
-const NAMED: [(&str, fn() -> ForgeOptions); 2] =
-    [("forge", ForgeOptions::default), ("forge-paper", ForgeOptions::paper)];
+const NAMED: [Named; 2] = [("forge", ForgeOptions::default), ("forge-paper", ForgeOptions::paper)];
 
 impl EngineChoices for ForgeOptions {
     const ENGINE: EngineIdentity = EngineIdentity { name: "forge", names: "forge, forge-paper", number: ENGINE_FORGE };

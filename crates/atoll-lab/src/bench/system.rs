@@ -43,7 +43,7 @@ pub(crate) fn on_system<W: Work>(setup: &Setup, work: W) -> Result<W::Output, La
         }
     }
     let found = setup.pool.engine;
-    if setup.tuning.as_ref().is_some_and(|tuning| tuning.is_ablation()) {
+    if setup.tuning.as_ref().is_some_and(|tuning| tuning.beside_bytes().is_some()) {
         return match found {
             ENGINE_FORGE => work.run::<AblatedForge<SimEndpoint>>(),
             ENGINE_DITTO => work.run::<AblatedDitto<SimEndpoint>>(),
