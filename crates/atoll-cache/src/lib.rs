@@ -38,6 +38,7 @@ mod at_once;
 pub mod audit;
 mod backoff;
 pub mod cache;
+mod choices;
 pub mod ditto;
 pub mod engine;
 pub mod engines;

@@ -9,7 +9,7 @@
 //! word 5   objects of a miniature 24 | buckets of a sample 4 | whether clients near the pool remember candidates 4 | margin, millionths 32
 //! ```
 
-use crate::engines::{EngineChoices, EngineIdentity, PoolSize};
+use crate::choices::{EngineChoices, EngineIdentity, PoolSize};
 use crate::experts::{self, DEFAULT_SET, ExpertSet, ExpertSetError};
 use crate::policy::PolicyId;
 use crate::table::replacement::SAMPLE_BUCKETS_MAX;

@@ -14,7 +14,8 @@
 
 mod kind;
 
-pub use kind::{EngineChoices, EngineIdentity, EngineKind, KindVisitor, PoolSize};
+pub use crate::choices::{EngineChoices, EngineIdentity, PoolSize};
+pub use kind::{EngineKind, KindVisitor};
 
 use crate::audit::Audit;
 use crate::ditto::{DittoKind, DittoOptions};

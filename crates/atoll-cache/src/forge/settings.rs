@@ -7,7 +7,7 @@
 //! ```
 
 use super::annex::Annex;
-use crate::engines::{EngineChoices, EngineIdentity, PoolSize};
+use crate::choices::{EngineChoices, EngineIdentity, PoolSize};
 use crate::index::BUCKET_SLOTS;
 use crate::record::HEADER_BYTES;
 use atoll_pool::{Fields, PoolError, PoolSettings};

@@ -8,7 +8,7 @@
 
 use super::class::Class;
 use super::slot::HEAP_BYTES_MAX;
-use crate::engines::PoolSize;
+use crate::choices::PoolSize;
 use crate::index::BUCKET_SLOTS;
 use crate::record::HEADER_BYTES;
 use crate::record::LARGE_RECORD_BYTES;
