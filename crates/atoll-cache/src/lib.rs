@@ -14,6 +14,7 @@
 //! | [`stats`] | what a client counts |
 //! | [`removals`] | the objects that a client has removed, for a program that asks for them |
 //! | [`sweep`] | the pace at which clients look for expired objects |
+//! | `choices` | what a user chooses of an engine when a pool is made |
 //! | [`engines`] | the engines that are served and embedded; the engine that a pool was made for |
 //! | [`forge`] | the engine `forge` |
 //! | [`ditto`] | the engine `ditto` |
@@ -40,6 +41,7 @@ pub mod audit;
 mod backoff;
 pub mod cache;
 mod candidate;
+mod choices;
 pub mod ditto;
 pub mod engine;
 pub mod engines;

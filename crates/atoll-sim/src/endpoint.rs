@@ -122,7 +122,7 @@ impl SimEndpoint {
 impl std::fmt::Debug for SimEndpoint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let world = self.shared.world.borrow();
-        f.debug_struct("SimEndpoint").field("name", &world.ports[self.number as usize].name).finish()
+        f.debug_struct("SimEndpoint").field("name", &world.ports[self.number as usize].name()).finish()
     }
 }
 
@@ -150,7 +150,7 @@ impl Endpoint for SimEndpoint {
                 world.launch(self.number, batch.verbs_mut(), Fate::Unawaited);
             }
             Err(error) => {
-                world.ports[self.number as usize].error.get_or_insert(error);
+                world.ports[self.number as usize].posts.error.get_or_insert(error);
             }
         }
         drop(world);
@@ -164,11 +164,11 @@ impl Endpoint for SimEndpoint {
                 return Poll::Pending;
             }
             world.standing(self.number)?;
-            let port = &mut world.ports[self.number as usize];
-            if port.unawaited == 0 {
-                return Poll::Ready(port.error.take().map_or(Ok(()), Err));
+            let posts = &mut world.ports[self.number as usize].posts;
+            if posts.unawaited == 0 {
+                return Poll::Ready(posts.error.take().map_or(Ok(()), Err));
             }
-            port.waiters.push(context.waker().clone());
+            posts.waiters.push(context.waker().clone());
             Poll::Pending
         })
     }
@@ -259,7 +259,7 @@ impl Endpoint for SimEndpoint {
     }
 
     fn random(&self) -> u64 {
-        self.shared.world.borrow_mut().ports[self.number as usize].random.word()
+        self.shared.world.borrow_mut().ports[self.number as usize].host.random.word()
     }
 
     fn limits(&self) -> Limits {
@@ -267,7 +267,7 @@ impl Endpoint for SimEndpoint {
     }
 
     fn is_near(&self) -> bool {
-        self.shared.world.borrow().ports[self.number as usize].is_near
+        self.shared.world.borrow().ports[self.number as usize].host.is_near
     }
 
     fn identity(&self) -> Identity {
@@ -296,7 +296,7 @@ impl Endpoint for SimEndpoint {
 impl Drop for SimEndpoint {
     /// No task can post by it any more, which counts as an observed death.
     fn drop(&mut self) {
-        self.shared.world.borrow_mut().ports[self.number as usize].dropped = true;
+        self.shared.world.borrow_mut().ports[self.number as usize].end.dropped = true;
     }
 }
 
@@ -375,9 +375,9 @@ impl Future for Post<'_, '_> {
                 return Poll::Ready(Ok(()));
             }
             let limit = world.limits.batches_max;
-            let port = &mut world.ports[*number as usize];
-            if port.in_flight >= limit {
-                port.waiters.push(context.waker().clone());
+            let posts = &mut world.ports[*number as usize].posts;
+            if posts.in_flight >= limit {
+                posts.waiters.push(context.waker().clone());
                 return Poll::Pending;
             }
             let fate = Fate::Awaited(shared.foreign_waker(world.polled, context));

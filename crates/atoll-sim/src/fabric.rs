@@ -193,8 +193,8 @@ impl Region for SimRegion {
         let Some(number) = world.identified(who) else { return PeerState::Dead };
         let port = &world.ports[number as usize];
         match world.lanes.get(port.lane as usize) {
-            _ if port.dead || port.dropped => PeerState::Dead,
-            Some(lane) if lane.paused => PeerState::Stopped,
+            _ if port.end.is_dead() => PeerState::Dead,
+            Some(lane) if lane.pause.is_some() => PeerState::Stopped,
             _ => PeerState::Running,
         }
     }

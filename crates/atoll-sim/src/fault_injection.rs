@@ -3,6 +3,7 @@
 use crate::client::ClientState;
 use crate::fault::{Direction, Drawn, Fault, Faults, Fencing};
 use crate::flight::{Failure, Fate, Flight};
+use crate::lane::Pause;
 use crate::timers::Due;
 use crate::trace::{FaultEvent, NOBODY, What};
 use crate::world::World;
@@ -15,8 +16,8 @@ impl World {
     /// Whether an endpoint may post.
     #[inline]
     pub(crate) fn standing(&self, port: u32) -> Result<(), VerbError> {
-        let port = &self.ports[port as usize];
-        if port.dead || port.shut || self.deaths.dropping { Err(VerbError::Fenced) } else { Ok(()) }
+        let end = &self.ports[port as usize].end;
+        if end.killed || end.shut || self.deaths.dropping { Err(VerbError::Fenced) } else { Ok(()) }
     }
 
     /// Whether an endpoint knows all nodes of `verbs` as they are now.
@@ -30,7 +31,7 @@ impl World {
     /// Whether the endpoint that exported the region of an address is gone.
     pub(crate) fn is_exporter_gone(&self, at: Address) -> bool {
         let port = at.compute_node().and_then(|node| self.ports.get(usize::from(node)));
-        port.is_some_and(|port| port.dead || port.dropped)
+        port.is_some_and(|port| port.end.is_dead())
     }
 
     /// An error if an exporter of what `verbs` touch is gone.
@@ -51,8 +52,8 @@ impl World {
         state.faults.push((state.steps.saturating_add(steps), fault));
         state.settle_faults();
         if steps == 0 {
-            self.due.push(lane);
-            self.attention = true;
+            self.agenda.due.push(lane);
+            self.agenda.attention = true;
         }
     }
 
@@ -143,9 +144,9 @@ impl World {
 
     fn kill(&mut self, lane: u32) {
         let state = &mut self.lanes[lane as usize];
-        (state.done, state.killed, state.woken, state.paused, state.frozen) = (true, true, false, false, false);
+        (state.done, state.killed, state.woken, state.pause) = (true, true, false, None);
         self.record_fault(lane, FaultEvent::Killed);
-        self.ports.iter_mut().filter(|port| port.lane == lane).for_each(|port| port.dead = true);
+        self.ports.iter_mut().filter(|port| port.lane == lane).for_each(|port| port.end.killed = true);
         for id in 0..self.flights.len() as u32 {
             if self.flights[id as usize].afloat && self.flights[id as usize].lane == lane {
                 self.set_adrift(id);
@@ -156,7 +157,7 @@ impl World {
         self.timers.retain(|Reverse(timer)| !matches!(timer.due, Due::Task(of) | Due::Resume(of) if of == lane));
         self.ghost = self.polled == Some(lane);
         self.deaths.doomed.push_back(lane);
-        self.attention = true;
+        self.agenda.attention = true;
     }
 
     /// The task of a killed lane has been dropped.
@@ -168,7 +169,7 @@ impl World {
     /// Watchers may wait for the end of this lane.
     pub(crate) fn tell_watchers(&mut self) {
         if !self.deaths.watchers.is_empty() {
-            (self.woke, self.attention) = (true, true);
+            self.agenda.wake();
             self.deaths.watchers.drain(..).for_each(Waker::wake);
         }
     }
@@ -194,14 +195,13 @@ impl World {
         self.record_fault(lane, FaultEvent::Paused { ns, frozen });
         let number = if self.add_end(ns, Due::Resume(lane)) { self.timers_made } else { 0 };
         let state = &mut self.lanes[lane as usize];
-        (state.paused, state.frozen, state.paused_by) = (true, frozen, number);
+        state.pause = Some(Pause { timer: number, frozen });
         self.settle(lane);
     }
 
     pub(crate) fn resume(&mut self, lane: u32) {
         let state = &mut self.lanes[lane as usize];
-        if state.paused {
-            (state.paused, state.frozen) = (false, false);
+        if state.pause.take().is_some() {
             self.record_fault(lane, FaultEvent::Resumed);
             self.settle(lane);
         }
@@ -209,7 +209,7 @@ impl World {
 
     pub(crate) fn state(&self, lane: u32) -> ClientState {
         let state = &self.lanes[lane as usize];
-        match (state.killed, state.done, state.paused) {
+        match (state.killed, state.done, state.pause.is_some()) {
             (true, _, _) => ClientState::Killed,
             (_, true, _) => ClientState::Ended,
             (_, _, true) => ClientState::Paused,
@@ -220,19 +220,19 @@ impl World {
     /// The client that posted a batch learns that its outcome is unknown.
     fn forget(&mut self, id: u32) {
         let flight = &mut self.flights[id as usize];
-        let (lane, port) = (flight.lane, &mut self.ports[flight.endpoint as usize]);
+        let (lane, posts) = (flight.lane, &mut self.ports[flight.endpoint as usize].posts);
         match std::mem::replace(&mut flight.fate, Fate::Unknown) {
             Fate::Awaited(None) => self.wake(lane),
             Fate::Awaited(Some(waker)) => {
-                (self.woke, self.attention) = (true, true);
+                self.agenda.wake();
                 waker.wake();
             }
             Fate::Unawaited => {
                 flight.fate = Fate::Abandoned;
-                port.error.get_or_insert(VerbError::OutcomeUnknown);
-                port.unawaited -= 1;
-                (self.woke, self.attention) = (true, true);
-                port.waiters.drain(..).for_each(Waker::wake);
+                posts.error.get_or_insert(VerbError::OutcomeUnknown);
+                posts.unawaited -= 1;
+                self.agenda.wake();
+                posts.waiters.drain(..).for_each(Waker::wake);
             }
             _ => unreachable!("somebody waits for it"),
         }
@@ -297,7 +297,7 @@ impl World {
 
     /// Whether an endpoint was shut out.
     pub(crate) fn is_shut_out(&self, who: Identity) -> bool {
-        self.identified(who).is_some_and(|number| self.ports[number as usize].shut)
+        self.identified(who).is_some_and(|number| self.ports[number as usize].end.shut)
     }
 
     /// The lane that posted last by the endpoint of an identity.
@@ -317,9 +317,10 @@ impl World {
         self.standing(by)?;
         let Some(number) = self.identified(who) else { return Ok(None) };
         let port = &mut self.ports[number as usize];
-        let shut = port.dead || port.dropped || port.shut || by_force && self.fencing == Fencing::Forced;
-        let forced = shut && !(port.dead || port.dropped || port.shut);
-        port.shut |= shut;
+        let end = &mut port.end;
+        let shut = end.is_dead() || end.shut || by_force && self.fencing == Fencing::Forced;
+        let forced = shut && !(end.is_dead() || end.shut);
+        end.shut |= shut;
         if forced && self.watch.is_on() {
             self.watch.note_forced(by, who);
         }
@@ -429,7 +430,7 @@ impl World {
 
     pub(crate) fn jump_clock(&mut self, lane: u32, ms: i64) {
         self.record_fault(lane, FaultEvent::ClockJumped { ms });
-        self.ports.iter_mut().filter(|port| port.lane == lane).for_each(|port| port.clock.jumped_ms += ms);
+        self.ports.iter_mut().filter(|port| port.lane == lane).for_each(|port| port.host.clock.wall.jumped_ms += ms);
     }
 
     pub(crate) fn record_fault(&mut self, lane: u32, record_fault: FaultEvent) {

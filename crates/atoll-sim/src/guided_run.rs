@@ -40,7 +40,7 @@ impl World {
     /// Takes steps until a task is to be polled.
     pub(crate) fn advance_guided(&mut self, steps_end: u64) -> Next {
         loop {
-            if self.attention
+            if self.agenda.attention
                 && let Some(next) = self.attend()
             {
                 return next;
@@ -57,8 +57,8 @@ impl World {
             let guided = self.guided.as_ref().expect("the run is guided");
             let process = guided.guide.borrow_mut().choose(&enabled);
             if let Some(lane) = process.lane().filter(|lane| self.lanes[*lane as usize].counts_step()) {
-                self.due.push(lane);
-                self.attention = true;
+                self.agenda.due.push(lane);
+                self.agenda.attention = true;
             }
             if let Some(next) = self.take(process) {
                 return next;
@@ -79,7 +79,7 @@ impl World {
     fn enabled(&mut self) -> Vec<Process> {
         let mut enabled = Vec::new();
         for (lane, state) in (0..).zip(&self.lanes) {
-            if state.woken && !state.paused {
+            if state.is_ready() {
                 enabled.push(Process::Task(lane));
             }
             let first = enabled.len();
@@ -98,7 +98,7 @@ impl World {
         }
         let victim = self.victim();
         let guided = self.guided.as_ref().expect("the run is guided");
-        let paused = victim.is_some_and(|lane| self.lanes[lane as usize].paused);
+        let paused = victim.is_some_and(|lane| self.lanes[lane as usize].pause.is_some());
         // What the dead and the paused have in flight may be slower than any timer.
         let holds_time = |process: &Process| process.lane() != victim || !self.is_slow(victim);
         let waits_long_enough = self.is_slow(victim) && guided.jumps_left == 0;
@@ -118,7 +118,7 @@ impl World {
     /// flight.
     fn is_slow(&self, lane: Option<u32>) -> bool {
         let state = lane.map(|lane| &self.lanes[lane as usize]);
-        state.is_some_and(|state| state.paused || state.killed && !state.flights.is_empty())
+        state.is_some_and(|state| state.pause.is_some() || state.killed && !state.flights.is_empty())
     }
 
     /// The lane that the fault hits, once it is there.
@@ -179,7 +179,7 @@ impl World {
         let flight = &mut self.flights[id as usize];
         let effect = flight.step_piece(piece, self.relaxations, &mut self.memory);
         let is_done = flight.is_done();
-        self.verbs += u64::from(effect.kind.is_whole());
+        self.tally.verbs += u64::from(effect.kind.is_whole());
         self.record(lane, id, Some(effect));
         // What had to wait for it comes behind it, and so does the task once the batch has landed.
         let pieces = self.flights[id as usize].pieces(self.relaxations);

@@ -16,7 +16,7 @@ impl World {
             let flight = &mut self.flights[id as usize];
             let effect = flight.step(&mut self.memory, &self.frequencies, &mut self.random);
             let done = flight.is_done();
-            self.verbs += u64::from(effect.kind.is_whole());
+            self.tally.verbs += u64::from(effect.kind.is_whole());
             self.record(lane, id, Some(effect));
             if self.watch.is_on() {
                 self.note_watched(id, effect);
@@ -25,7 +25,7 @@ impl World {
                 break self.complete(id);
             }
             if self.relaxations.interleave {
-                if self.random.chance(self.frequencies.delay_within) {
+                if self.random.chance(self.frequencies.delays.within) {
                     self.hold(id);
                 }
                 break;
@@ -46,7 +46,7 @@ impl World {
         if self.flights[id as usize].lost || self.impaired && self.loses_completion(id) {
             self.flights[id as usize].lost = true;
             self.hold_for(id, self.deadline_ns);
-        } else if self.random.chance(self.frequencies.late_completion) {
+        } else if self.random.chance(self.frequencies.delays.completion) {
             self.hold(id);
         } else {
             self.land(id);
@@ -81,21 +81,21 @@ impl World {
     pub(crate) fn arrive(&mut self, id: u32, error: Option<Failure>) {
         let flight = &mut self.flights[id as usize];
         flight.afloat = false;
-        let (lane, port) = (flight.lane, &mut self.ports[flight.endpoint as usize]);
-        port.in_flight -= 1;
-        let room = port.in_flight + 1 == self.limits.batches_max;
+        let (lane, posts) = (flight.lane, &mut self.ports[flight.endpoint as usize].posts);
+        posts.in_flight -= 1;
+        let room = posts.in_flight + 1 == self.limits.batches_max;
         let fate = std::mem::replace(&mut flight.fate, Fate::Landed);
         let flushed = matches!(fate, Fate::Unawaited) && {
             if let Some(error) = error {
-                port.error.get_or_insert(error.into());
+                posts.error.get_or_insert(error.into());
             }
-            port.unawaited -= 1;
-            port.unawaited == 0
+            posts.unawaited -= 1;
+            posts.unawaited == 0
         };
         if room || flushed {
-            self.woke |= !port.waiters.is_empty();
-            self.attention |= self.woke;
-            port.waiters.drain(..).for_each(Waker::wake);
+            self.agenda.woke |= !posts.waiters.is_empty();
+            self.agenda.attention |= self.agenda.woke;
+            posts.waiters.drain(..).for_each(Waker::wake);
         }
         if let Some(error) = error {
             flight.fate = Fate::Failed(error);
@@ -103,7 +103,7 @@ impl World {
         match fate {
             Fate::Awaited(None) => self.wake(lane),
             Fate::Awaited(Some(waker)) => {
-                (self.woke, self.attention) = (true, true);
+                self.agenda.wake();
                 waker.wake();
             }
             Fate::Unawaited | Fate::Abandoned => self.release(id),
@@ -119,8 +119,7 @@ impl World {
     /// Keeps a batch back for a while.
     #[cold]
     pub(crate) fn hold(&mut self, id: u32) {
-        let ns = 32_u64 << self.random.below(u64::from(self.frequencies.delay_bits_max) - 4);
-        let ns = ns + self.random.below(ns);
+        let ns = self.frequencies.delays.ns(&mut self.random);
         self.hold_for(id, ns);
     }
 
@@ -151,8 +150,8 @@ impl World {
         state.launches += 1;
         let port = &mut self.ports[endpoint as usize];
         port.lane = lane;
-        port.in_flight += 1;
-        port.unawaited += usize::from(unawaited);
+        port.posts.in_flight += 1;
+        port.posts.unawaited += usize::from(unawaited);
         if self.timed.is_some() {
             self.launch_timed(lane, endpoint, id);
             return id;
@@ -161,7 +160,7 @@ impl World {
         let number = state.launches - 1;
         self.settle(lane);
         self.enables_batch(id, number);
-        let late = if unawaited { self.frequencies.late_unawaited } else { self.frequencies.delay };
+        let late = if unawaited { self.frequencies.delays.unawaited } else { self.frequencies.delays.post };
         if self.random.chance(late) {
             self.hold(id);
         }

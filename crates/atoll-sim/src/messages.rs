@@ -35,7 +35,7 @@ impl World {
             return self.record_fault(lane, FaultEvent::MessageLost { message: number });
         };
         self.record_fault(lane, FaultEvent::Sent { message: number, to });
-        let sender = self.ports[from as usize].sender;
+        let sender = self.ports[from as usize].mail.sender;
         let message = Message { from: mailbox_of(from), sender, bytes: bytes.to_vec() };
         if self.is_guided() {
             return self.arrive_at(to, number, message);
@@ -44,15 +44,15 @@ impl World {
             let id = self.post.add(Mail { number, to, message });
             return self.launch_mail(from, id, bytes.len() as u64);
         }
-        if self.is_cut(message.from, mailbox_of(to)) || self.post.random.chance(self.post.lose) {
+        if self.is_cut(message.from, mailbox_of(to)) || self.post.random.chance(self.post.chances.lose) {
             return self.record_fault(lane, FaultEvent::MessageLost { message: number });
         }
         let mut copies = 1;
-        while copies < 4 && self.post.random.chance(self.post.double) {
+        while copies < 4 && self.post.random.chance(self.post.chances.double) {
             copies += 1;
         }
         for _ in 0..copies {
-            let late = self.post.random.chance(self.post.delay);
+            let late = self.post.random.chance(self.post.chances.delay);
             let ns = if late { self.post.random.spread(self.post.delay_bits_max) } else { 0 };
             let id = self.post.add(Mail { number, to, message: message.clone() });
             self.add_timer(WAY_NS + ns, Due::Mail(id));
@@ -87,16 +87,16 @@ impl World {
     fn arrive_at(&mut self, to: u32, number: u64, message: Message) {
         let port = &self.ports[to as usize];
         let lane = port.lane;
-        if port.dead || port.dropped || port.inbox.len() >= MAILBOX_MESSAGES_MAX {
+        if port.end.is_dead() || port.mail.inbox.len() >= MAILBOX_MESSAGES_MAX {
             return self.record_fault(lane, FaultEvent::MessageLost { message: number });
         }
         let from = port_of(message.from).expect("an endpoint sent it");
         self.record_fault(lane, FaultEvent::Arrived { message: number, from });
-        let port = &mut self.ports[to as usize];
-        port.inbox.push_back(message);
-        self.woke |= !port.receivers.is_empty();
-        self.attention |= self.woke;
-        port.receivers.drain(..).for_each(Waker::wake);
+        let mail = &mut self.ports[to as usize].mail;
+        mail.inbox.push_back(message);
+        self.agenda.woke |= !mail.receivers.is_empty();
+        self.agenda.attention |= self.agenda.woke;
+        mail.receivers.drain(..).for_each(Waker::wake);
     }
 }
 
@@ -106,7 +106,7 @@ impl Messenger for SimEndpoint {
     }
 
     fn sign(&self, sender: Sender) {
-        self.shared().world.borrow_mut().ports[self.number() as usize].sender = sender;
+        self.shared().world.borrow_mut().ports[self.number() as usize].mail.sender = sender;
     }
 
     fn send(&self, to: Mailbox, bytes: &[u8]) -> Result<(), MessageError> {
@@ -148,11 +148,11 @@ fn receive(shared: &Shared, number: u32, waker: &Waker) -> Poll<Message> {
     let port = &mut world.ports[number as usize];
     // The endpoint belongs to the task that waits here, as with a post.
     port.lane = lane;
-    match port.inbox.pop_front() {
+    match port.mail.inbox.pop_front() {
         Some(message) => Poll::Ready(message),
         None => {
-            if !port.receivers.iter().any(|known| known.will_wake(waker)) {
-                port.receivers.push(waker.clone());
+            if !port.mail.receivers.iter().any(|known| known.will_wake(waker)) {
+                port.mail.receivers.push(waker.clone());
             }
             Poll::Pending
         }

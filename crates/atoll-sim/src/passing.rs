@@ -15,7 +15,9 @@ impl World {
         let Some(Reverse(timer)) = self.timers.pop() else { return };
         match timer.due {
             Due::Task(lane) => self.ring(lane),
-            Due::Resume(lane) if self.lanes[lane as usize].paused_by == timer.number => self.resume(lane),
+            Due::Resume(lane) if self.lanes[lane as usize].pause.is_some_and(|pause| pause.timer == timer.number) => {
+                self.resume(lane)
+            }
             Due::Resume(_) => {}
             Due::Fault(lane, fault) => self.strike(lane, fault),
             Due::Heal(lane, node) => self.heal_link(lane, node),

@@ -9,15 +9,29 @@ pub(crate) struct PostOffice {
     pub(crate) mails: Vec<Option<Mail>>,
     pub(crate) mails_free: Vec<u32>,
     pub(crate) sent: u64,
-    /// Chances in 1024.
-    pub(crate) lose: u32,
-    pub(crate) double: u32,
-    pub(crate) delay: u32,
+    pub(crate) chances: MailChances,
     /// The longest delay is two to the power of this, in nanoseconds.
     pub(crate) delay_bits_max: u32,
     pub(crate) random: Random,
     /// Messages between these endpoints are lost if they are sent before a time: from, to, until.
     pub(crate) cuts: Vec<(Mailbox, Mailbox, u64)>,
+}
+
+/// How often a run loses, doubles and delays messages, in 1024ths.
+pub(crate) struct MailChances {
+    pub(crate) lose: u32,
+    pub(crate) double: u32,
+    pub(crate) delay: u32,
+}
+
+impl MailChances {
+    fn drawn(relaxations: Relaxations, random: &mut Random) -> Self {
+        Self {
+            lose: random.pick_if(relaxations.lose_messages, &[0, 16, 128, 512]),
+            double: random.pick_if(relaxations.double_messages, &[0, 16, 256, 768]),
+            delay: random.pick_if(relaxations.delay_messages, &[16, 256, 1024]),
+        }
+    }
 }
 
 pub(crate) struct Mail {
@@ -30,21 +44,9 @@ pub(crate) struct Mail {
 impl PostOffice {
     pub(crate) fn new(relaxations: Relaxations, seed: u64) -> Self {
         let mut random = Random::stream(seed, u64::MAX - 1);
-        let mut drawn = |taken: bool, chances: &[u32]| {
-            let chance = random.pick(chances);
-            if taken { chance } else { 0 }
-        };
-        Self {
-            mails: Vec::new(),
-            mails_free: Vec::new(),
-            sent: 0,
-            lose: drawn(relaxations.lose_messages, &[0, 16, 128, 512]),
-            double: drawn(relaxations.double_messages, &[0, 16, 256, 768]),
-            delay: drawn(relaxations.delay_messages, &[16, 256, 1024]),
-            delay_bits_max: drawn(true, &[10, 14, 21, 31]),
-            random,
-            cuts: Vec::new(),
-        }
+        let chances = MailChances::drawn(relaxations, &mut random);
+        let delay_bits_max = random.pick(&[10, 14, 21, 31]);
+        Self { mails: Vec::new(), mails_free: Vec::new(), sent: 0, chances, delay_bits_max, random, cuts: Vec::new() }
     }
 }
 

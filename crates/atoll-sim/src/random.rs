@@ -45,6 +45,13 @@ impl Random {
         choices[self.below(choices.len() as u64) as usize]
     }
 
+    /// One of `chances`; 0 if it is not `taken`. It draws in either case.
+    #[inline]
+    pub(crate) fn pick_if(&mut self, taken: bool, chances: &[u32]) -> u32 {
+        let chance = self.pick(chances);
+        if taken { chance } else { 0 }
+    }
+
     /// A number from 1 to `2^bits_max`, small ones as likely as large ones: uniform in the
     /// logarithm.
     #[inline]

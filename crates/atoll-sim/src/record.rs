@@ -32,15 +32,15 @@ impl World {
 
     #[inline]
     pub(crate) fn mix(&mut self, what: u64, word: u64) {
-        let mixed = (self.digest ^ what).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) ^ word ^ self.now_ns;
-        self.digest = mixed.wrapping_mul(0xd6e8_feb8_6659_fd93);
+        let mixed = (self.tally.digest ^ what).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) ^ word ^ self.now_ns;
+        self.tally.digest = mixed.wrapping_mul(0xd6e8_feb8_6659_fd93);
     }
 
     /// What every lane is at, one line each.
     pub(crate) fn lanes_described(&self) -> String {
         let mut lines = String::new();
         for lane in self.lanes.iter().filter(|lane| !lane.done || lane.held > 0 || !lane.flights.is_empty()) {
-            let task = match (lane.killed, lane.done, lane.paused, lane.woken) {
+            let task = match (lane.killed, lane.done, lane.pause.is_some(), lane.woken) {
                 (true, ..) => "killed",
                 (_, true, ..) => "task done",
                 (_, _, true, _) => "task paused",
@@ -60,6 +60,6 @@ impl World {
     /// The last events, one line each.
     pub(crate) fn trace_described(&self) -> String {
         let lane_name = |lane: u32| self.lanes[lane as usize].name.clone();
-        self.trace.described(lane_name, |port| self.ports[port as usize].name.clone())
+        self.trace.described(lane_name, |port| self.ports[port as usize].name().to_owned())
     }
 }

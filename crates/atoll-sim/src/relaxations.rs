@@ -86,38 +86,47 @@ impl Default for Relaxations {
 }
 
 /// How often a run takes each relaxation, in 1024ths; 0 where it is switched off.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct Frequencies {
     /// Per choice of a batch's next verb: not the first one that could be next.
     pub(crate) reorder: u32,
     /// Per READ or WRITE of several words.
     pub(crate) tear: u32,
-    /// Per post.
-    pub(crate) delay: u32,
-    /// Per effect of a batch that has more to come.
-    pub(crate) delay_within: u32,
-    /// Per unawaited post.
-    pub(crate) late_unawaited: u32,
-    /// Per completion.
-    pub(crate) late_completion: u32,
-    /// The longest delay is two to the power of this, in nanoseconds.
-    pub(crate) delay_bits_max: u32,
+    pub(crate) delays: Delays,
 }
 
 impl Frequencies {
     pub(crate) fn drawn(relaxations: Relaxations, random: &mut Random) -> Self {
-        let mut drawn = |taken: bool, chances: &[u32]| {
-            let chance = random.pick(chances);
-            if taken { chance } else { 0 }
+        let reorder = random.pick_if(relaxations.reorder, &[64, 512, 1024]);
+        let tear = random.pick_if(relaxations.tear, &[16, 128, 512, 1024]);
+        let delays = Delays {
+            post: random.pick_if(relaxations.delay, &[0, 8, 64, 256]),
+            within: random.pick_if(relaxations.delay, &[0, 4, 32, 128]),
+            unawaited: random.pick_if(relaxations.late_unawaited, &[128, 512, 1024]),
+            completion: random.pick_if(relaxations.late_completion, &[0, 16, 128]),
+            bits_max: random.pick(&[10, 14, 18, 21]),
         };
-        Self {
-            reorder: drawn(relaxations.reorder, &[64, 512, 1024]),
-            tear: drawn(relaxations.tear, &[16, 128, 512, 1024]),
-            delay: drawn(relaxations.delay, &[0, 8, 64, 256]),
-            delay_within: drawn(relaxations.delay, &[0, 4, 32, 128]),
-            late_unawaited: drawn(relaxations.late_unawaited, &[128, 512, 1024]),
-            late_completion: drawn(relaxations.late_completion, &[0, 16, 128]),
-            delay_bits_max: drawn(true, &[10, 14, 18, 21]),
-        }
+        Self { reorder, tear, delays }
+    }
+}
+
+/// How often a run holds batches back, in 1024ths, and for how long.
+pub(crate) struct Delays {
+    /// Per awaited post.
+    pub(crate) post: u32,
+    /// Per effect of a batch that has more to come.
+    pub(crate) within: u32,
+    /// Per unawaited post.
+    pub(crate) unawaited: u32,
+    /// Per completion.
+    pub(crate) completion: u32,
+    /// The longest delay is two to the power of this, in nanoseconds.
+    bits_max: u64,
+}
+
+impl Delays {
+    /// How long a batch is held back.
+    pub(crate) fn ns(&self, random: &mut Random) -> u64 {
+        let ns = 32_u64 << random.below(self.bits_max - 4);
+        ns + random.below(ns)
     }
 }

@@ -26,7 +26,7 @@ impl World {
     #[inline]
     pub(crate) fn settle(&mut self, lane: u32) {
         let state = &mut self.lanes[lane as usize];
-        let can_run = state.woken && !state.paused || !state.flights.is_empty() && !state.frozen;
+        let can_run = state.is_ready() || !state.flights.is_empty() && !state.is_frozen();
         match state.runnable_at {
             None if can_run => {
                 state.runnable_at = Some(self.runnable.len() as u32);

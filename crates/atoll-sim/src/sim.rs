@@ -234,9 +234,9 @@ impl Sim {
         }
         Ok(RunReport {
             steps: world.steps,
-            verbs: world.verbs,
+            verbs: world.tally.verbs,
             virtual_ns: world.now_ns,
-            digest: world.digest,
+            digest: world.tally.digest,
             strategy: world.scheduler.strategy(),
         })
     }

@@ -7,7 +7,7 @@ impl World {
     /// Lets events happen until a task is to be polled.
     pub(crate) fn advance_timed(&mut self, steps_end: u64) -> Next {
         loop {
-            if self.attention
+            if self.agenda.attention
                 && let Some(next) = self.attend()
             {
                 return next;
@@ -75,7 +75,7 @@ impl World {
         let flight = &mut self.flights[id as usize];
         let lane = flight.lane;
         if let Some(effect) = flight.effect(index as usize, &mut self.memory) {
-            self.verbs += 1;
+            self.tally.verbs += 1;
             self.record(lane, id, Some(effect));
         }
     }

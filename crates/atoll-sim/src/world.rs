@@ -13,7 +13,7 @@ use crate::lane::Lane;
 use crate::memory::Memory;
 use crate::network::timed::Timed;
 use crate::options::SimOptions;
-use crate::port::{self, Port};
+use crate::port::{self, Host, Port};
 use crate::post_office::PostOffice;
 use crate::relaxations::Frequencies;
 use crate::schedule::Scheduler;
@@ -42,24 +42,17 @@ pub(crate) struct World {
     /// Virtual nanoseconds since the run began.
     pub(crate) now_ns: u64,
     pub(crate) steps: u64,
-    pub(crate) verbs: u64,
-    pub(crate) digest: u64,
+    pub(crate) tally: Tally,
     pub(crate) trace: Trace,
-    pub(crate) frequencies: Frequencies,
-    pub(crate) random: Random,
     pub(crate) flights: Vec<Flight>,
     pub(crate) flights_free: Vec<u32>,
+    pub(crate) frequencies: Frequencies,
+    pub(crate) random: Random,
     /// The lanes that can run, in no order.
     pub(crate) runnable: Vec<u32>,
     pub(crate) timers: BinaryHeap<Reverse<Timer>>,
     pub(crate) timers_made: u64,
-    /// Whether a waker was called, which the world does not see the effect of.
-    pub(crate) woke: bool,
-    /// Whether something is to be done before the next step: a waker was called, a fault is due, or
-    /// a task is to be dropped.
-    pub(crate) attention: bool,
-    /// Lanes of which a fault is due.
-    pub(crate) due: Vec<u32>,
+    pub(crate) agenda: Agenda,
     /// The lanes that were killed.
     pub(crate) deaths: Deaths,
     pub(crate) fencing: Fencing,
@@ -89,6 +82,32 @@ pub(crate) struct World {
     pub(crate) gives_back: bool,
     /// In a timed run, its network.
     pub(crate) timed: Option<Box<Timed>>,
+}
+
+/// What is to be done before the next step.
+#[derive(Default)]
+pub(crate) struct Agenda {
+    /// Whether a waker was called, which the world does not see the effect of.
+    pub(crate) woke: bool,
+    /// Whether anything is to be done: a waker was called, a fault is due, or a task is to be
+    /// dropped.
+    pub(crate) attention: bool,
+    /// Lanes of which a fault is due.
+    pub(crate) due: Vec<u32>,
+}
+
+impl Agenda {
+    /// A waker is called.
+    pub(crate) fn wake(&mut self) {
+        (self.woke, self.attention) = (true, true);
+    }
+}
+
+/// What the effects of a run amount to.
+#[derive(Default)]
+pub(crate) struct Tally {
+    pub(crate) verbs: u64,
+    pub(crate) digest: u64,
 }
 
 /// The lanes that were killed.
@@ -137,8 +156,7 @@ impl World {
             ghost: false,
             now_ns: 0,
             steps: 0,
-            verbs: 0,
-            digest: 0,
+            tally: Tally::default(),
             trace: Trace::new(options.trace_events),
             frequencies: Frequencies::drawn(options.relaxations, &mut random),
             random,
@@ -147,9 +165,7 @@ impl World {
             runnable: Vec::new(),
             timers: BinaryHeap::new(),
             timers_made: 0,
-            woke: false,
-            attention: false,
-            due: Vec::new(),
+            agenda: Agenda::default(),
             deaths: Deaths::default(),
             fencing: options.fencing,
             watch: Watch::default(),
@@ -194,7 +210,7 @@ impl World {
         let random = Random::stream(seed, 1 + number);
         let has_agent_clock = !self.relaxations.absent_agent_clocks || port::has_agent_clock(seed, number);
         let is_near = self.distances.next_is_near();
-        self.ports.push(Port::new(name, random, drift_per_mille, has_agent_clock, is_near));
+        self.ports.push(Port::new(name, Host::new(random, drift_per_mille, has_agent_clock, is_near)));
         self.ports.len() as u32 - 1
     }
 
@@ -207,7 +223,7 @@ impl World {
             return self.advance_timed(steps_end);
         }
         loop {
-            if self.attention
+            if self.agenda.attention
                 && let Some(next) = self.attend()
             {
                 return next;
@@ -246,25 +262,25 @@ impl World {
     /// Does what is to be done before the next step.
     #[cold]
     pub(crate) fn attend(&mut self) -> Option<Next> {
-        while let Some(lane) = self.due.pop() {
+        while let Some(lane) = self.agenda.due.pop() {
             self.strike_due(lane);
         }
         if let Some(lane) = self.deaths.doomed.pop_front() {
             return Some(Next::Bury(lane));
         }
-        self.attention = false;
-        std::mem::take(&mut self.woke).then_some(Next::Wakes)
+        self.agenda.attention = false;
+        std::mem::take(&mut self.agenda.woke).then_some(Next::Wakes)
     }
 
     #[inline]
     fn step(&mut self, lane: u32) -> Option<Next> {
         let state = &mut self.lanes[lane as usize];
         if state.counts_step() {
-            self.due.push(lane);
-            self.attention = true;
+            self.agenda.due.push(lane);
+            self.agenda.attention = true;
         }
-        let batches = if state.frozen { 0 } else { state.flights.len() };
-        let choice = match batches + usize::from(state.woken && !state.paused) {
+        let batches = if state.is_frozen() { 0 } else { state.flights.len() };
+        let choice = match batches + usize::from(state.is_ready()) {
             1 => 0,
             choices => self.random.below(choices as u64) as usize,
         };

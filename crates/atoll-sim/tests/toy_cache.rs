@@ -13,6 +13,11 @@ use atoll_sim::{Sim, SimEndpoint, SimOptions, for_each_seed};
 use std::cell::RefCell;
 use std::rc::Rc;
 
+const KEYS: u64 = 3;
+const WORDS: usize = 6;
+const NEXT_OBJECT: u64 = 63;
+const OBJECTS: u64 = 64;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mistake {
     None,
@@ -29,11 +34,6 @@ enum Mistake {
     /// An increment writes the slot without asking whether it is still what it read.
     LostUpdate,
 }
-
-const KEYS: u64 = 3;
-const WORDS: usize = 6;
-const NEXT_OBJECT: u64 = 63;
-const OBJECTS: u64 = 64;
 
 struct Toy {
     endpoint: SimEndpoint,

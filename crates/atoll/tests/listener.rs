@@ -28,6 +28,14 @@ fn listening() -> (Builder, Told) {
     (Cache::builder().eviction_listener(listen), told)
 }
 
+/// A cache in a pool of its own, and what its listener is told.
+fn heard(engine: EngineOptions) -> (Pool, Cache, Told) {
+    let pool = Pool::anonymous(&options(engine)).unwrap();
+    let (builder, told) = listening();
+    let cache = builder.build(&pool).unwrap();
+    (pool, cache, told)
+}
+
 fn take(told: &Told) -> Vec<(Vec<u8>, usize, Cause)> {
     let told = std::mem::take(&mut *told.lock().unwrap());
     told.into_iter().map(|(key, meta, cause)| (key, meta.value_bytes, cause)).collect()
@@ -58,9 +66,7 @@ fn check_all_told<F: atoll::fabric::PoolFabric>(cache: &Cache<F>, told: &Told, k
 #[test]
 fn every_object_that_is_evicted_is_told_of_once_with_its_key() {
     for engine in engines() {
-        let pool = Pool::anonymous(&options(engine)).unwrap();
-        let (builder, told) = listening();
-        let cache = builder.build(&pool).unwrap();
+        let (pool, cache, told) = heard(engine);
         std::thread::scope(|scope| {
             for thread in 0..4 {
                 let cache = &cache;
@@ -142,9 +148,7 @@ fn the_cause_says_what_a_call_did() {
 #[test]
 fn what_expires_unasked_is_told_of_by_the_thread_that_tends() {
     for engine in engines() {
-        let pool = Pool::anonymous(&options(engine)).unwrap();
-        let (builder, told) = listening();
-        let cache = builder.build(&pool).unwrap();
+        let (pool, cache, told) = heard(engine);
         cache.set_for(b"key", b"v", Duration::from_millis(50)).unwrap();
         let begun = Instant::now();
         while told.lock().unwrap().is_empty() {

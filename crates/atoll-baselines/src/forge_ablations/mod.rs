@@ -88,6 +88,13 @@ fn counter_bytes(settings: &PoolSettings) -> u64 {
     u64::from(2 * settings.group_objects_max).next_multiple_of(8)
 }
 
+/// Unlocks what a client has locked, if it has.
+fn unlock<E: Endpoint>(forge: &AblatedForge<E>, lock: Option<Address>) {
+    if let Some(at) = lock {
+        lock::unlock(&forge.client().endpoint, at);
+    }
+}
+
 /// One client's side of a variant.
 #[derive(Clone, Copy, Debug)]
 pub struct Ablated {
@@ -110,14 +117,14 @@ impl Ablated {
         *self = Self { without, area };
     }
 
-    /// The lock of a queue.
-    fn queue_lock(&self, queue: Queue) -> Address {
-        self.area.add(queue as u64 * LINE)
+    /// The lock of a queue, if queues are locked.
+    fn queue_lock(&self, queue: Queue) -> Option<Address> {
+        self.without.locked_queues.then(|| self.area.add(queue as u64 * LINE))
     }
 
-    /// The lock of a key's bucket.
-    fn bucket_lock(&self, hash: KeyHash) -> Address {
-        self.area.add(2 * LINE + 8 * u64::from(hash.bucket))
+    /// The lock of a key's bucket, if buckets are locked.
+    fn bucket_lock(&self, hash: KeyHash) -> Option<Address> {
+        self.without.locked_index.then(|| self.area.add(2 * LINE + 8 * u64::from(hash.bucket)))
     }
 
     /// The counters of a chunk's objects.
@@ -145,16 +152,14 @@ impl<E: Endpoint> Technique<E> for Ablated {
     type Annex = ();
 
     async fn begin_change(&self, forge: &AblatedForge<E>, hash: KeyHash) -> Result<(), CacheError> {
-        match self.without.locked_index {
-            true => Box::pin(lock::lock(&forge.client().endpoint, self.bucket_lock(hash))).await,
-            false => Ok(()),
+        match self.bucket_lock(hash) {
+            Some(at) => Box::pin(lock::lock(&forge.client().endpoint, at)).await,
+            None => Ok(()),
         }
     }
 
     fn end_change(&self, forge: &AblatedForge<E>, hash: KeyHash) {
-        if self.without.locked_index {
-            lock::unlock(&forge.client().endpoint, self.bucket_lock(hash));
-        }
+        unlock(forge, self.bucket_lock(hash));
     }
 
     fn recalls_misses(&self) -> bool {
@@ -162,16 +167,14 @@ impl<E: Endpoint> Technique<E> for Ablated {
     }
 
     async fn lock_queue(&self, forge: &AblatedForge<E>, queue: Queue) -> Result<(), CacheError> {
-        match self.without.locked_queues {
-            true => Box::pin(lock::lock(&forge.client().endpoint, self.queue_lock(queue))).await,
-            false => Ok(()),
+        match self.queue_lock(queue) {
+            Some(at) => Box::pin(lock::lock(&forge.client().endpoint, at)).await,
+            None => Ok(()),
         }
     }
 
     fn unlock_queue(&self, forge: &AblatedForge<E>, queue: Queue) {
-        if self.without.locked_queues {
-            lock::unlock(&forge.client().endpoint, self.queue_lock(queue));
-        }
+        unlock(forge, self.queue_lock(queue));
     }
 
     async fn take_ticket(&self, forge: &AblatedForge<E>, queue: Queue, by: u64) -> Result<Cursors, CacheError> {

@@ -2,9 +2,9 @@
 
 use super::area::ENGINE_GLCACHE;
 use super::technique::{GlCacheDm, GlCachePool, Learning};
-use atoll_cache::EngineKind;
+use atoll_cache::engines::{EngineChoices, EngineIdentity, EngineKind, PoolSize};
+use atoll_cache::forge::ForgeOptions;
 use atoll_cache::forge::annex::Annex;
-use atoll_cache::forge::{ForgeKind, ForgeOptions};
 use atoll_fabric::Endpoint;
 use atoll_pool::PoolSettings;
 
@@ -32,36 +32,27 @@ impl GlCacheOptions {
     }
 }
 
+impl EngineChoices for GlCacheOptions {
+    const ENGINE: EngineIdentity = EngineIdentity { name: "glcache-dm", names: "glcache-dm", number: ENGINE_GLCACHE };
+
+    fn named(name: &str) -> Option<Result<Self, String>> {
+        (name == Self::ENGINE.name).then(|| Ok(Self::default()))
+    }
+
+    fn of_size(&self, size: PoolSize) -> PoolSettings {
+        Learning::claim(self.0.of_size(size))
+    }
+
+    fn of_objects(&self, objects_max: u64, clients_max: u32, record_bytes: u32) -> PoolSettings {
+        self.0.for_objects_with::<Learning>(objects_max, clients_max, record_bytes)
+    }
+}
+
 /// [`glcache`](super).
-#[derive(Clone, Copy, Debug)]
-pub struct GlCacheKind;
+pub enum GlCacheKind {}
 
 impl EngineKind for GlCacheKind {
-    const NAME: &'static str = "glcache-dm";
-    const NAMES: &'static str = "glcache-dm";
-    const NUMBER: u64 = ENGINE_GLCACHE;
     type Options = GlCacheOptions;
     type Shared = GlCachePool;
     type Client<E: Endpoint> = GlCacheDm<E>;
-
-    fn for_growth(
-        options: &GlCacheOptions,
-        body_bytes_mean: Option<u32>,
-        capacity_bytes: u64,
-        growth_bytes_max: u64,
-    ) -> PoolSettings {
-        Learning::claim(ForgeKind::for_growth(&options.0, body_bytes_mean, capacity_bytes, growth_bytes_max))
-    }
-
-    fn named(name: &str) -> Option<Result<GlCacheOptions, String>> {
-        (name == Self::NAME).then(|| Ok(GlCacheOptions::default()))
-    }
-
-    fn name_of(_: &GlCacheOptions) -> String {
-        Self::NAME.to_owned()
-    }
-
-    fn for_objects(options: &GlCacheOptions, objects_max: u64, clients_max: u32, record_bytes: u32) -> PoolSettings {
-        options.0.for_objects_with::<Learning>(objects_max, clients_max, record_bytes)
-    }
 }

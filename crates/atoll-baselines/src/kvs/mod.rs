@@ -6,7 +6,7 @@
 
 mod kind;
 
-pub use kind::KvsKind;
+pub use kind::{KvsKind, KvsOptions};
 
 use atoll_cache::CacheError;
 use atoll_cache::table::replacement::{Accessed, Candidate, Inserted, Replacement, Victim};

@@ -6,6 +6,7 @@
 
 use super::area;
 pub use super::area::LISTS_MAX;
+use atoll_cache::engines::{EngineChoices, EngineIdentity, PoolSize};
 use atoll_cache::table::settings::{REPLACEMENT_WORDS, TableOptions, TableSettings};
 use atoll_pool::{Fields, PoolError, PoolSettings};
 use std::fmt;
@@ -88,6 +89,31 @@ impl Default for QueueOptions {
     /// LRU lists as in Ditto's baseline.
     fn default() -> Self {
         Self::new(QueuePolicy::ShardLru)
+    }
+}
+
+/// The names of a pool with queues.
+const NAMES: &str = "shard-lru, lru-dm, sieve-dm (with :LISTS if not 32), s3fifo-dm";
+
+impl EngineChoices for QueueOptions {
+    const ENGINE: EngineIdentity = EngineIdentity { name: "queues", names: NAMES, number: ENGINE_QUEUES };
+
+    fn named(name: &str) -> Option<Result<Self, String>> {
+        let policy = name.split(':').next();
+        let is_known = QueuePolicy::ALL.into_iter().any(|known| policy == Some(known.name()));
+        is_known.then(|| name.parse())
+    }
+
+    fn name(&self) -> String {
+        self.to_string()
+    }
+
+    fn of_size(&self, size: PoolSize) -> PoolSettings {
+        self.objects().of_size(size)
+    }
+
+    fn of_objects(&self, objects_max: u64, clients_max: u32, record_bytes: u32) -> PoolSettings {
+        self.objects().for_objects(objects_max, clients_max, record_bytes)
     }
 }
 

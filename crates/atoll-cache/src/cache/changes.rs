@@ -11,6 +11,15 @@ pub(super) fn give_back(place: Option<&mut Value>, lent: &mut Option<Value>) {
     }
 }
 
+/// Keeps the value that a change has found, where it is asked for; what else is known of it.
+fn keep(value: &mut Option<Value>, old: Option<Old<'_>>) -> Option<Meta> {
+    let old = old?;
+    if let Some(into) = value {
+        into.assign(old.value, old.meta);
+    }
+    Some(old.meta)
+}
+
 /// A change that reports which object it has removed.
 pub(super) trait Removes: Change {
     /// The removed object and the cause, after an engine has applied the change.
@@ -49,10 +58,7 @@ impl Change for Set<'_> {
     }
 
     fn decide(&mut self, now_ms: u64, old: Option<Old<'_>>) -> Verdict {
-        self.old = old.map(|old| old.meta);
-        if let (Some(into), Some(old)) = (&mut self.old_value, old) {
-            into.assign(old.value, old.meta);
-        }
+        self.old = keep(&mut self.old_value, old);
         self.stored = match self.options.condition {
             Condition::Always => true,
             Condition::IfAbsent => old.is_none(),
@@ -119,10 +125,7 @@ impl Change for Remove {
     }
 
     fn decide(&mut self, _now_ms: u64, old: Option<Old<'_>>) -> Verdict {
-        self.old = old.map(|old| old.meta);
-        if let (Some(into), Some(old)) = (&mut self.old_value, old) {
-            into.assign(old.value, old.meta);
-        }
+        self.old = keep(&mut self.old_value, old);
         if self.old.is_some() { Verdict::Remove } else { Verdict::Leave }
     }
 

@@ -13,7 +13,8 @@
 //!          | whether clients near the pool remember candidates 4 | margin, millionths 32
 //! ```
 
-use crate::experts::{self, ExpertSet};
+use crate::choices::{EngineChoices, EngineIdentity, PoolSize};
+use crate::experts::{self, DEFAULT_SET, ExpertSet, ExpertSetError};
 use crate::policy::PolicyId;
 use crate::table::replacement::SAMPLE_BUCKETS_MAX;
 use crate::table::settings::{TableOptions, TableSettings};
@@ -213,6 +214,45 @@ impl DittoOptions {
 impl Default for DittoOptions {
     fn default() -> Self {
         Self::adaptive(experts::DEFAULT_SET.parse().expect("all of them are policies"))
+    }
+}
+
+/// The names of a pool of `ditto`.
+const NAMES: &str = "ditto, ditto:POLICY+POLICY, ditto-paper:POLICY+POLICY";
+
+impl EngineChoices for DittoOptions {
+    const ENGINE: EngineIdentity = EngineIdentity { name: "ditto", names: NAMES, number: ENGINE_DITTO };
+
+    fn named(name: &str) -> Option<Result<Self, String>> {
+        let (form, experts) = name.split_once(':').map_or((name, None), |(form, experts)| (form, Some(experts)));
+        let experts = |default: &str| -> Result<ExpertSet, String> {
+            experts.unwrap_or(default).parse().map_err(|error: ExpertSetError| error.to_string())
+        };
+        match form {
+            "ditto" => Some(experts(DEFAULT_SET).map(Self::adaptive)),
+            "ditto-paper" => Some(experts("lru+lfu").map(Self::paper)),
+            _ => None,
+        }
+    }
+
+    fn name(&self) -> String {
+        let experts = self.experts;
+        if *self == Self::paper(experts) {
+            return format!("ditto-paper:{experts}");
+        }
+        if experts.to_string() == DEFAULT_SET { Self::ENGINE.name.to_owned() } else { format!("ditto:{experts}") }
+    }
+
+    fn experts(&self) -> Option<ExpertSet> {
+        Some(self.experts)
+    }
+
+    fn of_size(&self, size: PoolSize) -> PoolSettings {
+        self.objects().of_size(size)
+    }
+
+    fn of_objects(&self, objects_max: u64, clients_max: u32, record_bytes: u32) -> PoolSettings {
+        self.objects().for_objects(objects_max, clients_max, record_bytes)
     }
 }
 

@@ -14,6 +14,7 @@
 
 mod kind;
 
+pub use crate::choices::{EngineChoices, EngineIdentity, PoolSize};
 pub use kind::{EngineKind, KindVisitor};
 
 use crate::audit::Audit;
@@ -40,18 +41,21 @@ macro_rules! engines {
             /// All engines.
             pub const ALL: &[Self] = &[$(Self::$Engine,)*];
 
+            /// How users and the pool header name it.
+            pub fn identity(self) -> EngineIdentity {
+                match self {
+                    $(Self::$Engine => <$Kind as EngineKind>::Options::ENGINE,)*
+                }
+            }
+
             /// Its number in the pool header.
             pub fn number(self) -> u64 {
-                match self {
-                    $(Self::$Engine => <$Kind>::NUMBER,)*
-                }
+                self.identity().number
             }
 
             /// Its name, as users write it.
             pub fn name(self) -> &'static str {
-                match self {
-                    $(Self::$Engine => <$Kind>::NAME,)*
-                }
+                self.identity().name
             }
         }
 
@@ -77,7 +81,7 @@ macro_rules! engines {
             /// The policies that choose victims, if the engine has experts.
             pub fn experts(&self) -> Option<ExpertSet> {
                 match self {
-                    $(Self::$Engine(options) => <$Kind>::experts_of(options),)*
+                    $(Self::$Engine(options) => options.experts(),)*
                 }
             }
 
@@ -90,10 +94,9 @@ macro_rules! engines {
                 capacity_bytes: u64,
                 growth_bytes_max: u64,
             ) -> PoolSettings {
+                let size = PoolSize { body_bytes_mean, capacity_bytes, growth_bytes_max };
                 match self {
-                    $(Self::$Engine(options) => {
-                        <$Kind>::for_growth(options, body_bytes_mean, capacity_bytes, growth_bytes_max)
-                    })*
+                    $(Self::$Engine(options) => options.of_size(size),)*
                 }
             }
         }
@@ -159,9 +162,7 @@ macro_rules! engines {
 
             /// The engine that the pool was made for.
             pub fn engine(&self) -> EngineId {
-                match self {
-                    $(Self::$Engine(_) => EngineId::$Engine,)*
-                }
+                EngineId::of(&self.pool().settings).expect("a pool is opened for an engine of the list")
             }
 
             /// The policies that choose victims, if the engine has experts.

@@ -8,7 +8,9 @@
 //! ```
 
 use super::annex::Annex;
+use crate::choices::{EngineChoices, EngineIdentity, PoolSize};
 use crate::index::BUCKET_SLOTS;
+use crate::record::HEADER_BYTES;
 use atoll_pool::{Fields, PoolError, PoolSettings};
 
 /// The engine's number in the pool header.
@@ -176,5 +178,36 @@ impl ForgeSettings {
         }
         A::area_bytes(settings)?;
         Ok(decoded)
+    }
+}
+
+/// Choices with a name of their own.
+type Named = (&'static str, fn() -> ForgeOptions);
+
+/// The choices that have a name of their own.
+const NAMED: [Named; 2] = [("forge", ForgeOptions::default), ("forge-paper", ForgeOptions::paper)];
+
+impl EngineChoices for ForgeOptions {
+    const ENGINE: EngineIdentity = EngineIdentity { name: "forge", names: "forge, forge-paper", number: ENGINE_FORGE };
+
+    fn named(name: &str) -> Option<Result<Self, String>> {
+        NAMED.iter().find(|(known, _)| *known == name).map(|(_, options)| Ok(options()))
+    }
+
+    fn name(&self) -> String {
+        let found = NAMED.iter().find(|(_, known)| known() == *self);
+        found.map_or(Self::ENGINE.name, |(name, _)| name).to_owned()
+    }
+
+    fn of_size(&self, size: PoolSize) -> PoolSettings {
+        let mut options = self.clone();
+        if let Some(bytes) = size.body_bytes_mean {
+            options.object_bytes_mean = bytes.saturating_add(HEADER_BYTES as u32);
+        }
+        options.for_growth(size.capacity_bytes, size.growth_bytes_max)
+    }
+
+    fn of_objects(&self, objects_max: u64, clients_max: u32, record_bytes: u32) -> PoolSettings {
+        self.for_objects(objects_max, clients_max, record_bytes)
     }
 }

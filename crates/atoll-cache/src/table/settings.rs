@@ -8,6 +8,7 @@
 
 use super::class::Class;
 use super::slot::HEAP_BYTES_MAX;
+use crate::choices::PoolSize;
 use crate::index::BUCKET_SLOTS;
 use crate::record::HEADER_BYTES;
 use crate::record::LARGE_RECORD_BYTES;
@@ -43,13 +44,12 @@ pub struct TableOptions {
 }
 
 impl TableOptions {
-    /// The settings for keys and values that are expected to have so many bytes together, if that
-    /// is given.
-    pub fn expecting(mut self, body_bytes_mean: Option<u32>) -> Self {
-        if let Some(bytes) = body_bytes_mean {
+    /// Settings for a pool of this size.
+    pub fn of_size(mut self, size: PoolSize) -> PoolSettings {
+        if let Some(bytes) = size.body_bytes_mean {
             self.object_bytes_mean = bytes.saturating_add(HEADER_BYTES as u32);
         }
-        self
+        self.for_growth(size.capacity_bytes, size.growth_bytes_max)
     }
 
     /// Settings for a pool of `capacity_bytes` that may grow by more bytes.

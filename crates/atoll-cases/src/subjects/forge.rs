@@ -4,8 +4,9 @@ use crate::endpoint::CaseEndpoint;
 use crate::forge_words::ForgePoolWords;
 use crate::subject::{Shared, Subject};
 use atoll_baselines::forge_ablations::{AblatedForge, Variant};
-use atoll_cache::forge::{self, Forge, ForgeKind, ForgeOptions, Technique};
-use atoll_cache::{EngineKind, Pooled};
+use atoll_cache::Pooled;
+use atoll_cache::engines::EngineChoices;
+use atoll_cache::forge::{self, Forge, ForgeOptions, Technique};
 use atoll_fabric::{Address, Endpoint, Kind, RegionAttributes};
 use atoll_pool::PoolSettings;
 use atoll_sim::sim::region;
@@ -31,7 +32,7 @@ const AREA: Address = Address::new(0, 1, 0);
 const ADDRESS_CACHE_BYTES: usize = 2 * 96;
 
 impl Subject for ForgeSubject {
-    const NAME: &'static str = <ForgeKind as EngineKind>::NAME;
+    const NAME: &'static str = ForgeOptions::ENGINE.name;
     type Hole = forge::Hole;
     type Engine = Forge<CaseEndpoint>;
     const CHUNK_BYTES: [u32; 3] = [256, 512, 1024];

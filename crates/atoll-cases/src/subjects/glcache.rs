@@ -3,8 +3,9 @@
 use crate::endpoint::CaseEndpoint;
 use crate::subject::Subject;
 use crate::subjects::forge::{ForgeSubject, configure_forge};
-use atoll_baselines::glcache::{GlCacheDm, GlCacheKind, GlCacheOptions};
-use atoll_cache::{EngineKind, forge};
+use atoll_baselines::glcache::{GlCacheDm, GlCacheOptions};
+use atoll_cache::engines::EngineChoices;
+use atoll_cache::forge;
 use atoll_pool::PoolSettings;
 use atoll_sim::Random;
 
@@ -18,7 +19,7 @@ pub struct GlCacheSubject {
 }
 
 impl Subject for GlCacheSubject {
-    const NAME: &'static str = <GlCacheKind as EngineKind>::NAME;
+    const NAME: &'static str = GlCacheOptions::ENGINE.name;
     type Hole = forge::Hole;
     type Engine = GlCacheDm<CaseEndpoint>;
     const CHUNK_BYTES: [u32; 3] = <ForgeSubject as Subject>::CHUNK_BYTES;

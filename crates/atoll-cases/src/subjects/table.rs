@@ -2,10 +2,10 @@
 
 use crate::endpoint::CaseEndpoint;
 use crate::subject::Subject;
-use atoll_baselines::kvs::{self, Kvs, KvsKind};
-use atoll_baselines::queues::{QueueOptions, QueuePolicy, Queued, QueuesKind};
-use atoll_cache::EngineKind;
-use atoll_cache::ditto::{Ditto, DittoKind, DittoOptions};
+use atoll_baselines::kvs::{self, Kvs, KvsOptions};
+use atoll_baselines::queues::{QueueOptions, QueuePolicy, Queued};
+use atoll_cache::ditto::{Ditto, DittoOptions};
+use atoll_cache::engines::EngineChoices;
 use atoll_cache::table::{self, TableOptions};
 use atoll_pool::PoolSettings;
 use atoll_sim::Random;
@@ -18,7 +18,7 @@ pub struct DittoSubject {
 }
 
 impl Subject for DittoSubject {
-    const NAME: &'static str = <DittoKind as EngineKind>::NAME;
+    const NAME: &'static str = DittoOptions::ENGINE.name;
     type Hole = table::Hole;
     type Engine = Ditto<CaseEndpoint>;
 
@@ -49,7 +49,7 @@ impl Subject for DittoSubject {
 pub struct KvsSubject;
 
 impl Subject for KvsSubject {
-    const NAME: &'static str = <KvsKind as EngineKind>::NAME;
+    const NAME: &'static str = KvsOptions::ENGINE.name;
     type Hole = table::Hole;
     type Engine = Kvs<CaseEndpoint>;
 
@@ -82,7 +82,7 @@ impl Default for QueuesSubject {
 }
 
 impl Subject for QueuesSubject {
-    const NAME: &'static str = <QueuesKind as EngineKind>::NAME;
+    const NAME: &'static str = QueueOptions::ENGINE.name;
     type Hole = table::Hole;
     type Engine = Queued<CaseEndpoint>;
 

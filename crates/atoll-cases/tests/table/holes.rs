@@ -142,7 +142,7 @@ fn blocks_that_a_dead_client_had_come_back() {
 
 #[test]
 fn chunks_that_a_dead_client_cut_or_emptied_come_back() {
-    show_faulty_case::<DittoSubject>(Hole::LeakedChunks, 60, Shown::ByOneIn50, |faulty| deadly(faulty));
+    show_faulty_case::<DittoSubject>(Hole::LeakedChunks, 60, Shown::ByOneIn50, deadly);
 }
 
 /// A slot that points to a block whose record its writer never wrote, or a block taken that no cell

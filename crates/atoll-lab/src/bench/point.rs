@@ -40,7 +40,8 @@ impl<'s, G: Subject> Point<'s, G> {
         let further = (1..setup.pool.nodes).map(|_| setup.pool.member_bytes);
         let regions = std::iter::once(bytes).chain(further).map(|bytes| vec![region(bytes, Kind::Host)]);
         let mut nodes: Vec<_> = regions.collect();
-        let beside_bytes = setup.tuning.as_ref().map_or(Ok(0), |tuning| tuning.beside_bytes(&setup.pool))?;
+        let beside_bytes = setup.tuning.as_ref().and_then(|tuning| tuning.beside_bytes());
+        let beside_bytes = beside_bytes.map_or(Ok(0), |bytes| bytes(&setup.pool))?;
         if beside_bytes > 0 {
             nodes[0].push(region(beside_bytes, Kind::Host));
         }

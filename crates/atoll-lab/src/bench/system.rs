@@ -9,7 +9,7 @@ use atoll_baselines::engines;
 use atoll_baselines::forge_ablations::AblatedForge;
 use atoll_cache::Pooled;
 use atoll_cache::ditto::ENGINE_DITTO;
-use atoll_cache::engines::{EngineKind, KindVisitor};
+use atoll_cache::engines::{EngineChoices, EngineKind, KindVisitor};
 use atoll_cache::forge::ENGINE_FORGE;
 use atoll_pool::PoolError;
 use atoll_sim::SimEndpoint;
@@ -38,12 +38,12 @@ pub(crate) fn on_system<W: Work>(setup: &Setup, work: W) -> Result<W::Output, La
         type Output = Result<W::Output, LabError>;
 
         fn visit<K: EngineKind + 'static>(&mut self) -> Option<Self::Output> {
-            let is_it = K::NUMBER == self.number;
+            let is_it = K::Options::ENGINE.number == self.number;
             self.work.take_if(|_| is_it).map(|work| work.run::<K::Client<SimEndpoint>>())
         }
     }
     let found = setup.pool.engine;
-    if setup.tuning.as_ref().is_some_and(|tuning| tuning.is_ablation()) {
+    if setup.tuning.as_ref().is_some_and(|tuning| tuning.beside_bytes().is_some()) {
         return match found {
             ENGINE_FORGE => work.run::<AblatedForge<SimEndpoint>>(),
             ENGINE_DITTO => work.run::<AblatedDitto<SimEndpoint>>(),

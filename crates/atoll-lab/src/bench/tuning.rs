@@ -13,17 +13,15 @@ use std::any::Any;
 /// Where ablations have what they need besides the pool.
 const BESIDE: Address = Address::new(0, 1, 0);
 
+/// Bytes of the region beside a pool with these settings.
+pub type BesideBytes = fn(&PoolSettings) -> Result<u64, PoolError>;
+
 /// The switches of an engine.
 pub trait Tuning: Send + Sync {
-    /// Whether the clients are of the ablated form of the pool's engine.
-    fn is_ablation(&self) -> bool {
-        false
-    }
-
-    /// Bytes of the region that it needs in the home beside the pool; 0 for none.
-    fn beside_bytes(&self, pool: &PoolSettings) -> Result<u64, PoolError> {
-        let _ = pool;
-        Ok(0)
+    /// The bytes that the ablated form of the pool's engine needs in the home beside the pool;
+    /// `None` where the clients are of no ablated form.
+    fn beside_bytes(&self) -> Option<BesideBytes> {
+        None
     }
 
     /// Tells it to a client of that engine on the simulated network.
@@ -58,12 +56,8 @@ impl Tuning for GlCacheTuning {
 pub struct ForgeAblation(pub forge_ablations::Variant);
 
 impl Tuning for ForgeAblation {
-    fn is_ablation(&self) -> bool {
-        true
-    }
-
-    fn beside_bytes(&self, pool: &PoolSettings) -> Result<u64, PoolError> {
-        forge_ablations::Variant::area_bytes(pool)
+    fn beside_bytes(&self) -> Option<BesideBytes> {
+        Some(forge_ablations::Variant::area_bytes)
     }
 
     fn apply(&self, client: &mut dyn Any) {
@@ -83,12 +77,8 @@ pub struct DittoAblation {
 }
 
 impl Tuning for DittoAblation {
-    fn is_ablation(&self) -> bool {
-        true
-    }
-
-    fn beside_bytes(&self, pool: &PoolSettings) -> Result<u64, PoolError> {
-        ditto_ablations::Variant::area_bytes(pool)
+    fn beside_bytes(&self) -> Option<BesideBytes> {
+        Some(ditto_ablations::Variant::area_bytes)
     }
 
     fn apply(&self, client: &mut dyn Any) {

@@ -8,7 +8,7 @@
 
 use crate::reference::PolicyName;
 use atoll_baselines::engines;
-use atoll_cache::engines::{EngineKind, KindVisitor};
+use atoll_cache::engines::{EngineChoices, EngineKind, KindVisitor};
 use atoll_cache::experts::{ExpertSet, ExpertSetError};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
@@ -32,7 +32,7 @@ pub struct PooledName(String);
 impl PooledName {
     /// The choices that the name stands for, if it is the name of this kind of engine.
     pub(super) fn options<K: EngineKind>(&self) -> Option<K::Options> {
-        K::named(&self.0).and_then(Result::ok)
+        K::Options::named(&self.0).and_then(Result::ok)
     }
 
     fn find(name: &str) -> Option<Result<Self, String>> {
@@ -41,7 +41,7 @@ impl PooledName {
             type Output = Result<PooledName, String>;
 
             fn visit<K: EngineKind + 'static>(&mut self) -> Option<Self::Output> {
-                Some(K::named(self.0)?.map(|options| PooledName(K::name_of(&options))))
+                Some(K::Options::named(self.0)?.map(|options| PooledName(options.name())))
             }
         }
         engines::visit(&mut Named(name))
@@ -55,7 +55,7 @@ fn pooled_names() -> String {
         type Output = std::convert::Infallible;
 
         fn visit<K: EngineKind + 'static>(&mut self) -> Option<Self::Output> {
-            self.0.push(K::NAMES);
+            self.0.push(K::Options::ENGINE.names);
             None
         }
     }

@@ -3,6 +3,7 @@
 use super::name::EngineName;
 use super::plan::{AuditSummary, Bound, Deployment, Plan};
 use crate::LabError;
+use atoll_cache::engines::{EngineChoices, PoolSize};
 use atoll_cache::{Cache, CacheError, EngineKind, EnginePool, Pooled};
 use atoll_fabric::region::Region;
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
@@ -21,14 +22,14 @@ fn settings<K: EngineKind>(plan: &Plan) -> Result<PoolSettings, LabError> {
         EngineName::Pooled(name) => name.options::<K>(),
         EngineName::Reference(_) | EngineName::Sampled(_) => None,
     };
-    let options = named.ok_or_else(|| LabError::Options(format!("{} is no engine {}", plan.engine, K::NAME)))?;
+    let options =
+        named.ok_or_else(|| LabError::Options(format!("{} is no engine {}", plan.engine, K::Options::ENGINE.name)))?;
     let clients_max = plan.clients_max + 1;
     Ok(match plan.bound {
-        Bound::Objects(objects) => {
-            K::for_objects(&options, objects, clients_max, HEADER_BYTES + plan.object_bytes as u32)
-        }
+        Bound::Objects(objects) => options.of_objects(objects, clients_max, HEADER_BYTES + plan.object_bytes as u32),
         Bound::Bytes(bytes) => {
-            let settings = K::for_growth(&options, None, bytes, 0);
+            let settings =
+                options.of_size(PoolSize { body_bytes_mean: None, capacity_bytes: bytes, growth_bytes_max: 0 });
             PoolSettings { clients_max: settings.clients_max.max(clients_max), ..settings }
         }
     })
