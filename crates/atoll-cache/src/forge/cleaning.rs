@@ -18,11 +18,11 @@
 //! to its queue's open group. The node stays behind. A client that finds a ring half full takes the
 //! next few nodes from its head. It puts a live group from there at the tail.
 //!
-//! A **pass** is a walk over all descriptors that adds up what is reclaimable. Its result is one
+//! A **pass** is a walk over all descriptors that adds up the reclaimable bytes. Its result is one
 //! word:
 //!
 //! ```text
-//! word 0   bytes ever made dead, wrapping; told by a chunk's worth       atomics only
+//! word 0   bytes ever made dead, wrapping; a chunk's worth at a time    atomics only
 //! word 1   eviction is allowed until word 0 is beyond this; 0: never    atomics only
 //! ```
 //!
@@ -95,7 +95,7 @@ struct Pass {
     looked: u32,
     /// Chunks among them that are in use.
     usable: u64,
-    /// Bytes that cleaning could give back.
+    /// Bytes that cleaning could reclaim.
     reclaimable: u64,
     /// The count of buried bytes when the pass began.
     since: u64,
@@ -117,8 +117,8 @@ pub(super) struct Cleaning {
 }
 
 impl From<ChunkId> for Cleaning {
-    /// Begins at the given chunk. Clients that began at the same chunk would look at the same
-    /// groups.
+    /// Begins at the given chunk. Clients that began at the same chunk would READ the same
+    /// descriptors.
     fn from(first: ChunkId) -> Self {
         Self {
             cursor: first.0,
@@ -293,8 +293,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         dead.saturating_add(self.unused_bytes(Contents::from_word(descriptor.contents))).min(chunk_bytes)
     }
 
-    /// Bytes of a closed group that no record will ever use, if the group is small enough to be
-    /// merged with others. Zero under the rules that make small groups on purpose.
+    /// Unused bytes of a closed group, if the group is so small that cleaning it pays. Zero under
+    /// the rules that make small groups on purpose.
     pub(super) fn unused_bytes(&self, contents: Contents) -> u64 {
         let (chunk_bytes, objects_max) =
             (self.client.pool.layout.chunk_bytes, self.client.pool.settings.group_objects_max);

@@ -290,8 +290,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let mut values = self.at_once.take_values();
         for (round, keys) in keys.chunks(KEYS_AT_ONCE).enumerate() {
             // A round in the middle would renew the lease. The lease would then say that this
-            // client has stopped using what it READ before. A key counts as one operation, and as a
-            // second one if it is looked up alone.
+            // client has stopped using the memory that it READ before. A key counts as one
+            // operation, and as a second one if it is looked up alone.
             let counted = 2 * keys.len() as u32;
             if self.client.is_round_due_within(counted) {
                 Box::pin(self.make_round()).await?;

@@ -289,7 +289,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             placed = Box::pin(self.open_place(op, (queue, carry), (slot, hash), &header)).await?;
         }
         let Some(place) = placed else {
-            // Other operations of this client have taken the room.
+            // Other operations of this client have used the room.
             self.give_up_extents(written).await?;
             return Ok(Try::Short(fresh_chunks + 1));
         };
