@@ -22,7 +22,7 @@ pub(crate) struct Operation<S, N> {
     pub(crate) old: Value,
     /// The change that overtook this one, if one did.
     pub(crate) overtaken: Option<Overtaken<S>>,
-    /// See [`has_reserved`](Self::has_reserved).
+    /// Whether the operation has reserved an object: see `has_reserved`.
     reserved: bool,
     /// The operation's entry among those in flight of its client.
     pub(crate) entry: Entry,
@@ -46,8 +46,8 @@ impl<S, N: Default> Default for Operation<S, N> {
 }
 
 impl<S, N> Operation<S, N> {
-    /// Whether the operation has reserved an object: it has counted the object against the limit, and
-    /// has yet to insert it.
+    /// Whether the operation has reserved an object. It has then counted the object against the
+    /// limit, and has yet to insert it.
     pub(crate) fn has_reserved(&self) -> bool {
         self.reserved
     }

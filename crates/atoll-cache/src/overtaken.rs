@@ -2,10 +2,10 @@
 //!
 //! The client retries the change on the object that is there then. But the change is done if it is
 //! [blind](crate::Change::is_blind) and another blind change has put that object since it READ the
-//! slot. It took place just before the other change. Neither the outcome nor the value of the other
-//! change depends on it, and no client has seen its value. So if many clients set a hot key at
-//! once, one swap succeeds and every other client needs one more READ. Otherwise they would undo
-//! each other's attempts.
+//! slot. The overtaken change took place just before the other change. Neither the outcome nor the
+//! value of the other change depends on it. No client has seen its value. So if many clients set a
+//! hot key at once, one swap succeeds and every other client needs one more READ. Otherwise they
+//! would undo each other's attempts.
 //!
 //! Two facts prove it. First, the record has another token than the object that was to be replaced.
 //! A copy of that object, or the same object with another expiry, keeps the token. Second, the

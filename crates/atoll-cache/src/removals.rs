@@ -78,7 +78,7 @@ impl Removals {
         self.noted.borrow_mut().push(removal);
     }
 
-    /// Notes the result of [`removal_of`], which the client called before it removed the object.
+    /// Notes the result of [`removal_of`] after the client has removed the object.
     pub(crate) fn note_read(&self, removal: Option<Box<Removal>>) {
         removal.into_iter().for_each(|removal| self.note(*removal));
     }

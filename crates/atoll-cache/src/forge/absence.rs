@@ -1,12 +1,12 @@
 //! The bucket that the last lookup READ, if it missed. A cache is filled on demand, so an insertion
 //! of the same key most often follows a miss.
 //!
-//! An inserter needs the bucket twice. In the first, it sees that its key is absent and which slot
-//! is free. In the second, READ after its slot has become pending, it sees whether another inserter
-//! of the key was faster (see `insert`). The first bucket may be old: the compare-and-swap expects
-//! the word that was seen, and the second bucket shows what changed meanwhile. So where a round
-//! trip is expensive, a lookup that misses keeps its bucket. An insertion soon afterwards saves the
-//! READ.
+//! An inserter needs the bucket twice. The first READ shows that its key is absent and which slot
+//! is free. The second READ, after its slot has become pending, shows whether another inserter of
+//! the key was faster (see `insert`). The first bucket may be old: the compare-and-swap expects the
+//! word that was seen, and the second bucket shows what changed meanwhile. So on fabrics where a
+//! round trip is expensive, a lookup that misses keeps its bucket. An insertion soon afterwards
+//! saves the READ.
 //!
 //! Only an insertion may use the kept bucket. A client READs the bucket afresh before it reports a
 //! key absent, or reports its object.
@@ -52,8 +52,8 @@ impl Absences {
 }
 
 impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
-    /// Sets whether a lookup that misses keeps its bucket. By default it does on fabrics where a
-    /// round trip is expensive.
+    /// Sets whether a lookup that misses keeps its bucket. By default it does on fabrics that are
+    /// not [near](atoll_fabric::Endpoint::is_near).
     pub fn set_absence_memory(&self, is_on: bool) {
         self.absences.is_on.set(is_on);
         self.absences.last.take();

@@ -93,7 +93,7 @@ struct Pass {
     number: u64,
     /// Descriptors seen; 0 before the first.
     looked: u32,
-    /// Chunks among them that are in use.
+    /// Chunks among them that are not retired.
     usable: u64,
     /// Bytes that cleaning could reclaim.
     reclaimable: u64,

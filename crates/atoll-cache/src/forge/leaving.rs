@@ -351,8 +351,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     }
 
     /// Swaps the slots of objects that do not stay to empty, or to ghosts. Returns the objects
-    /// whose slots point here with another word than expected. Such a word was derived from a map
-    /// to which something else than a client wrote.
+    /// whose slots point here with another word than expected. The expected word was derived from a
+    /// map to which something else than a client wrote.
     async fn unlink_leavers(&self, group: &LeavingGroup, leavers: &[Leaver]) -> Result<Vec<Leaver>, CacheError> {
         let leave_ghosts = self.shared.settings.options.ghosts && group.queue == Queue::Small;
         let mut mistaken = Vec::new();

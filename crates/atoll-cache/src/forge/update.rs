@@ -285,7 +285,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let slot = found.as_ref().map_or(u64::from(hash.bucket) * BUCKET_SLOTS as u64, |found| found.slot);
         let mut placed = self.take_place(queue, (slot, hash), carry, &header);
         if placed.is_none() {
-            // Boxed, as all that is rare on this way: its state would make every change's larger.
+            // Boxed, as every rare step here: its state would enlarge every change.
             placed = Box::pin(self.open_place(op, (queue, carry), (slot, hash), &header)).await?;
         }
         let Some(place) = placed else {
@@ -308,8 +308,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                 return Ok(Try::Done(Some(header.token)));
             }
             Ok(false) => self.settle_place(&place, &header, Fate::Withdrawn),
-            // A verb of this operation may still land. The group stays open until a repairer
-            // settles it.
+            // A verb of this operation may still land. The group stays open until a repairer takes
+            // it over.
             Err(CacheError::Verb(_)) => {}
             Err(_) => self.settle_place(&place, &header, Fate::Published { extent_bytes: 0 }),
         }
