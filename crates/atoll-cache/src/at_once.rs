@@ -1,4 +1,4 @@
-//! Lookups of many keys: their buckets in one batch, then a record of each in another one.
+//! Lookups of many keys: one batch READs their buckets, and another batch READs a record of each.
 
 use crate::{Meta, Value};
 use arrayvec::ArrayVec;
@@ -26,7 +26,7 @@ impl AtOnce {
         values
     }
 
-    /// Keeps the values of a lookup that has ended; large ones give their memory back.
+    /// Keeps the values of a lookup that has ended. It releases the memory of large values.
     pub(crate) fn keep_values(&self, mut values: Vec<Value>) {
         for value in &mut values {
             value.shrink_beyond(1 << 16);
@@ -34,8 +34,8 @@ impl AtOnce {
         self.values.replace(values);
     }
 
-    /// READs `bytes` at each address, in one batch. What was READ is to be
-    /// [kept](Self::keep_buckets) at the end.
+    /// READs `bytes` at each address, in one batch. The caller [keeps](Self::keep_buckets) the
+    /// buckets at the end.
     pub(crate) async fn read_buckets<E: Endpoint>(
         &self,
         endpoint: &E,
@@ -57,13 +57,13 @@ impl AtOnce {
         Ok(buckets)
     }
 
-    /// Keeps the memory of buckets.
+    /// Keeps the memory of buckets for the next lookup.
     pub(crate) fn keep_buckets(&self, buckets: Vec<Buffer>) {
         self.buckets.replace(buckets);
     }
 }
 
-/// READs a span of each value, in one batch; those without one are empty then.
+/// READs the span of each value, in one batch. A value without a span is empty afterwards.
 pub(crate) async fn read_records<E: Endpoint>(
     endpoint: &E,
     spans: OfEach<Option<(Address, usize)>>,

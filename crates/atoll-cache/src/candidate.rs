@@ -1,22 +1,22 @@
-//! A candidate of a lookup: a slot with the key's fingerprint, and what its record says.
+//! A candidate of a lookup: a slot with the key's fingerprint, judged by its record.
 
 use crate::extent::ExtentIo;
 use crate::record::{HEADER_BYTES, Header, LargeBody, Record};
 use crate::{CacheError, Value};
 use atoll_fabric::Endpoint;
 
-/// What a slot turned out to be.
+/// The verdict on a slot.
 pub(crate) enum Candidate {
     /// The key's object. The value's buffer holds its record, or key and value of a large object.
     Ours(Header),
-    /// Another key's.
+    /// Another key's object.
     Other,
-    /// Not sound any more.
+    /// The memory was reused meanwhile, or the bytes are not sound.
     Reused,
 }
 
 impl Candidate {
-    /// The candidate in `into`, if its key looks right, without a check. For the holes that trust
+    /// Judges the candidate in `into` by its key alone, without a check. For the holes that trust
     /// bytes, as the prototypes do.
     #[cold]
     pub(crate) fn believed(key: &[u8], into: &mut Value) -> Self {
@@ -31,8 +31,8 @@ impl Candidate {
         Self::Ours(header)
     }
 
-    /// READs key and value of a large object into `into`, and judges them by the checksum that the
-    /// record has of them.
+    /// READs key and value of a large object into `into`, and judges them by the checksum in the
+    /// record.
     pub(crate) async fn read_body<E: Endpoint>(
         io: ExtentIo<'_, E>,
         (header, body): (Header, &LargeBody),

@@ -1,5 +1,5 @@
-//! One operation of a client: what the operations of every engine have. A client keeps operations
-//! that have ended, with their buffers, for the next ones.
+//! One operation of a client: the state that operations of every engine have. A client keeps ended
+//! operations with their buffers, and reuses them.
 
 use crate::Value;
 use crate::overtaken::Overtaken;
@@ -9,24 +9,24 @@ use atoll_pool::in_flight::{Entry, InFlight};
 use std::cell::{Cell, RefCell};
 use std::ops::{Deref, DerefMut};
 
-/// One operation. `S` is the engine's word of a slot, `N` what the engine notes beside.
+/// One operation. `S` is the engine's word of a slot, `N` the engine's own part.
 #[derive(Debug)]
 pub(crate) struct Operation<S, N> {
     /// The slots of its key's bucket.
     pub(crate) bucket: Buffer,
-    /// A record that it READ.
+    /// A record that the operation has READ.
     pub(crate) record: Buffer,
-    /// A record that it is to WRITE.
+    /// A record that the operation is to WRITE.
     pub(crate) outgoing: Buffer,
     /// The value that a change replaces.
     pub(crate) old: Value,
     /// The change that overtook this one, if one did.
     pub(crate) overtaken: Option<Overtaken<S>>,
-    /// Whether it has counted an object against the limit that it is yet to insert.
+    /// Whether the operation has reserved an object: see `has_reserved`.
     reserved: bool,
-    /// How its client counts it.
+    /// The operation's entry among those in flight of its client.
     pub(crate) entry: Entry,
-    /// What the engine notes beside.
+    /// The engine's own part.
     pub(crate) notes: N,
 }
 
@@ -46,19 +46,21 @@ impl<S, N: Default> Default for Operation<S, N> {
 }
 
 impl<S, N> Operation<S, N> {
-    /// Whether it has counted an object against the limit that it is yet to insert.
+    /// Whether the operation has reserved an object. It has then counted the object against the
+    /// limit, and has yet to insert it.
     pub(crate) fn has_reserved(&self) -> bool {
         self.reserved
     }
 
-    /// Sets whether it has, and counts how many operations of its client have.
+    /// Sets whether the operation has reserved an object. Keeps the number of such operations in
+    /// `of_client`.
     pub(crate) fn set_reserved(&mut self, of_client: &Cell<u64>, is_reserved: bool) {
         of_client.set(of_client.get() - u64::from(self.reserved) + u64::from(is_reserved));
         self.reserved = is_reserved;
     }
 }
 
-/// Operations of a client that are not under way.
+/// Operations of a client that have ended.
 #[derive(Debug)]
 pub(crate) struct Idle<S, N> {
     operations: RefCell<Vec<Box<Operation<S, N>>>>,
@@ -71,8 +73,8 @@ impl<S, N> Default for Idle<S, N> {
 }
 
 impl<S, N: Default> Idle<S, N> {
-    /// Takes one, which ends when it is dropped. It is [begun](Client::begin) if it is not part of
-    /// another.
+    /// Takes an operation, which ends when it is dropped. The caller [begins](Client::begin) it,
+    /// unless it is part of another operation.
     #[inline]
     pub(crate) fn take<'c, E: Endpoint>(&'c self, client: &'c Client<E>) -> UnderWay<'c, S, N> {
         let operation = self.operations.borrow_mut().pop().unwrap_or_default();
@@ -80,7 +82,7 @@ impl<S, N: Default> Idle<S, N> {
     }
 }
 
-/// An operation under way, which its client gets back at the end.
+/// An operation under way. Its client gets it back at the end.
 pub(crate) struct UnderWay<'c, S, N> {
     idle: &'c Idle<S, N>,
     in_flight: &'c InFlight,

@@ -1,21 +1,23 @@
-//! A record: the object as it lies in a group's chunk.
+//! A record: an object as it lies in a chunk.
 //!
 //! ```text
 //! word 0   checksum of everything behind it (of the record; not of extents)
-//! word 1   key length 17 | value length 30 | number in the group 12 | large 1 | main queue 1 | blind 1 | 0 2   (from bit 0 up)
+//! word 1   from bit 0 up: key length 17 | value length 30 | number in the group 12 | large 1
+//!          | main queue 1 | blind 1 | 0 2
 //! word 2   expiry, ms since 1970 48 | the chunk's generation, low 16
 //! word 3   token: a number that no other write has
 //! then     the key, then the value, without a gap                               a small object
 //! word 4   checksum of key and value     word 5  hash of the key                 a large object
-//! word 6.. sixteen extents, chunk 32 | its generation 32 each: of the object, or, where there are more, of chunks full of such words
+//! word 6.. sixteen extents, each: chunk 32 | the chunk's generation 32
+//!          they are the object's, or of chunks full of such words if the object has more
 //! ```
 //!
-//! A record is written once, before any slot points to it, and never changed; a new value or a new
-//! expiry is a new record. A READ that was torn by the chunk's reuse fails the checksum. A READ
-//! that finds a later record of the same key at the same place fails the generation: with the
-//! slot's tag this is the paper's version match, by construction of one READ.
+//! A client writes a record once, before any slot points to it, and never changes it. A new value
+//! or a new expiry is a new record. A READ that the chunk's reuse tears fails the checksum. A READ
+//! that finds a later record of the same key at the same place fails the generation. With the
+//! slot's tag this is the paper's version match, done with one READ.
 //!
-//! Everything here is decoded from remote bytes: [`Record::decode`] is the only way in.
+//! Records are decoded from remote bytes: [`Record::decode`] is the only checked constructor.
 
 use crate::{Meta, Value};
 use atoll_fabric::Buffer;
@@ -33,7 +35,7 @@ const LARGE: u64 = 1 << 59;
 const MAIN: u64 = 1 << 60;
 const BLIND: u64 = 1 << 61;
 
-/// The pool's seeded hash: of keys, and for checksums.
+/// The pool's seeded hash, for keys and for checksums.
 #[derive(Clone, Copy, Debug)]
 pub struct Hasher(RapidSecrets);
 
@@ -50,7 +52,7 @@ impl Hasher {
     }
 }
 
-/// What a record says besides key and value.
+/// A record's fields besides key and value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Length of the key.
@@ -63,7 +65,7 @@ pub struct Header {
     pub main: bool,
     /// Whether key and value are in extents.
     pub large: bool,
-    /// Whether its value was put [whatever was there](crate::Change::is_blind).
+    /// Whether a [blind](crate::Change::is_blind) change put its value.
     pub blind: bool,
     /// When it expires; `None` for never.
     pub expiry_ms: Option<u64>,
@@ -74,7 +76,7 @@ pub struct Header {
 }
 
 impl Meta {
-    /// What a record's header says of its object.
+    /// The metadata in a record's header.
     #[inline]
     pub(crate) fn of(header: &Header) -> Self {
         Self { expiry_ms: header.expiry_ms, token: header.token, value_bytes: header.value_bytes }
@@ -82,7 +84,7 @@ impl Meta {
 }
 
 impl Header {
-    /// The header of a new object that is yet to get a place.
+    /// The header of a new object that has no place yet.
     #[inline]
     pub(crate) fn of_new(
         key_bytes: usize,
@@ -131,7 +133,7 @@ impl Header {
         }
     }
 
-    /// Whether its time is over.
+    /// Whether the object has expired.
     #[inline]
     pub fn is_expired(&self, now_ms: u64) -> bool {
         self.expiry_ms.is_some_and(|expiry_ms| expiry_ms <= now_ms)
@@ -142,7 +144,7 @@ impl Header {
         if self.large { LARGE_RECORD_BYTES } else { small_record_bytes(self.key_bytes, self.value_bytes) }
     }
 
-    /// Bytes of its record and, if it is large, of what that lists.
+    /// Bytes of the object's record and, if it is large, of its key and value in extents.
     pub fn held_bytes(&self) -> u64 {
         self.record_bytes() + if self.large { self.body_bytes() as u64 } else { 0 }
     }
@@ -169,10 +171,10 @@ pub struct LargeBody {
     pub extents: [u64; LARGE_EXTENTS],
 }
 
-/// A record that has been checked against its checksum and its own lengths.
+/// A record whose checksum and lengths have been checked.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
-    /// What it says besides key and value.
+    /// The fields besides key and value.
     pub header: Header,
     /// The key; empty if the object is large.
     pub key: &'a [u8],
@@ -181,12 +183,13 @@ pub struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// What the words would say if they were a record's; for the holes that trust them.
+    /// The header that the words would have as a record, unchecked. For the holes that trust remote
+    /// bytes.
     pub fn unchecked_header(words: &Buffer) -> Header {
         Header::from_words(&words.words()[1..4])
     }
 
-    /// The record at the start of `words`, if there is a whole and unharmed one. `words` may be
+    /// The record at the start of `words`, if it is whole and its checksum is right. `words` may be
     /// longer than the record.
     #[inline(always)]
     pub fn decode(words: &'a Buffer, hasher: &Hasher) -> Option<Self> {
@@ -206,7 +209,7 @@ impl<'a> Record<'a> {
         Some(Self { header, key, words })
     }
 
-    /// Where the rest is, if the object is large.
+    /// The place of key and value, if the object is large.
     #[inline]
     pub fn large(&self) -> Option<LargeBody> {
         self.header.large.then(|| {
@@ -239,9 +242,9 @@ pub fn encode_large(buffer: &mut Buffer, hasher: &Hasher, header: &Header, body:
     buffer.words_mut()[0] = hasher.hash(&buffer.bytes()[8..end]);
 }
 
-/// Appends to `copies` a copy of the whole record in `record` for another place: with a new number,
-/// generation and queue, as `header` has them. Its checksum is made anew, and what its units have
-/// beyond it is zero.
+/// Appends to `copies` a copy of the whole record in `record` for another place: with the number,
+/// generation and queue of `header`. The copy has its own checksum. The rest of its last unit is
+/// zero.
 pub fn append_copy(copies: &mut Buffer, record: &Buffer, hasher: &Hasher, header: &Header) {
     let end = match header.large {
         true => LARGE_END,

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | [`Cause::Evicted`] | made room | the engine |
 //! | [`Cause::Expired`] | found an expired object, and removed it | the engine |
-//! | [`Cause::Removed`] | obeyed a caller: a delete, an expiry that is over, a flush | [`Cache`](crate::Cache); of a flush the engine |
+//! | [`Cause::Removed`] | obeyed a caller: a delete, an expiry in the past, a flush | [`Cache`](crate::Cache); the engine for a flush |
 //! | [`Cause::Replaced`] | put another value | [`Cache`](crate::Cache) |
 //!
 //! Invariants:
@@ -14,8 +14,8 @@
 //!   for removals. An object whose record is damaged is not noted.
 //! - An expired object that a change overwrites is not noted: the change found nothing there.
 //!
-//! A client notes nothing until the program [asks](Removals::begin). Until then this costs a change
-//! one branch, and a lookup that hits nothing.
+//! A client notes nothing until the program [asks](Removals::begin). Until then a change pays one
+//! branch. A lookup that hits pays nothing.
 
 use crate::index::Index;
 use crate::record::Record;
@@ -28,7 +28,7 @@ use std::cell::{Cell, RefCell};
 pub enum Cause {
     /// To make room.
     Evicted,
-    /// Its time was over.
+    /// It had expired.
     Expired,
     /// A change put another value in its place.
     Replaced,
@@ -56,13 +56,13 @@ pub struct Removals {
 }
 
 impl Removals {
-    /// Notes what the client removes from now on. The caller must take the notes after each
-    /// operation. Otherwise they need more and more memory.
+    /// From now on, the client notes the objects that it removes. The caller must take the notes
+    /// after each operation. Otherwise they use more and more memory.
     pub fn begin(&self) {
         self.is_on.set(true);
     }
 
-    /// Whether the client notes what it removes.
+    /// Whether the client notes the objects that it removes.
     #[inline]
     pub fn is_on(&self) -> bool {
         self.is_on.get()
@@ -78,16 +78,16 @@ impl Removals {
         self.noted.borrow_mut().push(removal);
     }
 
-    /// Notes the result of [`removal_of`], which was taken before the object was removed.
+    /// Notes the result of [`removal_of`] after the client has removed the object.
     pub(crate) fn note_read(&self, removal: Option<Box<Removal>>) {
         removal.into_iter().for_each(|removal| self.note(*removal));
     }
 }
 
 /// The removal to note of an object with this record. The object is still in its slot, or this
-/// client has removed it and not freed its memory yet. An expired object has
-/// [expired](Cause::Expired), unless a caller removes it. `None` if the extents of a large object
-/// do not give the key.
+/// client has removed it and not freed its memory yet. The cause of an expired object is
+/// [`Cause::Expired`], unless a caller removes it. `None` if the extents of a large object do not
+/// have the key.
 pub(crate) async fn removal_of(
     index: &impl Index,
     record: &Record<'_>,

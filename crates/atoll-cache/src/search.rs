@@ -1,24 +1,24 @@
-//! The search of a change: which slot of a key's bucket has the key's object. Both engines look
-//! for it in their own way; what follows from what they find is here.
+//! How a change searches for the slot of a key's bucket that has the key's object. Each engine
+//! searches in its own way. The steps after the search are here.
 //!
 //! | step | here | each engine's |
 //! |---|---|---|
 //! | READ the bucket, then the record of each slot with the key's fingerprint | | [`Searched::search`] |
-//! | complete a large object: READ its extents, look at its slot again | [`complete_large`] | |
+//! | complete a large object: READ its extents, READ its slot again | [`complete_large`] | |
 //! | let the change decide | [`decide`] | |
 //! | decide a pending insertion | [`publish_pending`] | |
 //!
-//! An insertion is pending until its client has seen that it is the only one of its key:
+//! An insertion is pending until its client has seen that no other slot has the key:
 //!
 //! | other slot with the key | then |
 //! |---|---|
-//! | live | withdraw (CAS pending -> empty) and begin anew: the change is a replacement now |
-//! | pending | empty that slot by CAS, whichever client it belongs to, and look again |
-//! | none | CAS pending -> live; if that fails, another client emptied the slot: begin anew |
+//! | live | withdraw (CAS pending -> empty) and retry: the change is a replacement now |
+//! | pending | empty that slot by CAS, whichever client it belongs to, and READ the bucket again |
+//! | none | CAS pending -> live; if that fails, another client emptied the slot: retry |
 //!
-//! Of two insertions, the one that became pending later sees the other. So at most one slot of a
-//! key is ever live. A client that dies while pending leaves a slot that no lookup sees. The next
-//! insertion of the key, or a repair, clears it.
+//! Of two inserters, the client whose slot became pending later sees the other slot. So at most one
+//! slot of a key is ever live. A client that dies while pending leaves a slot that no lookup sees.
+//! The next insertion of the key, or a repair, clears it.
 
 use crate::engine::{Change, Old, Verdict, Want};
 use crate::extent::Extents;
@@ -28,24 +28,24 @@ use crate::record::{Header, LargeBody};
 use crate::{CacheError, Meta, Value};
 use atoll_fabric::Endpoint;
 
-/// What a large object's record lists.
+/// The body of a large object's record, and its checked extents.
 #[derive(Clone, Debug)]
 pub(crate) struct Large {
     pub(crate) body: LargeBody,
     pub(crate) extents: Extents,
 }
 
-/// An object found. `W` is the engine's slot word, `B` what the engine knows besides.
+/// An object found. `W` is the engine's slot word, `B` the engine's own part.
 pub(crate) struct Found<W, B> {
     pub(crate) slot: u64,
     pub(crate) word: W,
     pub(crate) header: Header,
-    /// What its record lists, if it is large.
+    /// Its body and extents, if the object is large.
     pub(crate) large: Option<Box<Large>>,
     pub(crate) beside: B,
 }
 
-/// What a search for a key gave.
+/// The result of a search for a key.
 pub(crate) enum Search<W, B> {
     Found(Found<W, B>),
     Absent,
@@ -60,9 +60,9 @@ pub(crate) enum Search<W, B> {
     },
 }
 
-/// What a search of an index gives.
+/// The result of a search in an index.
 pub(crate) type SearchOf<I> = Search<<I as Index>::Word, <I as Searched>::Beside>;
-/// What an index finds.
+/// An object that a search in an index found.
 pub(crate) type FoundIn<I> = Found<<I as Index>::Word, <I as Searched>::Beside>;
 /// An operation on an index.
 type On<I> = Operation<<I as Index>::Word, <I as Index>::Notes>;
@@ -71,7 +71,7 @@ type On<I> = Operation<<I as Index>::Word, <I as Index>::Notes>;
 pub(crate) trait Searched: Index {
     /// The parts of a key's hash.
     type Hash: Copy;
-    /// What is known of an object found besides its record.
+    /// The engine's own part of an object found.
     type Beside;
 
     /// READs the bucket of a key into the operation.
@@ -94,8 +94,8 @@ pub(crate) trait Searched: Index {
     fn drop_unlisted(&self, slot: u64, word: Self::Word) -> impl Future<Output = Result<(), CacheError>>;
 }
 
-/// Completes a large object, if its key is the wanted one; `Absent` if it is another. With
-/// [`Want::Value`] the operation holds the value afterwards, else only the key is READ.
+/// Completes a large object, if it has the wanted key. `Absent` if it has another key. With
+/// [`Want::Value`] the operation holds the value afterwards. Otherwise only the key is READ.
 pub(crate) async fn complete_large<I: Searched>(
     index: &I,
     op: &mut On<I>,
@@ -125,8 +125,8 @@ pub(crate) async fn complete_large<I: Searched>(
     if op.old.buffer.bytes()[..key.len()] != *key {
         return Ok(Search::Absent);
     }
-    // Something else than a client wrote to the pool. A change must not seal that with a new
-    // checksum.
+    // Something else than a client wrote to the pool. A change must not give these bytes a new,
+    // right checksum.
     if want == Want::Value && io.hasher.hash(op.old.buffer.bytes()) != body.checksum {
         index.drop_damaged(found.slot, found.word).await?;
         return Ok(Search::Anew);
@@ -134,7 +134,7 @@ pub(crate) async fn complete_large<I: Searched>(
     Ok(Search::Found(Found { large: Some(Box::new(Large { body, extents })), ..found }))
 }
 
-/// What a change wants done, and the token of the object that it was shown.
+/// The change's verdict, and the token of the live object that it was shown.
 pub(crate) fn decide<C: Change, W, B>(
     change: &mut C,
     now_ms: u64,
@@ -147,8 +147,8 @@ pub(crate) fn decide<C: Change, W, B>(
     (verdict, live.map(|found| found.header.token))
 }
 
-/// Makes this client's pending slot live, if it is the only one of its key; whether it is live now.
-/// The bucket was READ, not before `begun_ns`, after the slot became pending.
+/// Makes this client's pending slot live, if no other slot has the key. Returns whether it is live
+/// now. The bucket was READ after the slot became pending, and not before `begun_ns`.
 pub(crate) async fn publish_pending<I: Searched>(
     index: &I,
     op: &mut On<I>,

@@ -1,14 +1,15 @@
-//! What the last lookup saw when it missed, for the change of the same key that most often follows:
-//! a cache is filled on demand.
+//! The bucket that the last lookup READ, if it missed. A cache is filled on demand, so an insertion
+//! of the same key most often follows a miss.
 //!
-//! A change that inserts needs the bucket twice. First it sees that its key is absent and which
-//! slot is free. After its slot has become pending, it sees whether another insertion of the key
-//! was faster (see `insert`). The first look may be an old one: the compare-and-swap expects the
-//! word that was seen, and the second look finds what came meanwhile. So where a round trip costs,
-//! a miss keeps its bucket, and an insertion soon afterwards saves the READ.
+//! An inserter needs the bucket twice. The first READ shows that its key is absent and which slot
+//! is free. The second READ, after its slot has become pending, shows whether another inserter of
+//! the key was faster (see `insert`). The first bucket may be old: the compare-and-swap expects the
+//! word that was seen, and the second bucket shows what changed meanwhile. So on fabrics where a
+//! round trip is expensive, a lookup that misses keeps its bucket. An insertion soon afterwards
+//! saves the READ.
 //!
-//! Only an insertion may use it. Whether a key is absent, or what its object is, is told from a
-//! fresh look.
+//! Only an insertion may use the kept bucket. A client READs the bucket afresh before it reports a
+//! key absent, or reports its object.
 
 use super::Forge;
 use super::layout::{BUCKET_BYTES, BUCKET_SLOTS};
@@ -18,11 +19,11 @@ use super::technique::Technique;
 use atoll_fabric::{Buffer, Endpoint};
 use std::cell::{Cell, RefCell};
 
-/// How old a bucket may be that an insertion uses: some round trips. A bucket that has changed costs
-/// a failed attempt, which an older one makes more likely.
+/// The age limit of a bucket that an insertion uses: some round trips. An older bucket has more
+/// likely changed, and a changed bucket costs a failed attempt.
 const AGE_NS_MAX: u64 = 50_000;
 
-/// A bucket without a key, seen by a lookup.
+/// A bucket in which a lookup did not find its key.
 #[derive(Debug)]
 struct Absence {
     hash: KeyHash,
@@ -31,11 +32,11 @@ struct Absence {
     words: [u64; BUCKET_SLOTS],
 }
 
-/// What a client keeps of misses.
+/// The bucket that a client keeps of its last miss.
 #[derive(Debug)]
 pub(super) struct Absences {
     is_on: Cell<bool>,
-    /// What the last lookup saw, if it missed.
+    /// The bucket that the last lookup READ, if it missed.
     last: RefCell<Option<Absence>>,
 }
 
@@ -51,21 +52,22 @@ impl Absences {
 }
 
 impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
-    /// Sets whether a miss keeps its bucket. By default it does where a round trip costs something.
+    /// Sets whether a lookup that misses keeps its bucket. By default it does on fabrics that are
+    /// not [near](atoll_fabric::Endpoint::is_near).
     pub fn set_absence_memory(&self, is_on: bool) {
         self.absences.is_on.set(is_on);
         self.absences.last.take();
     }
 
-    /// Remembers the bucket that a lookup, which began at `begun_ns`, has just READ and in which
-    /// its key is not.
+    /// Keeps the bucket that a lookup has just READ without finding its key. The lookup began at
+    /// `begun_ns`.
     #[cold]
     pub(super) fn remember_absence(&self, op: &mut Operation, hash: KeyHash, begun_ns: u64) {
         self.absences.last.replace(Some(Absence { hash, begun_ns, words: *op.seen_words() }));
     }
 
-    /// Makes what the last lookup saw the bucket that was READ, if it was of this key and not long
-    /// ago: when it began. Serves once.
+    /// Restores the kept bucket into the operation, if it is of this key and recent. Returns when
+    /// its lookup began. A kept bucket serves once.
     pub(super) fn recall_absence(&self, op: &mut Operation, hash: KeyHash) -> Option<u64> {
         let absence = self.absences.last.take().filter(|absence| absence.hash == hash)?;
         if self.client.endpoint.now_ns().wrapping_sub(absence.begun_ns) > AGE_NS_MAX || !self.technique.recalls_misses()

@@ -1,5 +1,5 @@
-//! The address cache: where this client last saw the objects of keys, so that it need not look in
-//! their buckets.
+//! The address cache: where this client last saw the objects of keys. A right entry saves the READ
+//! of the bucket.
 //!
 //! ```text
 //! a set    +---------------------------+-----+---------------------------+
@@ -7,17 +7,17 @@
 //!          +---------------------------+-----+---------------------------+
 //! ```
 //!
-//! An entry is a guess. An operation that uses it READs the slot in the same batch as the record,
-//! and continues only if the slot has the word of the entry. Then the record is the slot's,
-//! whatever happened in between, and is judged like any other.
+//! An entry is a guess. An operation that uses it READs the slot in the same batch as the record.
+//! It continues only if the slot has the word of the entry. Then the record is the slot's, whatever
+//! happened in between, and the client judges it like any other.
 //!
 //! | operation | without | with a right guess | with a wrong one |
 //! |---|---|---|---|
 //! | GET | READ bucket; READ record | READ slot, READ record | one round trip more |
 //! | change | READ bucket; WRITE protection, READ slot, READ record; ... | WRITE protection, READ slot, READ record; ... | the same |
 //!
-//! It pays where a round trip costs more than a lookup in memory. It is off on fabrics that are
-//! [near](atoll_fabric::Endpoint::is_near).
+//! The cache pays where a round trip costs more than a lookup in memory. It is off on fabrics that
+//! are [near](atoll_fabric::Endpoint::is_near).
 
 use super::operation::Operation;
 use super::search::{Found, Search};
@@ -28,7 +28,7 @@ use crate::candidate::Candidate;
 use crate::{CacheError, Lookup, Meta, Value, Want};
 use atoll_fabric::{Batch, Endpoint};
 
-/// Memory of a client's address cache where it is on by default: addresses of 700 000 keys.
+/// Memory of a client's address cache where it is on by default: the addresses of 700 000 keys.
 pub const ADDRESS_CACHE_BYTES: usize = 16 << 20;
 const WAYS: usize = 4;
 const SET_BYTES: usize = WAYS * std::mem::size_of::<Known>();
@@ -38,7 +38,7 @@ const SET_BYTES: usize = WAYS * std::mem::size_of::<Known>();
 pub(super) struct Known {
     key: u64,
     pub(super) slot: u64,
-    /// Free in an entry that is not used.
+    /// A free word in an unused entry.
     pub(super) word: Slot,
 }
 
@@ -48,14 +48,15 @@ const _: () = assert!(std::mem::size_of::<Known>() == 24);
 /// The addresses that a client knows.
 #[derive(Debug, Default)]
 pub(super) struct Addresses {
-    /// How many sets it may have, a power of two; 0 if it is off.
+    /// The most sets that the cache may have, a power of two; 0 if it is off.
     sets_max: usize,
-    /// Empty until the first address is learned: a client that never looks up needs no memory.
+    /// Empty until the client learns its first address: a client that never looks up needs no
+    /// memory.
     sets: Vec<[Known; WAYS]>,
 }
 
 impl Addresses {
-    /// One of at most `bytes`; fewer than a set's switch it off.
+    /// A cache of at most `bytes`. Fewer bytes than one set has switch it off.
     pub(super) fn new(bytes: usize) -> Self {
         let sets = bytes / SET_BYTES;
         Self { sets_max: if sets == 0 { 0 } else { 1 << sets.ilog2() }, sets: Vec::new() }
@@ -71,14 +72,14 @@ impl Addresses {
     }
 
     fn set(&mut self, key: u64) -> &mut [Known; WAYS] {
-        // Buckets are spread evenly by the hash already; the fingerprint tells keys of one bucket
-        // apart.
+        // The hash already spreads the buckets evenly. The fingerprint distinguishes the keys of
+        // one bucket.
         let at = (key >> 15).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         let mask = self.sets.len() - 1;
         &mut self.sets[at as usize & mask]
     }
 
-    /// What is known of the key, which counts as its use.
+    /// The key's entry, if there is one. The call marks it as the last used.
     pub(super) fn find(&mut self, hash: KeyHash) -> Option<Known> {
         if self.sets.is_empty() {
             return None;
@@ -90,8 +91,8 @@ impl Addresses {
         Some(set[0])
     }
 
-    /// The key's object is there, in place of what was known of it, or of the set's key that was
-    /// not used for longest.
+    /// Stores where the key's object is. It replaces the key's entry, or else the least recently
+    /// used entry of the set.
     #[inline]
     pub(super) fn learn(&mut self, hash: KeyHash, slot: u64, word: Slot) {
         if self.is_on() {
@@ -111,7 +112,7 @@ impl Addresses {
         set[0] = Known { key, slot, word };
     }
 
-    /// The key's object is not where it was.
+    /// Drops the key's entry: its object is not there any more.
     pub(super) fn forget(&mut self, hash: KeyHash) {
         if self.sets.is_empty() {
             return;
@@ -126,13 +127,14 @@ impl Addresses {
 }
 
 impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
-    /// Lets this client remember the addresses of objects in up to `bytes` of memory of its own; 0
-    /// switches that off.
+    /// Lets this client keep the addresses of objects in up to `bytes` of its own memory; 0
+    /// switches the cache off.
     pub fn set_address_cache(&self, bytes: usize) {
         *self.addresses.borrow_mut() = Addresses::new(bytes);
     }
 
-    /// Looks `key` up where its object was; `None` if it is not there any more, or is not known.
+    /// Looks `key` up where its object was last seen. `None` if the object is not there any more,
+    /// or the key has no entry.
     pub(super) async fn lookup_known(
         &self,
         hash: KeyHash,
@@ -167,7 +169,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         };
         into.meta = Meta::of(&header);
         if header.expiry_ms.is_some() && self.has_expired(&header, begun_ns).await? {
-            // Rare, and for the way that takes it away.
+            // Rare: the ordinary lookup removes the expired object.
             self.addresses.borrow_mut().forget(hash);
             return Ok(None);
         }
@@ -178,7 +180,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Ok(Some(Lookup::Hit))
     }
 
-    /// As a search, under protection, for an object that is where it was.
+    /// Searches, under protection, for an object that is still where it was last seen.
     pub(super) async fn search_known(
         &self,
         op: &mut Operation,

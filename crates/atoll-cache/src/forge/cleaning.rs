@@ -1,38 +1,39 @@
-//! Cleaning: which groups have so much dead memory that their live objects are moved, and when
-//! eviction is allowed.
+//! Cleaning: which groups have enough dead memory that a client moves their live objects, and when
+//! it may evict instead.
 //!
-//! Promise: no object is evicted for want of memory while more than one part in
+//! Promise: no client evicts an object for want of memory while more than one part in
 //! [`DEAD_SHARE_ONE_IN`] of the usable chunks' bytes is reclaimable. Dead and expired bytes are
-//! reclaimable, and so is the rest of a group that was closed before half of it was used.
+//! reclaimable. So is the rest of a group that was closed before half of it was used.
 //!
 //! A client that needs a chunk follows this table:
 //!
 //! | what it knows | what it does |
 //! |---|---|
 //! | a group of which a quarter is reclaimable, among the next few descriptors | cleans it |
-//! | fewer bytes were buried than the last pass allows | leaves it to eviction |
+//! | fewer bytes died than the last pass allows | evicts |
 //! | a group of which a twelfth is reclaimable | cleans it |
 //! | neither | continues its pass until a row above applies, or the pass is complete |
 //!
-//! To clean a group is to own it, wherever in a ring its node is, and to move every live object of
-//! it to its queue's open group. The node stays behind. A client that finds a ring half full of
-//! such nodes takes the next few from its head, and puts a live group from there at the tail.
+//! To clean a group, a client owns it, wherever in a ring its node is, and moves every live object
+//! to its queue's open group. The node stays behind. A client that finds a ring half full takes the
+//! next few nodes from its head. It puts a live group from there at the tail.
 //!
-//! A **pass** is a walk over all descriptors that adds up what is reclaimable. Its result is one
+//! A **pass** is a walk over all descriptors that adds up the reclaimable bytes. Its result is one
 //! word:
 //!
 //! ```text
-//! word 0   bytes ever made dead, wrapping; told by a chunk's worth       atomics only
+//! word 0   bytes ever made dead, wrapping; a chunk's worth at a time    atomics only
 //! word 1   eviction is allowed until word 0 is beyond this; 0: never    atomics only
 //! ```
 //!
-//! Word 0 counts what died since, so the result holds however fast other clients overwrite. It
-//! allows at least one part in [`SLACK_ONE_IN`] of the pool to die before the next pass, so that a
-//! pass costs each needed chunk a bounded number of descriptors. Both words are hints: a wrong one
-//! costs a pass, or an eviction that was not needed.
+//! Word 0 counts the bytes that died since, so the result holds however fast other clients
+//! overwrite. The result allows at least one part in [`SLACK_ONE_IN`] of the pool to die before the
+//! next pass. So each needed chunk costs a bounded number of descriptors. Both words are hints: a
+//! wrong word costs a pass, or an eviction that was not needed.
 //!
-//! A quarter is cheap to gain: with a third YCSB A of 256 threads gains 5 % of throughput and loses
-//! 0.2 points of hit ratio to what is dead meanwhile, with a half 12 % and 0.9 points.
+//! A group with a quarter reclaimable is cheap to clean. A higher share gains throughput and loses
+//! hit ratio to dead memory. For YCSB A of 256 threads, a third gains 5 % and loses 0.2 points; a
+//! half gains 12 % and loses 0.9 points.
 
 use super::group::{Contents, Expiry};
 use super::layout::Queue;
@@ -45,35 +46,35 @@ use atoll_fabric::{Batch, Endpoint, Purpose};
 use atoll_pool::chunks::Descriptor;
 use atoll_pool::{ChunkId, ChunkState};
 
-/// One part in so many of the usable memory must be reclaimable, or objects are evicted.
+/// A client may evict while at most one part in so many of the usable memory is reclaimable.
 const DEAD_SHARE_ONE_IN: u64 = 8;
 /// One part in so many of the usable memory may die between two passes.
 const SLACK_ONE_IN: u64 = 64;
-/// One part in so many of a chunk is reclaimable in a group that is cleaned whenever it is met.
+/// A client that meets a group cleans it if one part in so many of a chunk is reclaimable.
 const WORTHWHILE_ONE_IN: u64 = 4;
-/// The same where eviction is not allowed. More than `DEAD_SHARE_ONE_IN`, so that where so much is
-/// reclaimable there is such a group.
+/// The same where eviction is not allowed. More than `DEAD_SHARE_ONE_IN`: if that share of the
+/// memory is reclaimable, there is such a group.
 const LEAST_ONE_IN: u64 = 12;
-/// Groups cleaned for one chunk: of those a quarter dead, so many give one chunk.
+/// Groups cleaned for one chunk: so many groups that are a quarter dead give one chunk.
 const CLEANS_MAX: u32 = 4;
-/// The same where eviction is not allowed, several times what groups with the least can need.
+/// The same where eviction is not allowed: several times as many groups as one chunk can need.
 const CLEANS_FORCED_MAX: u32 = 64;
-/// Descriptors looked through before a group is cleaned.
+/// Descriptors READ before a group is cleaned.
 const LOOK: u32 = 32;
-/// Descriptors looked through at once where eviction is not allowed and the client knows no group
-/// worth cleaning.
+/// Descriptors READ at once where eviction is not allowed and the client knows no group worth
+/// cleaning.
 const LOOK_FORCED: u32 = 256;
 /// Nodes taken from the head of a ring that is half full: each cleaned group leaves one behind.
 const HEADS_PER_CLEAN: usize = 2;
 /// Groups worth cleaning that a client remembers.
 const CANDIDATES_MAX: usize = 32;
 
-/// Of records that are no more than one part in so many of a chunk, every second that dies is
-/// counted, for two: an atomic costs a NIC about four READs, and a group worth cleaning has at
-/// least eight such records dead.
+/// Of dead records that are at most one part in so many of a chunk, every second one is counted,
+/// for two. An atomic costs a NIC about four READs. A group worth cleaning has at least eight such
+/// dead records.
 const DEAD_SAMPLED_ONE_IN: u64 = 32;
-/// What a client goes on by from one dead record to the next: the golden ratio's fraction, whose
-/// multiples follow no period that a load may have.
+/// The step from one dead record to the next when a client samples them. It is the golden ratio's
+/// fraction, whose multiples follow no period that a load may have.
 const DEAD_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A group that was worth cleaning when its descriptor was READ.
@@ -85,38 +86,39 @@ struct Candidate {
     pass: u64,
 }
 
-/// What a walk over the descriptors has found so far.
+/// The result so far of a walk over the descriptors.
 #[derive(Clone, Copy, Default)]
 struct Pass {
-    /// How many passes there were before it.
+    /// The number of passes before it.
     number: u64,
     /// Descriptors seen; 0 before the first.
     looked: u32,
-    /// Chunks among them that are in use.
+    /// Chunks among them that are not retired.
     usable: u64,
-    /// Bytes that cleaning could give back.
+    /// Bytes that cleaning could reclaim.
     reclaimable: u64,
-    /// The count of buried bytes when it began.
+    /// The count of buried bytes when the pass began.
     since: u64,
 }
 
-/// What a client knows of memory to be reclaimed.
+/// A client's knowledge of memory to be reclaimed.
 pub(super) struct Cleaning {
-    /// The next descriptor that it looks at.
+    /// The next descriptor that the client READs.
     cursor: u32,
     candidates: Vec<Candidate>,
     pass: Pass,
-    /// Buried bytes and until when eviction is allowed, as last READ.
+    /// Words 0 and 1 as last READ: buried bytes, and the count up to which eviction is allowed.
     buried_bytes: u64,
     evict_until: u64,
-    /// Bytes that this client made dead and has not told the pool of.
+    /// Bytes that this client made dead and has not added to word 0 yet.
     untold_bytes: u64,
     /// Decides which dead records are counted.
     dead_seen: u64,
 }
 
 impl From<ChunkId> for Cleaning {
-    /// Begins at some chunk. Clients that began at the same one would look at the same groups.
+    /// Begins at the given chunk. Clients that began at the same chunk would READ the same
+    /// descriptors.
     fn from(first: ChunkId) -> Self {
         Self {
             cursor: first.0,
@@ -131,8 +133,7 @@ impl From<ChunkId> for Cleaning {
 }
 
 impl Cleaning {
-    /// How many bytes are counted for a record of so many bytes that died; `None` if this one is
-    /// not counted.
+    /// How many bytes to count for a dead record of `bytes`. `None` if the record is not counted.
     pub(super) fn counted_bytes(&mut self, bytes: u64, chunk_bytes: u64) -> Option<u64> {
         let is_sampled = bytes * DEAD_SAMPLED_ONE_IN <= chunk_bytes;
         self.dead_seen = self.dead_seen.wrapping_add(DEAD_STEP);
@@ -143,12 +144,12 @@ impl Cleaning {
         }
     }
 
-    /// Whether the last pass allows eviction, by what has died since.
+    /// Whether the last pass still allows eviction after the bytes that have died since.
     fn allows_eviction(&self) -> bool {
         self.evict_until != 0 && self.evict_until.wrapping_sub(self.buried_bytes) as i64 >= 0
     }
 
-    /// Remembers a group, in the place of the one with least to reclaim if there are many.
+    /// Remembers a group. If there are too many, it replaces the group with least to reclaim.
     fn remember(&mut self, candidate: Candidate) {
         if let Some(known) = self.candidates.iter_mut().find(|known| known.chunk == candidate.chunk) {
             *known = candidate;
@@ -161,7 +162,7 @@ impl Cleaning {
         }
     }
 
-    /// The candidate with most to reclaim, if that is `least`.
+    /// The candidate with most to reclaim, if that is at least `least`.
     fn take_best(&mut self, least: u64) -> Option<Candidate> {
         let of = |(_, candidate): &(usize, &Candidate)| candidate.reclaimable;
         let (index, best) = self.candidates.iter().enumerate().max_by_key(of)?;
@@ -170,8 +171,8 @@ impl Cleaning {
 }
 
 impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
-    /// Cleans a group; `cleaned` were cleaned before for the same chunk. `false` if the client has
-    /// to evict instead.
+    /// Cleans a group. The client has cleaned `cleaned` groups before for the same chunk. `false`
+    /// if it has to evict instead.
     pub(super) async fn clean(&self, cleaned: u32) -> Result<bool, CacheError> {
         let before = self.client.endpoint.purpose(Purpose::Collection);
         let outcome = self.clean_next(cleaned).await;
@@ -190,7 +191,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         self.advance_heads(cursors, HEADS_PER_CLEAN).await?;
         let chunk_bytes = self.client.pool.layout.chunk_bytes;
         let (worthwhile, least) = (chunk_bytes / WORTHWHILE_ONE_IN, chunk_bytes / LEAST_ONE_IN);
-        // The best of a few fresh groups and of those remembered is nearly the best of all.
+        // The best of a few new groups and of the remembered groups is nearly the best of all.
         self.look_for_dead(LOOK).await?;
         if cleaned < CLEANS_MAX && self.clean_best(worthwhile).await? {
             return Ok(true);
@@ -213,13 +214,13 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     }
 
     /// Continues the pass by at most `most` descriptors and remembers the groups worth cleaning.
-    /// Gives how many descriptors it looked at.
+    /// Returns how many descriptors it READ.
     async fn look_for_dead(&self, most: u32) -> Result<u32, CacheError> {
         let layout = self.client.pool.layout.clone();
         let all = layout.chunks();
         let first = self.cleaning.borrow().cursor % all;
         let count = most.min(all - first);
-        // Claimed before the look: another operation of this client continues behind it.
+        // Claimed before the READ, so that another operation of this client continues behind it.
         self.cleaning.borrow_mut().cursor = (first + count) % all;
         let (words, buffer) = (self.spares.take(16), self.spares.take(count as usize * Descriptor::BYTES as usize));
         let mut batch = Batch::new();
@@ -238,8 +239,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Ok(count)
     }
 
-    /// Notes what the descriptors from `first` on say; whether that ends a pass. `words` are those
-    /// of buried bytes.
+    /// Notes the descriptors from `first` on. Returns whether that ends a pass. `words` are words 0
+    /// and 1.
     fn note_pass(&self, first: ChunkId, (words, descriptors): (&[u64], &[u64]), now_ms: u64) -> bool {
         let (layout, least) = (&self.client.pool.layout, self.client.pool.layout.chunk_bytes / LEAST_ONE_IN);
         let mut cleaning = self.cleaning.borrow_mut();
@@ -265,7 +266,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         cleaning.pass.looked >= layout.chunks()
     }
 
-    /// Tells the pool what a whole pass has found.
+    /// Publishes the result of a whole pass.
     async fn end_pass(&self) -> Result<(), CacheError> {
         let Pass { number, usable, reclaimable, since, .. } = self.cleaning.borrow().pass;
         self.cleaning.borrow_mut().pass = Pass { number: number + 1, ..Pass::default() };
@@ -277,24 +278,23 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         };
         let mut batch = Batch::new();
         let before = std::mem::replace(&mut self.cleaning.borrow_mut().evict_until, evict_until);
-        // Another client may have ended a pass meanwhile: its result is as good.
+        // Another client may have ended a pass meanwhile. Its result is as good.
         batch.compare_and_swap(self.shared.layout.evict_until(), before, evict_until);
         Ok(self.client.endpoint.post(&mut batch).await?)
     }
 
-    /// Bytes that cleaning a queued group would give back, as far as its descriptor tells.
+    /// Bytes that cleaning a queued group would reclaim, by its descriptor.
     fn reclaimable_bytes(&self, descriptor: &Descriptor, now_ms: u64) -> u64 {
         let chunk_bytes = self.client.pool.layout.chunk_bytes;
-        // An estimate may be twice the truth. A count below zero or far beyond a chunk says
-        // nothing.
+        // An estimate may be twice the truth. A count below zero or far beyond a chunk is ignored.
         let dead = Some(descriptor.dead_bytes).filter(|bytes| *bytes <= 2 * chunk_bytes).unwrap_or(0);
         let is_expired = Expiry::is_over(Expiry::from_word(descriptor.engine).quarter, now_ms);
         let dead = dead.max(if is_expired { chunk_bytes / WORTHWHILE_ONE_IN } else { 0 });
         dead.saturating_add(self.unused_bytes(Contents::from_word(descriptor.contents))).min(chunk_bytes)
     }
 
-    /// Bytes of a closed group that no record will ever use, if groups like it are better put
-    /// together. Not with the rules that make small groups on purpose.
+    /// Unused bytes of a closed group, if the group is so small that cleaning it pays. Zero under
+    /// the rules that make small groups on purpose.
     pub(super) fn unused_bytes(&self, contents: Contents) -> u64 {
         let (chunk_bytes, objects_max) =
             (self.client.pool.layout.chunk_bytes, self.client.pool.settings.group_objects_max);
@@ -303,8 +303,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         if is_small && self.shared.settings.options.rule == Rule::Object { chunk_bytes - used_bytes } else { 0 }
     }
 
-    /// Cleans the group with most to reclaim of those that this client remembers, if that is
-    /// `least`; whether it did.
+    /// Cleans the remembered group with most to reclaim, if that is at least `least`. Returns
+    /// whether it did.
     async fn clean_best(&self, least: u64) -> Result<bool, CacheError> {
         loop {
             let Some(candidate) = self.cleaning.borrow_mut().take_best(least) else { return Ok(false) };
@@ -322,12 +322,13 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let descriptor = &candidate.descriptor;
         let contents = Contents::from_word(descriptor.contents);
         let queue = contents.queue;
-        // What is live must be sure to find room.
+        // The live objects must be sure to find room.
         let used_bytes = contents.used_bytes(self.client.pool.layout.chunk_bytes) + 8 * u64::from(contents.objects);
         let live_bytes = used_bytes.saturating_sub(descriptor.dead_bytes);
         let is_alone = self.client.in_flight().count() <= 1;
         let has_room = live_bytes == 0 || is_alone && self.has_room(queue, live_bytes);
-        // Kept apart: other operations of this client draw from the stock, and take the room.
+        // The chunk is set aside because other operations of this client draw from the stock and
+        // use the room.
         if !self.stock.set_aside() && !has_room {
             return Ok(false);
         }
@@ -336,8 +337,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         cleaned
     }
 
-    /// Moves what is live in a group to the group that is filled for `queue`, and to the spare
-    /// chunk.
+    /// Moves the live objects of a group to the open group of `queue`, and to the spare chunk.
     async fn clean_into(&self, queue: Queue, candidate: &Candidate) -> Result<bool, CacheError> {
         let Candidate { chunk, descriptor, .. } = candidate;
         let generation = descriptor.chunk.map_or(0, |chunk| chunk.generation as u16);
@@ -359,8 +359,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Ok(true)
     }
 
-    /// Takes nodes from the head of a ring that is half full, so that those which cleaned groups
-    /// left behind go.
+    /// Takes nodes from the head of a ring that is half full. This clears the nodes that cleaned
+    /// groups left behind.
     pub async fn advance_heads(&self, cursors: [Cursors; 2], heads: usize) -> Result<(), CacheError> {
         let ring = 1u32 << self.shared.settings.ring_log2;
         for queue in Queue::ALL {
@@ -384,7 +384,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Ok(())
     }
 
-    /// Counts bytes that became reclaimable. The pool is told of a chunk's worth at a time.
+    /// Counts bytes that became reclaimable. The client adds them to word 0 a chunk's worth at a
+    /// time.
     pub(super) fn count_buried(&self, bytes: u64) {
         let mut cleaning = self.cleaning.borrow_mut();
         cleaning.untold_bytes += bytes;

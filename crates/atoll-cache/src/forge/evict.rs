@@ -1,7 +1,7 @@
-//! Which objects are evicted: the rules that judge the groups at the heads of the queues.
+//! The rules by which an evictor judges the groups at the heads of the queues.
 //!
-//! A client that needs room evicts by itself (`room`) and waits for no other client. How a judged
-//! group is taken apart is in `leaving`.
+//! A client that needs room evicts by itself (`room`) and waits for no other client. How it empties
+//! a judged group is in `leaving`.
 
 use super::layout::Queue;
 use super::leaving::LeavingGroup;
@@ -11,23 +11,23 @@ use super::{Forge, Rule};
 use crate::CacheError;
 use atoll_fabric::Endpoint;
 
-/// Groups that one need for room goes through before it keeps only what is hot.
+/// Groups that an evictor judges for one need of room before it keeps only hot objects.
 const EFFORT_HOT: u32 = 16;
-/// Groups that one need for room goes through before it keeps nothing.
+/// Groups that an evictor judges for one need of room before it keeps nothing.
 pub const EFFORT_ALL: u32 = 48;
 
-/// What came of an attempt to evict.
+/// The result of an attempt to evict.
 pub enum Evicted {
     /// A group was judged.
     Progress,
-    /// Tickets without a group: nodes of cleaned groups, cursors that had to be moved.
+    /// The evictor found no group: only nodes of cleaned groups, or cursors that it had to move.
     Stale,
     /// Both queues were empty.
     Nothing,
 }
 
 impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
-    /// The queue to evict from: the small one when it has more than its share.
+    /// The queue to evict from: the small queue if it exceeds its share, otherwise the main queue.
     fn choose_queue(&self, lengths: [u32; 2]) -> Option<Queue> {
         let [small, main] = lengths.map(u64::from);
         let share = u64::from(self.shared.settings.options.small_percent);
@@ -45,7 +45,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         self.technique.evict(self, effort)
     }
 
-    /// Evicts from the queue whose turn it is by the pool's rule.
+    /// Evicts from the queue that the pool's rule chooses.
     pub async fn evict_from_queues(&self, effort: u32) -> Result<Evicted, CacheError> {
         let cursors = self.cursors().await?;
         self.note_cursors(cursors);
@@ -77,18 +77,18 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Ok(Evicted::Progress)
     }
 
-    /// Counts a group that a form has taken from a queue to evict it.
+    /// Counts a group that a form of FORGE has taken from a queue to evict it.
     pub fn count_evicted_group(&self) {
         self.stats.groups_evicted.add(1);
     }
 
-    /// Remembers how old ghosts are now.
+    /// Notes the cursors, from which the client knows the age of ghosts.
     pub fn note_cursors(&self, cursors: [Cursors; 2]) {
         self.ghosts.note_cursors(cursors, self.shared.settings.options.ghost_age_percent);
         self.technique.note_cursors(cursors);
     }
 
-    /// Our rule: each object by itself.
+    /// Our rule judges each object by itself.
     async fn evict_by_object(&self, mut group: LeavingGroup, effort: u32) -> Result<(), CacheError> {
         let promote_hits = u16::from(self.shared.settings.options.promote_hits);
         for leaver in &mut group.objects {
@@ -139,7 +139,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             leaver.carry = 0;
         }
         let stays = merged.iter().flat_map(|group| &group.objects).filter(|leaver| leaver.stays).count() as u64;
-        // A merged group is one by itself: what is open for its queue so far is closed first.
+        // A merged group contains no other objects: the open group of its queue is closed first.
         let to = self.queue_of_hot();
         self.close_group(to, 0).await?;
         for group in merged {
@@ -152,7 +152,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         self.close_group(to, segment).await
     }
 
-    /// Where objects go that have proven themselves.
+    /// The queue of objects that stay.
     fn queue_of_hot(&self) -> Queue {
         if self.technique.has_one_queue() { Queue::Small } else { Queue::Main }
     }

@@ -1,12 +1,12 @@
-//! Hints to the fabric before a batch of operations. Prefetches of what they will touch begin while
-//! the first of them runs, so that the waits for memory overlap.
+//! Hints to the fabric before a batch of operations. The fabric prefetches the memory of all
+//! operations while the first one runs, so that the waits for memory overlap.
 //!
 //! | what is expected | once it is known |
 //! |---|---|
 //! | the bucket of every key | the key |
 //! | the record of its first candidate, and the counters of that record's chunk | the bucket, READ for this |
 //!
-//! All hints may be wrong when an operation begins: each operation READs its bucket again.
+//! A hint may be wrong when its operation begins: each operation READs its bucket again.
 
 use super::Forge;
 use super::layout::{BUCKET_BYTES, BUCKET_SLOTS};
@@ -15,12 +15,12 @@ use super::technique::Technique;
 use arrayvec::ArrayVec;
 use atoll_fabric::{Endpoint, Intent};
 
-/// Keys whose buckets are under way at a time: with their records they fit into a first-level
-/// cache.
+/// Keys whose buckets are prefetched at a time. The buckets and their records fit into a
+/// first-level cache.
 const KEYS_AT_ONCE: usize = 16;
 
 impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
-    /// Says to the fabric what operations on these keys will touch.
+    /// Hints to the fabric which memory operations on these keys will touch.
     pub(super) async fn expect_keys(&self, op: &mut Operation, keys: &[&[u8]]) {
         for keys in keys.chunks(KEYS_AT_ONCE) {
             let mut hashes = ArrayVec::<_, KEYS_AT_ONCE>::new();
@@ -32,7 +32,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                 hashes.push(hash);
             }
             for hash in hashes {
-                // An error shows itself again to the operation that it is of concern to.
+                // The operation on the key meets the same error again and reports it.
                 if self.read_bucket(op, hash).await.is_err() {
                     return;
                 }

@@ -5,7 +5,7 @@
 //! | begin a group | none: the chunk is in stock |
 //! | publish a record in it | see `insert`, `update` |
 //! | queue it, when it is closed and all its places are settled | in one batch WRITE the map, WRITE descriptor words 1 and 3, CAS Open -> Queued; then enqueue (see `ring`) |
-//! | count a dead record | FAA descriptor word 2, unawaited |
+//! | count a dead record | FAA descriptor word 2, not awaited |
 
 use super::Forge;
 use super::group::Contents;
@@ -22,12 +22,12 @@ use atoll_fabric::{Batch, Endpoint, Intent, Purpose};
 use atoll_pool::{Chunk, ChunkId, ChunkState};
 
 impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
-    /// Whether the group that is filled for `queue` takes a further record.
+    /// Whether the group that is filled for `queue` has room for a record of so many bytes.
     pub(super) fn has_room(&self, queue: Queue, record_bytes: u64) -> bool {
         self.groups.borrow().has_room(queue, record_bytes, &self.client.pool.settings)
     }
 
-    /// Takes the next place of the group that is filled for `queue`, if it has room.
+    /// Allocates the next place of the group that is filled for `queue`, if it has room.
     pub(super) fn take_place(
         &self,
         queue: Queue,
@@ -37,7 +37,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     ) -> Option<Place> {
         let settings = &self.client.pool.settings;
         let place = self.groups.borrow_mut().take_place(queue, (slot, hash), carry, header, settings)?;
-        // The next record will most likely be as long. It lies where no client has been for long.
+        // The next record will most likely be as long. Its memory is in no processor's cache: no
+        // client has touched it for long.
         let record_bytes = header.record_bytes();
         let next = self.client.pool.layout.chunk(place.chunk).add(place.offset_bytes + record_bytes);
         self.client.endpoint.expect(next, record_bytes, Intent::Write);
@@ -64,7 +65,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Ok(())
     }
 
-    /// Closes the group that is filled for `queue`. The group is queued when all its places are
+    /// Closes the group that is filled for `queue`. The client queues it when all its places are
     /// settled. A group without objects is put back into the stock.
     pub async fn close_group(&self, queue: Queue, segment: u8) -> Result<(), CacheError> {
         self.groups.borrow_mut().close(queue, segment);
@@ -75,7 +76,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     pub(super) async fn queue_settled_groups(&self) -> Result<(), CacheError> {
         loop {
             let Some(closed) = self.groups.borrow_mut().take_settled() else { return Ok(()) };
-            // A group is queued so that it can be evicted.
+            // The purpose is eviction: a group is queued so that it can be evicted.
             let before = self.client.endpoint.purpose(Purpose::Eviction);
             let queued = self.queue_closed(closed).await;
             self.client.endpoint.purpose(before);
@@ -133,12 +134,13 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         if let Some((at, words)) = record {
             batch.write(at, words);
         }
-        // A repairer may have seen the group before, and be about to take it over.
+        // A repairer may have READ the group before, and be about to take it over.
         let queued = match from.state {
             ChunkState::Leaving => from.back(ChunkState::Queued),
             _ => Chunk { state: ChunkState::Queued, ..from },
         };
-        // After a WRITE everything is in order: a client that finds the group queued finds its map.
+        // The verbs after a WRITE are in order, so a client that finds the group queued finds its
+        // map.
         let swap = batch.compare_and_swap(descriptor, from.word(), queued.word());
         self.client.endpoint.post(&mut batch).await?;
         self.spares.keep(written.take(&mut batch));
@@ -153,12 +155,12 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         self.enqueue(queue, node).await
     }
 
-    /// Closes groups that cannot take another object, so that they are queued now and not with the
-    /// next write. Returns whether there are closed groups.
+    /// Closes groups that have no room for another object, so that they are queued now and not with
+    /// the next write. Returns whether there are closed groups.
     pub(super) fn close_full_groups(&self) -> bool {
         let settings = &self.client.pool.settings;
-        // Extents cannot be evicted while their record's group is open: a sixteenth of the pool,
-        // over all clients, is the most that may be held.
+        // Extents cannot be evicted while their record's group is open. All clients together may
+        // hold at most a sixteenth of the pool that way.
         let held_max = self.client.pool.layout.heap_bytes() / 16 / u64::from(settings.clients_max);
         let mut groups = self.groups.borrow_mut();
         for queue in Queue::ALL {
@@ -172,8 +174,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         groups.is_closing()
     }
 
-    /// Counts bytes of a group that nothing points to any more. It is a hint for cleaning: the
-    /// group may have been evicted when it lands.
+    /// Counts bytes of a group that no slot points to any more. The count is a hint for cleaning:
+    /// it may land after the group was evicted.
     pub(super) fn count_dead(&self, chunk: ChunkId, bytes: u64) {
         self.count_buried(bytes);
         if let Some(group) = self.groups.borrow_mut().of_chunk(chunk) {

@@ -1,5 +1,5 @@
-//! Ghosts: what is left in the index of an object that was evicted from the small queue. A key that
-//! is inserted again while its ghost is young enters the main queue.
+//! Ghosts: the words that an evictor leaves in the index for objects that it evicts from the small
+//! queue. A key that is inserted again while its ghost is young enters the main queue.
 //!
 //! The age of a ghost is the number of groups that have left the small queue since. A client knows
 //! the head of that queue from its last eviction.
@@ -12,29 +12,30 @@ use super::technique::Technique;
 use atoll_fabric::Endpoint;
 use std::cell::Cell;
 
-/// What a client knows of the age of ghosts.
+/// A client's knowledge of the age of ghosts.
 #[derive(Debug, Default)]
 pub(super) struct Ghosts {
-    /// Where the small queue's head was when last seen.
+    /// The position of the small queue's head when last READ.
     head: Cell<u32>,
-    /// How many of its steps a ghost is young.
+    /// For how many steps of the head a ghost is young.
     young_groups: Cell<u32>,
 }
 
 impl Ghosts {
-    /// Notes the cursors of both queues; a ghost is young for so many percent of their length.
+    /// Notes the cursors of both queues. A ghost is young for `young_percent` of their length
+    /// together.
     pub(super) fn note_cursors(&self, cursors: [Cursors; 2], young_percent: u16) {
         let groups = u64::from(cursors[0].len()) + u64::from(cursors[1].len());
         self.head.set(cursors[0].head);
         self.young_groups.set((groups * u64::from(young_percent) / 100) as u32);
     }
 
-    /// The position of a ghost that is left now.
+    /// The position of a ghost that an evictor leaves now.
     pub(super) fn position_now(&self) -> u32 {
         self.head.get()
     }
 
-    /// How old the ghost of a position is.
+    /// The age of a ghost with this position.
     #[inline]
     pub(super) fn age_groups(&self, position: u32) -> u32 {
         self.head.get().wrapping_sub(position)
@@ -47,7 +48,7 @@ impl Ghosts {
 }
 
 impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
-    /// The place of a ghost of this key that is young enough.
+    /// The place of this key's ghost, if the key has a young ghost.
     #[inline]
     pub(super) fn ghost(&self, op: &Operation, hash: KeyHash) -> Option<usize> {
         if !self.shared.settings.options.ghosts {

@@ -1,8 +1,7 @@
-//! Inserting a key that is absent. An insertion is pending until its client has seen that it is the
-//! only one of its key: see [`crate::search`].
+//! How a client inserts an absent key. An insertion is pending until its client has seen that no
+//! other slot has the key: see [`crate::search`].
 //!
-//! If the bucket is full of live objects, the insertion takes the place of one of them. That evicts
-//! the object.
+//! If the bucket is full of live objects, the inserter evicts one of them and uses its slot.
 
 use super::layout::{BUCKET_SLOTS, Queue};
 use super::nodes::Earlier;
@@ -19,8 +18,8 @@ use crate::{CacheError, Cause};
 use atoll_fabric::{Batch, Endpoint};
 
 impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
-    /// The queue of a new record, and the frequency that it brings. A key that was in the main
-    /// queue, or that came back soon after it was evicted, starts in the main queue.
+    /// The queue of a new record, and its initial frequency. A key whose object was in the main
+    /// queue starts in the main queue. So does a key that is inserted soon after its eviction.
     pub(super) fn queue_for(&self, op: &Operation, hash: KeyHash, found: Option<&Found>) -> (Queue, u8) {
         match found {
             Some(found) => {
@@ -32,8 +31,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         }
     }
 
-    /// The place in the bucket that an insertion takes: its own ghost's, a free one, the oldest
-    /// ghost's; else that of a live object.
+    /// The place in the bucket that an inserter uses, in this order: the key's own ghost, a free
+    /// slot, the oldest ghost, a live object.
     fn choose_place(&self, op: &Operation, hash: KeyHash) -> usize {
         if let Some(index) = self.ghost(op, hash) {
             return index;
@@ -42,7 +41,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let rank = |(place, word): (usize, &u64)| {
             let word = Slot(*word);
             let age = word.any_ghost_position().map(|position| u32::MAX - self.ghosts.age_groups(position));
-            // One number, the place in its low byte, so that the least is found without a branch.
+            // One number with the place in its low byte, so that the minimum is found without a
+            // branch.
             u64::from(!word.is_free()) << 40 | u64::from(age.map_or(0, |age| age.max(1))) << 8 | place as u64
         };
         let least = op.seen_words().iter().enumerate().map(rank).min().expect("a bucket has slots");
@@ -50,8 +50,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         if op.seen(hash, best).0.is_free() {
             return best;
         }
-        // It is full: any object will do that is not pending and has no extents to free; the random
-        // one is the fairest.
+        // The bucket is full. The inserter may evict any object that is not pending and has no
+        // extents to free. A random choice is the fairest.
         let start = self.client.endpoint.random() as usize % BUCKET_SLOTS;
         let usable = |index: &usize| op.seen(hash, *index).0.is_live() && !op.seen(hash, *index).0.is_large();
         (0..BUCKET_SLOTS).map(|index| (index + start) % BUCKET_SLOTS).find(usable).unwrap_or(start)
@@ -67,7 +67,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     ) -> Result<bool, CacheError> {
         let index = self.choose_place(op, hash);
         let (before, slot) = op.seen(hash, index);
-        // By itself where more than its record is to be freed, or its key is asked for.
+        // An object with extents, or one whose key a program asks for, is unlinked first by a step
+        // of its own.
         if before.is_live() && (before.is_large() || self.removals.is_on()) {
             let evicted = self.unlink(op, slot, before, Some(Cause::Evicted)).await?;
             self.stats.evictions.add(u64::from(evicted));
@@ -108,7 +109,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Ok(true)
     }
 
-    /// Accounts for an object whose slot an insertion took.
+    /// Accounts for an object that an inserter evicted by reusing its slot.
     async fn evict_displaced(&self, before: Slot) -> Result<(), CacheError> {
         self.stats.evictions.add(1);
         self.stats.evictions_index.add(1);

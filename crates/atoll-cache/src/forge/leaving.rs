@@ -1,4 +1,4 @@
-//! A group that leaves its queue: its objects are evicted or moved, and its chunk is reused.
+//! How a group leaves its queue: the client evicts or moves its objects, and reuses its chunk.
 //!
 //! | step | verbs | if the client stops here |
 //! |---|---|---|
@@ -6,19 +6,20 @@
 //! | own the chunk | CAS Queued -> Leaving | the chunk names its owner |
 //! | empty the node | CAS node | the same; the node is stale |
 //! | judge | READ map and frequencies; READ the slots, if much of the group is dead | |
-//! | move what stays | READ records; WRITE copies, CAS slots -> copies: see `moving` | each object is here or there |
-//! | unlink what is evicted | CAS slot -> ghost or empty | each object is gone or still there |
+//! | move the objects that stay | READ records; WRITE copies, CAS slots -> copies: see `moving` | each object is in its old place or its new one |
+//! | unlink the evicted objects | CAS slot -> ghost or empty | each object is gone or still there |
 //! | reuse | READ signals; CAS Leaving -> Open, next generation | |
 //!
-//! The map tells what a slot's word is while it points into the group (see `group`). If few bytes
-//! are counted as dead, the evictor swaps every slot from that word, and the swap finds the dead
-//! objects. An atomic costs a NIC about four READs. So if more than a quarter is dead, the slots are
-//! READ first. A cleaner always READs them: a dead object that is copied would be dead in its next
-//! group.
+//! The map determines the word of a slot that points into the group (see `group`). If few bytes are
+//! counted as dead, the evictor swaps every slot from that word. A swap that fails shows a dead
+//! object. An atomic costs a NIC about four READs. So if a quarter or more is dead, the evictor
+//! READs the slots first. A cleaner always READs them: a dead object that it copied would be dead
+//! in its next group.
 //!
-//! A slot that no longer points into the group is left alone. The chunk is reused only when every
-//! slot was unlinked and no signal protects it; until then it waits in this client's stock. Extents
-//! of evicted large objects are freed at once: a reader finds the slot changed, or another checksum.
+//! The client leaves a slot alone that no longer points into the group. It reuses the chunk only
+//! when every slot is unlinked and no signal protects the chunk. Until then the chunk waits in this
+//! client's stock. The client frees the extents of evicted large objects at once: a reader finds
+//! the slot changed, or another checksum.
 
 use super::group::{Contents, MapEntry};
 use super::layout::{BUCKET_SLOTS, Queue};
@@ -35,35 +36,35 @@ use atoll_fabric::{BATCH_VERBS_MAX, Batch, Buffer, Endpoint, Intent};
 use atoll_pool::chunks::{self, Descriptor};
 use atoll_pool::{Chunk, ChunkId, ChunkState};
 
-/// One part in so many of a group that is dead makes it worth to READ the slots before they are
-/// swapped.
+/// If one part in so many of a group is dead, the evictor READs the slots before it swaps them.
 const DEAD_READ_ONE_IN: u64 = 4;
 
 /// An object of a group that leaves its queue.
 #[derive(Clone, Copy, Debug)]
 pub struct Leaver {
     pub(super) entry: MapEntry,
-    /// The word of its slot, if it points here, or would; else the object is dead.
+    /// The word of its slot, READ or derived from the map, if it points to the object. Otherwise
+    /// the object is dead.
     pub word: Option<Slot>,
-    /// Frequency brought along and accesses since.
+    /// The frequency that it brought along, plus the accesses since.
     pub frequency: u16,
-    /// Whether it is moved to another group. Else it is unlinked.
+    /// Whether it is moved to another group. Otherwise it is unlinked.
     pub stays: bool,
-    /// The frequency that it takes along, if it stays.
+    /// The frequency that it carries to its next group, if it stays.
     pub carry: u8,
 }
 
-/// Which groups' slots are READ before they are swapped.
+/// In which groups the client READs the slots before it swaps them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slots {
-    /// Those of groups much of which is dead. Where nothing stays, a swap that fails costs no more
-    /// than a READ that finds a dead object.
+    /// In groups much of which is dead. If nothing stays, a swap that fails costs no more than a
+    /// READ that finds a dead object.
     IfManyDead,
-    /// All: what is dead is not to be copied.
+    /// In all groups: a dead object must not be copied.
     Always,
 }
 
-/// A group that leaves its queue, owned by this client.
+/// A group that leaves its queue. This client owns it.
 pub struct LeavingGroup {
     pub(super) chunk: ChunkId,
     pub(super) state: Chunk,
@@ -71,7 +72,7 @@ pub struct LeavingGroup {
     pub queue: Queue,
     /// Its objects, in the order in which they were written.
     pub objects: Vec<Leaver>,
-    /// Bytes that were counted as dead in it, if that is possible.
+    /// Bytes that were counted as dead in it.
     pub(super) dead_bytes: u64,
     /// Whether the slots were READ, so that every object with a word is alive.
     pub(super) is_known: bool,
@@ -79,9 +80,10 @@ pub struct LeavingGroup {
     pub(super) bytes: Buffer,
 }
 
-/// What was READ of a group that a client owns.
+/// The parts that a client READ of a group that it owns.
 pub struct LeavingParts {
-    /// Each object's entry of the map, and the word of its slot, if that points to it, or would.
+    /// Each object's entry of the map, and the word of its slot, READ or derived, if it points to
+    /// the object.
     pub entries: Vec<(MapEntry, Option<Slot>)>,
     /// Whether the slots were READ.
     pub is_known: bool,
@@ -94,18 +96,20 @@ impl LeavingGroup {
         self.objects.iter().filter(|leaver| leaver.word.is_some())
     }
 
-    /// Whether nothing in it is dead, as far as is known.
+    /// Whether this client knows of no dead object in it.
     pub(super) fn is_alive(&self) -> bool {
         self.objects.iter().all(|leaver| leaver.word.is_some()) && (self.is_known || self.dead_bytes == 0)
     }
 }
 
 impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
-    /// Owns the group of a node that was found at a queue's head, reads all that is known of its
-    /// objects, and empties the node. `None` if the node was stale, or its segment sent it back.
+    /// Owns the group of a node that was found at a queue's head, READs its map and frequencies,
+    /// and empties the node. `None` if the node was stale, or if the group was put back because of
+    /// its segment.
     pub(super) async fn take_group(&self, queue: Queue, head: Head) -> Result<Option<LeavingGroup>, CacheError> {
         let owned = self.own_head(queue, &head).await?;
-        // Owned by this client or stale: either way the node has served.
+        // The group is this client's, or the node is stale: either way the node is not needed any
+        // more.
         self.empty_node(queue, head.position, head.word).await?;
         let Some(mut group) = owned else { return Ok(None) };
         group.queue = queue;
@@ -125,11 +129,11 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         if self.client.pool.layout.checked_chunk(node.chunk.0).is_none() {
             return Ok(None);
         }
-        // A repairer that finds the node behind the head steals the group, empties the node and
-        // queues the group again by another node. A dequeuer that comes late must not own the group
-        // by the old node: its group would have two nodes when it is put back. The repairer empties
-        // the old node before the descriptor is Queued again. So a node that is READ behind the
-        // descriptor and is unchanged is the node of what the descriptor said.
+        // A repairer that finds the node behind the head takes the group over, empties the node and
+        // queues the group again by another node. A late dequeuer must not own the group by the old
+        // node: the group would have two nodes when it is put back. The repairer empties the old
+        // node before the descriptor is Queued again. So if a node that is READ after the
+        // descriptor is unchanged, it is the node of the group in the descriptor.
         let mut batch = Batch::new();
         let mut words = Buffer::new();
         words.resize(Descriptor::BYTES as usize);
@@ -169,9 +173,9 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let Some(queued) = descriptor.chunk else { return Ok(None) };
         let layout = self.client.pool.layout.clone();
         let leaving = Chunk::owned(ChunkState::Leaving, self.client.me(), queued.generation);
-        // The descriptor was READ in any order of its words, perhaps while its owner closed the
-        // group: only what is READ behind the swap (an atomic orders a READ behind it) is the
-        // group's own.
+        // The words of the descriptor were READ in any order, perhaps while its owner closed the
+        // group. Only words that are READ after the swap are sure to be the group's: an atomic
+        // orders a READ behind it.
         let mut batch = Batch::new();
         let swap = batch.compare_and_swap(layout.descriptor(chunk), queued.word(), leaving.word());
         let contents = batch.read_word(layout.contents(chunk));
@@ -183,7 +187,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let (contents, dead_bytes) = (batch.word(contents), batch.word(dead_bytes));
         let (contents_word, contents) = (contents, Contents::from_word(contents));
         let Some(objects) = self.group_objects(contents_word) else {
-            // Damaged; the records tell what is in it.
+            // The contents word is damaged. The client finds the group's objects by their records
+            // instead.
             Box::pin(self.settle_chunk(chunk, leaving)).await?;
             return Ok(None);
         };
@@ -207,7 +212,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Ok(Some(LeavingGroup { chunk, state: leaving, queue: contents.queue, objects, dead_bytes, is_known, bytes }))
     }
 
-    /// READs the map of a group that this client owns, and its objects' slots if that is worth it.
+    /// READs the map of a group that this client owns. READs its objects' slots too, if much is
+    /// dead or the caller asks for it.
     async fn read_map(
         &self,
         chunk: ChunkId,
@@ -250,8 +256,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Ok(LeavingParts { entries, is_known: true, bytes: Buffer::new() })
     }
 
-    /// Fills in what the slots' words are as long as they point to the group's objects. `false` if
-    /// the map is not one that a client wrote.
+    /// Fills in the words that the slots have while they point to the group's objects. `false` if
+    /// no client can have written such a map.
     fn expect_words(
         &self,
         entries: &mut [(MapEntry, Option<Slot>)],
@@ -291,7 +297,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             && self.shared.format.has_generation(word, generation)
     }
 
-    /// Puts a group whole into a queue again, with the frequencies that its objects are to carry.
+    /// Puts a whole group into a queue again, with the frequencies that its objects carry.
     pub(super) async fn put_back(&self, group: LeavingGroup, queue: Queue, segment: u8) -> Result<(), CacheError> {
         self.stats.groups_reinserted.add(1);
         let layout = self.client.pool.layout.clone();
@@ -314,7 +320,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             return Err(CacheError::Damaged { what: "somebody else changed the state of a leaving group" });
         }
         if group.dead_bytes > 0 {
-            // The owner took the count away with the group; what it counted is still there.
+            // The owner subtracted the count when it took the group. The dead bytes are still
+            // there.
             let mut batch = Batch::new();
             batch.fetch_and_add(layout.dead_bytes(group.chunk), group.dead_bytes);
             self.client.endpoint.post_unawaited(&mut batch);
@@ -323,8 +330,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         self.enqueue(queue, node).await
     }
 
-    /// Moves what stays to the open group of `to`, unlinks what does not, and takes the chunk into
-    /// the stock.
+    /// Moves the objects that stay to the open group of `to`, unlinks the rest, and takes the chunk
+    /// into the stock.
     pub async fn empty_group(&self, mut group: LeavingGroup, to: Queue) -> Result<(), CacheError> {
         if self.is_open(Hole::EarlyReuse) {
             self.release_chunk(&group).await?;
@@ -343,15 +350,14 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Ok(())
     }
 
-    /// Makes the slots of objects that do not stay empty, or ghosts. Gives those whose slots point
-    /// here although they are not what they were taken for: something else than a client wrote to
-    /// the map by which they were.
+    /// Swaps the slots of objects that do not stay to empty, or to ghosts. Returns the objects
+    /// whose slots point here with another word than expected. The expected word was derived from a
+    /// map to which something else than a client wrote.
     async fn unlink_leavers(&self, group: &LeavingGroup, leavers: &[Leaver]) -> Result<Vec<Leaver>, CacheError> {
         let leave_ghosts = self.shared.settings.options.ghosts && group.queue == Queue::Small;
         let mut mistaken = Vec::new();
         for part in leavers.chunks(BATCH_VERBS_MAX) {
-            // Where memory is near the swaps wait for it one after the other, unless it is on its
-            // way.
+            // In near memory, the swaps wait for it one after the other, unless it is prefetched.
             for leaver in part {
                 self.client.endpoint.expect(self.shared.layout.slot(leaver.entry.slot), 8, Intent::Write);
             }
@@ -395,7 +401,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Ok(mistaken)
     }
 
-    /// Notes an object that this client has evicted with a group, while its record still lies in the
+    /// Notes an object that this client has evicted with a group. Its record still lies in the
     /// group's chunk.
     async fn note_leaver(&self, group: &LeavingGroup, leaver: &Leaver) -> Result<(), CacheError> {
         let Some((word, (at, bytes, _))) = leaver.word.and_then(|word| Some((word, self.record_span(word)?))) else {
@@ -425,7 +431,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         }
     }
 
-    /// Takes an emptied chunk into the stock, or lets it wait.
+    /// Takes an emptied chunk into the stock, or lets it wait if it is protected.
     async fn release_chunk(&self, group: &LeavingGroup) -> Result<(), CacheError> {
         let protected = !self.is_open(Hole::Protection) && self.client.protected_chunks().await?.contains(&group.chunk);
         if protected {

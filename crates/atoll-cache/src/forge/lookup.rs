@@ -1,19 +1,21 @@
-//! The way of a GET: READ the key's bucket, READ the record, check it. A GET costs two round trips,
-//! takes no lock and writes nothing.
+//! How a client answers a GET: READ the key's bucket, READ the record, check the record. A GET
+//! costs two round trips, takes no lock and writes nothing.
 //!
 //! | what the record READ says | then |
 //! |---|---|
 //! | whole, of the slot's generation, this key | hit, as of the moment when the bucket was READ |
 //! | whole, of the slot's generation, another key | an equal fingerprint: the next slot |
-//! | torn, or of another generation | the chunk was reused meanwhile: begin anew |
-//! | anything, later than [`REUSE_NS`] after the bucket READ began | begin anew |
+//! | torn, or of another generation | the chunk was reused meanwhile: retry |
+//! | anything, later than [`REUSE_NS`] after the bucket READ began | retry |
 //!
 //! The tag in the slot has up to 16 bits of the chunk's generation. A record that passes is the
 //! slot's own, unless the chunk was reused 2^16 times between two READs. In pools beyond 64 GiB
-//! fewer reuses are enough, but each turns the whole pool over. The time limit excludes both.
+//! fewer reuses are enough, but each of them turns the whole pool over. The time limit excludes
+//! both cases.
 //!
-//! A key that is present throughout stays in one slot. So a bucket READ word by word, in any order,
-//! cannot miss it. A key that is not found was absent at a moment between the READs.
+//! A key that is present throughout stays in one slot. So a lookup that READs the bucket word by
+//! word, in any order, cannot miss it. A key that a lookup does not find was absent at a moment
+//! between the READs.
 
 use super::layout::{BUCKET_BYTES, BUCKET_SLOTS};
 use super::operation::Operation;
@@ -28,12 +30,12 @@ use crate::{CacheError, Lookup, Meta, Value};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint};
 use atoll_pool::ChunkId;
 
-/// Longest time between a bucket READ and the use of what it said.
+/// Longest time between the READ of a bucket and the use of its words.
 pub(super) const REUSE_NS: u64 = 20_000_000;
-/// Attempts after which a lookup asks whether what it finds is damaged.
+/// Attempts after which a lookup examines the object for damage.
 const REREADS_MAX: u32 = 16;
 
-/// A candidate, or a large object of which only the record is known so far.
+/// A candidate, or a large object of which the client has READ only the record.
 enum Judged {
     Is(Candidate),
     Large(Header, Box<LargeBody>),
@@ -85,8 +87,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Some((layout.chunk(chunk).add(within), slot.length().bytes().min(room) as usize, chunk))
     }
 
-    /// Whether a record that was read belongs to the slot, to another key's slot, or to neither any
-    /// more. `body` is for large objects.
+    /// The record that was READ, if it is whole and belongs to the slot. `None` if it is torn, or
+    /// of another generation. The caller compares the key.
     #[inline]
     pub(super) fn judge<'r>(&self, slot: Slot, record: &'r Buffer) -> Option<Record<'r>> {
         let record = Record::decode(record, &self.shared.hasher)?;
@@ -95,7 +97,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         (same || self.is_open(Hole::Generation)).then_some(record)
     }
 
-    /// Looks `key` up; `counted` says whether as an access.
+    /// Looks `key` up. The lookup counts as an access if `counted` is set.
     #[inline]
     pub(super) async fn lookup(
         &self,
@@ -113,7 +115,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         }
         let remembers = self.addresses.borrow().is_on();
         if remembers
-            // Boxed, so that it costs nothing where it is off.
+            // Boxed, so that it costs nothing in a client without an address cache.
             && let Some(lookup) = Box::pin(self.lookup_known(hash, key, into, counted)).await?
         {
             return Ok(lookup);
@@ -135,7 +137,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Err(CacheError::Damaged { what: "an object that stays unsound" })
     }
 
-    /// Checks the slots that were READ, one by one; `None` to begin anew.
+    /// Checks the slots that were READ, one by one. `None` if the lookup must retry.
     #[inline]
     async fn lookup_seen(
         &self,
@@ -146,8 +148,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         begun_ns: u64,
         counted: bool,
     ) -> Result<Option<Lookup>, CacheError> {
-        // One after the other, not `candidates`: a hit in memory nearby takes a twentieth fewer
-        // instructions.
+        // One after the other, not with `candidates`: a hit in memory nearby costs a twentieth
+        // fewer instructions.
         for place in 0..BUCKET_SLOTS {
             let (slot, number) = op.seen(hash, place);
             if !slot.may_be(hash.fingerprint) || slot.is_pending() {
@@ -182,7 +184,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Ok(Some(Lookup::Absent))
     }
 
-    /// READs a slot's record, and its extents if it is large, into `into` and judges it.
+    /// READs a slot's record into `into`, with its extents if the object is large, and judges it.
     #[inline]
     async fn read_candidate(
         &self,
@@ -192,19 +194,20 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         begun_ns: u64,
     ) -> Result<Candidate, CacheError> {
         let Some((at, bytes, chunk)) = self.record_span(slot) else {
-            // A client that does not know the chunk's node begins anew with it.
+            // The chunk may be on a node that this client does not know. The client learns the
+            // nodes and retries.
             self.client.learn_nodes().await?;
             return Ok(Candidate::Reused);
         };
         self.shared.hotness.expect(chunk);
-        // Whatever comes of it, the last hit's value is gone.
+        // The READ overwrites the value of the last hit, whatever it finds.
         (into.start, into.meta) = (0, Meta::default());
         let mut buffer = std::mem::take(&mut into.buffer);
         buffer.resize(bytes);
         into.buffer = self.client.endpoint.read(at, buffer).await?;
         match self.judge_record(slot, key, into, begun_ns) {
             Judged::Is(candidate) => Ok(candidate),
-            // Boxed, as all that is rare on this way: its state would make every lookup's larger.
+            // Boxed, as every rare step here: its state would enlarge every lookup.
             Judged::Large(header, body) => {
                 Box::pin(Candidate::read_body(self.extent_io(), (header, &body), key, into)).await
             }
@@ -240,8 +243,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             if body.key_hash != self.shared.hasher.hash(key) || header.key_bytes != key.len() {
                 return Judged::Is(Candidate::Other);
             }
-            // Late or not is asked of the record alone: from here on its checksum of the body binds
-            // what is read, however long that takes.
+            // Only the record must be READ in time. Its checksum covers the body, so the READ of
+            // the extents may last any time.
             return match self.timely(header, begun_ns) {
                 Candidate::Ours(header) => Judged::Large(header, Box::new(body)),
                 late => Judged::Is(late),
@@ -274,7 +277,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     }
 
     /// Looks many keys up: the buckets of 32 keys in one batch, then their first candidates in one.
-    /// A key that is not decided by its first candidate is looked up alone.
+    /// A key that its first candidate does not decide is looked up alone.
     pub(super) async fn lookup_many<F>(
         &self,
         op: &mut Operation,
@@ -286,8 +289,9 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     {
         let mut values = self.at_once.take_values();
         for (round, keys) in keys.chunks(KEYS_AT_ONCE).enumerate() {
-            // A round in the middle would move the lease, and so say that nothing is used any more
-            // that was READ before. A key counts once, and once more where it is looked up alone.
+            // A round in the middle would renew the lease. The lease would then say that this
+            // client has stopped using the memory that it READ before. A key counts as one
+            // operation, and as a second one if it is looked up alone.
             let counted = 2 * keys.len() as u32;
             if self.client.is_round_due_within(counted) {
                 Box::pin(self.make_round()).await?;

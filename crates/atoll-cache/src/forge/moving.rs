@@ -1,17 +1,17 @@
-//! Moving the objects that stay when a group leaves its queue, many at a time.
+//! How a client moves the objects that stay when their group leaves its queue, many at a time.
 //!
 //! | step | verbs | if the client stops here |
 //! |---|---|---|
-//! | look | one batch of READs, one for each stretch of records that lie side by side | nothing has changed |
-//! | pack | none: copies one behind the other, as the open group takes them | the same |
-//! | move | WRITE the copies in one piece, CAS each slot from record to copy | each object is here or there |
+//! | read | one batch of READs, one for each stretch of adjacent records | nothing has changed |
+//! | pack | none: the copies lie one behind the other, as the open group places them | the same |
+//! | move | WRITE the copies in one piece, CAS each slot from record to copy | each object is in its old place or its new one |
 //!
-//! The last step is one batch where records and slots are on one node. Else the WRITE is awaited
-//! first (see `nodes`). A piece is written whole before any slot points into it. So a repairer that
-//! reads the open group finds records without a gap; a record that no slot points to is dead. A
-//! piece lies in one chunk: what is packed is moved before its group is closed.
+//! The last step is one batch if records and slots are on one node. Otherwise the client awaits the
+//! WRITE first (see `nodes`). It writes a piece whole before any slot points into it. So a repairer
+//! that reads the open group finds records without a gap. A record that no slot points to is dead.
+//! A piece lies in one chunk: the client moves the packed copies before it closes their group.
 //!
-//! If a slot has changed meanwhile, it is left alone, and the place of its copy is withdrawn.
+//! If a slot has changed meanwhile, the client leaves it alone and withdraws the place of the copy.
 
 use super::layout::Queue;
 use super::leaving::{Leaver, LeavingGroup};
@@ -28,13 +28,13 @@ use atoll_fabric::{Address, BATCH_VERBS_MAX, Batch, Buffer, Endpoint};
 use atoll_pool::ChunkId;
 use atoll_pool::chunks::FreeCount;
 
-/// Bytes between two records that are cheaper to READ along than to leave out: a READ takes a NIC
-/// as long as so many bytes take its link.
+/// Most bytes between two records of one stretch. A READ costs a NIC as much time as so many bytes
+/// cost its link.
 const GAP_BYTES_MAX: usize = 128;
-/// Bytes of a stretch, unless one record is longer: what a client keeps in memory for it is bounded
-/// by a batch of them.
+/// Most bytes of a stretch, unless one record is longer. The limit bounds the client's own memory
+/// for a batch of stretches.
 const STRETCH_BYTES_MAX: usize = 16 << 10;
-/// Copies of a piece: its WRITE and their swaps are one batch.
+/// Most copies of a piece: its WRITE and their swaps are one batch.
 const PIECE_OBJECTS_MAX: usize = BATCH_VERBS_MAX - 1;
 
 /// Records that are READ by one verb.
@@ -42,7 +42,7 @@ struct Stretch {
     /// Bytes from the chunk's start.
     begin: usize,
     end: usize,
-    /// Which of the group's objects.
+    /// The indices of the group's objects in it.
     objects: Vec<usize>,
 }
 
@@ -56,7 +56,7 @@ struct Copy {
     place: Place,
 }
 
-/// Copies that lie one behind the other in an open group, not written yet.
+/// Copies that will lie one behind the other in an open group. They are not written yet.
 #[derive(Default)]
 struct Piece {
     /// The place of the first copy.
@@ -67,7 +67,7 @@ struct Piece {
 
 impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// Copies the objects that stay to the open group of `to` and points their slots there. An
-    /// object that expired, or for which there is no room, does not stay after all.
+    /// object that has expired, or for which there is no room, does not stay.
     pub(super) async fn move_objects(
         &self,
         group: &LeavingGroup,
@@ -90,7 +90,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Ok(())
     }
 
-    /// Where the records of the objects that stay lie, those that are near each other together.
+    /// The stretches in which the records of the objects that stay lie.
     fn stretches(&self, leavers: &[Leaver]) -> Vec<Stretch> {
         let bytes_max =
             STRETCH_BYTES_MAX.min(usize::try_from(self.client.endpoint.limits().verb_bytes_max).unwrap_or(usize::MAX));
@@ -100,7 +100,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             let begin = leaver.entry.offset_units as usize * UNIT_BYTES as usize;
             let end = begin + bytes;
             match stretches.last_mut() {
-                // A damaged map may have its records in any order.
+                // The records of a damaged map may be in any order.
                 Some(last)
                     if begin >= last.begin && begin <= last.end + GAP_BYTES_MAX && end - last.begin <= bytes_max =>
                 {
@@ -113,7 +113,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         stretches
     }
 
-    /// What lies at the stretches, which are no more than a batch has verbs.
+    /// The bytes of the stretches. There are at most as many stretches as a batch has verbs.
     async fn read_stretches(&self, group: &LeavingGroup, stretches: &[Stretch]) -> Result<Vec<Buffer>, CacheError> {
         let chunk = self.client.pool.layout.chunk(group.chunk);
         let mut batch = Batch::new();
@@ -135,7 +135,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Ok(buffers)
     }
 
-    /// Packs the copy of one object, moving what is packed when the open group has no more room.
+    /// Packs the copy of one object. If the open group has no more room, the packed copies are
+    /// moved first.
     async fn move_object(
         &self,
         group: &LeavingGroup,
@@ -152,11 +153,12 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         buffer.narrow(begin - stretch.begin, bytes);
         let Some(header) = Record::decode(buffer, &self.shared.hasher).map(|record| record.header) else {
             if self.is_open(Hole::EarlyReuse) {
-                // Another client has written here since. A client that does not check takes that
-                // for the object.
+                // Another client has written here since. With this hole open, the client does not
+                // check that.
                 return Ok(());
             }
-            // This client owns the chunk, so that no other client can have reused it.
+            // The record is damaged: this client owns the chunk, so no other client can have reused
+            // it.
             leavers[object].stays = false;
             return self.drop_damaged(leaver.entry.slot, word).await;
         };
@@ -176,7 +178,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             if let Some(place) = self.take_place(to, (leaver.entry.slot, hash), leaver.carry, &header) {
                 break place;
             }
-            // What is packed is moved before its group is closed.
+            // The packed copies are moved before their group is closed.
             self.move_piece(group, piece, leavers).await?;
             let Some(chunk) = self.chunk_to_move_to().await? else {
                 leavers[object].stays = false;
@@ -187,7 +189,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let layout = &self.client.pool.layout;
         let at = layout.chunk(place.chunk).add(place.offset_bytes);
         if piece.at.is_some_and(|begin| begin.add(piece.bytes.len() as u64) != at) {
-            // Another operation of this client has taken the place behind it.
+            // Another operation of this client has the place behind the piece.
             self.move_piece(group, piece, leavers).await?;
         }
         piece.at.get_or_insert(at);
@@ -201,7 +203,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Ok(())
     }
 
-    /// A chunk for what stays of a group, if there is one.
+    /// A chunk for the objects that stay of a group, if there is one.
     async fn chunk_to_move_to(&self) -> Result<Option<(ChunkId, u32)>, CacheError> {
         let at_hand = self.stock.pop_aside();
         if at_hand.is_some() {
@@ -211,7 +213,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         self.allocate(count, 0).await
     }
 
-    /// Writes what is packed and points the slots there; then nothing is packed.
+    /// Writes the packed copies and points the slots there. Leaves the piece empty.
     async fn move_piece(
         &self,
         group: &LeavingGroup,
@@ -242,7 +244,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                 self.settle_place(&copy.place, &copy.header, Fate::Published { extent_bytes });
                 continue;
             }
-            // Another client replaced or removed it: this one neither moves nor evicts it.
+            // Another client replaced or removed the object, so this client neither moves nor
+            // evicts it.
             let leaver = &mut leavers[copy.object];
             leaver.word = self.word_here(Slot(batch.word(swap)), group, &leaver.entry);
             leaver.stays = leaver.word.is_none();

@@ -1,5 +1,5 @@
-//! The groups that a client fills: one for each queue, and full ones in which operations are yet to
-//! publish a record.
+//! The groups that a client fills: one for each queue, and closed groups in which operations have
+//! yet to publish a record.
 //!
 //! ```text
 //!             open                    close                    the last place is settled
@@ -7,14 +7,14 @@
 //!                    (gives places)
 //! ```
 //!
-//! An operation takes a place, WRITEs its record there and publishes it. Then it **settles** the
-//! place: the record was published, or it never will be. Meanwhile other operations take places
-//! behind it. A group is queued when all its places are settled. If it were queued before, an
-//! evictor could reuse the chunk under an operation that is about to publish a record in it.
+//! An operation allocates a place, WRITEs its record there and publishes it. Then it **settles**
+//! the place: the record was published, or it never will be. Meanwhile other operations allocate
+//! places behind it. A client queues a group when all its places are settled. If it queued the
+//! group before, an evictor could reuse the chunk while an operation publishes a record in it.
 //!
-//! A place that is withdrawn is given to the next record if it is the group's last one. Else its
-//! record is dead, and no client knows whether it was written. A repairer finds the records behind
-//! it all the same (see `repair`).
+//! If a withdrawn place is the group's last one, the next record gets it. Otherwise its record is
+//! dead, and may or may not have been written. A repairer finds the records behind it in both cases
+//! (see `repair`).
 
 use super::group::{Expiry, MapEntry};
 use super::layout::Queue;
@@ -22,34 +22,34 @@ use super::slot::{GHOST_MORE_MAX, KeyHash, UNIT_BYTES};
 use crate::record::Header;
 use atoll_pool::{ChunkId, PoolSettings};
 
-/// A group whose map is at home.
+/// A group whose map is in its client's own memory.
 #[derive(Debug, Default)]
 pub struct OpenGroup {
-    /// The chunk that it fills.
+    /// The chunk that the group fills.
     pub chunk: ChunkId,
     /// The chunk's generation.
     pub generation: u32,
-    /// Bytes of its records.
+    /// Bytes of the group's records.
     pub used_bytes: u64,
-    /// Bytes of records that are dead already.
+    /// Bytes of the records that are dead already.
     pub(super) dead_bytes: u64,
-    /// Bytes of extents of its large objects.
+    /// Bytes of the extents of its large objects.
     pub extent_bytes: u64,
     /// Its index map: an entry for each object, in the order in which they were written.
     pub map: Vec<MapEntry>,
-    /// Expiry and bytes of those objects that expire.
+    /// Expiry and bytes of each object that expires.
     pub(super) expiries: Vec<(u64, u64)>,
     /// Places that are not settled.
     unsettled: u32,
 }
 
 impl OpenGroup {
-    /// One without objects.
+    /// A group without objects.
     pub(super) fn of(chunk: ChunkId, generation: u32) -> Self {
         Self { chunk, generation, ..Self::default() }
     }
 
-    /// When its first object expires, if one does.
+    /// When the first of its objects expires, if any does.
     pub(super) fn first_expiry_ms(&self) -> Option<u64> {
         self.expiries.iter().map(|(expiry_ms, _)| *expiry_ms).min()
     }
@@ -77,16 +77,16 @@ pub(super) struct Place {
     pub(super) number: u16,
 }
 
-/// What became of the record for which a place was taken.
+/// The fate of the record for which a place was allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// A slot points to it, or did, with extents of so many bytes.
+    /// A slot points to the record, or did. The record has extents of so many bytes.
     Published { extent_bytes: u64 },
-    /// No slot ever will.
+    /// No slot will ever point to the record.
     Withdrawn,
 }
 
-/// A group that takes no further record.
+/// A group that accepts no further record.
 #[derive(Debug)]
 pub(super) struct ClosedGroup {
     pub(super) queue: Queue,
@@ -94,12 +94,12 @@ pub(super) struct ClosedGroup {
     pub(super) group: OpenGroup,
 }
 
-/// A client's groups that are not queued.
+/// A client's groups that are not queued yet.
 #[derive(Debug, Default)]
 pub(super) struct OpenGroups {
     filled: [Option<OpenGroup>; 2],
     closing: Vec<ClosedGroup>,
-    /// Groups that were queued, for their memory.
+    /// Groups that were queued. The client reuses their memory.
     memory: Vec<OpenGroup>,
 }
 
@@ -109,7 +109,7 @@ impl OpenGroups {
         self.filled[queue as usize].as_ref()
     }
 
-    /// Whether that takes a further record of so many bytes.
+    /// Whether the group that is filled for a queue has room for a record of so many bytes.
     pub(super) fn has_room(&self, queue: Queue, record_bytes: u64, settings: &PoolSettings) -> bool {
         self.filled(queue).is_some_and(|group| {
             let map_bytes = 8 * (group.map.len() as u64 + 1);
@@ -118,7 +118,7 @@ impl OpenGroups {
         })
     }
 
-    /// Takes the next place, if the group has room.
+    /// Allocates the next place, if the group has room.
     #[inline]
     pub(super) fn take_place(
         &mut self,
@@ -147,15 +147,15 @@ impl OpenGroups {
         Some(place)
     }
 
-    /// Says which slot will point to a place's record.
+    /// Sets the slot that will point to a place's record.
     pub(super) fn aim(&mut self, place: &Place, slot: u64) {
         if let Some(group) = self.of_chunk(place.chunk) {
             group.map[usize::from(place.number)].slot = slot;
         }
     }
 
-    /// Settles a place that was taken for a record with this header. Gives the bytes of a record that
-    /// is dead by it.
+    /// Settles the place of a record with this header. Returns the bytes of the record if it is
+    /// dead now, otherwise 0.
     #[inline]
     pub(super) fn settle(&mut self, place: &Place, header: &Header, fate: Fate) -> u64 {
         let Some(group) = self.of_chunk(place.chunk) else { return 0 };
@@ -178,7 +178,7 @@ impl OpenGroups {
         record_bytes
     }
 
-    /// Begins to fill a chunk; gives it back if another one is being filled.
+    /// Begins to fill a chunk. Returns the chunk if another one is being filled.
     pub(super) fn open(&mut self, queue: Queue, chunk: (ChunkId, u32)) -> Option<(ChunkId, u32)> {
         let filled = &mut self.filled[queue as usize];
         if filled.is_some() {
@@ -202,7 +202,7 @@ impl OpenGroups {
         !self.closing.is_empty()
     }
 
-    /// A group that is closed and of which all places are settled, to be queued.
+    /// Takes a closed group whose places are all settled, so that the caller queues it.
     pub(super) fn take_settled(&mut self) -> Option<ClosedGroup> {
         let settled = self.closing.iter().position(|closed| closed.group.unsettled == 0)?;
         Some(self.closing.swap_remove(settled))
@@ -215,7 +215,7 @@ impl OpenGroups {
         self.memory.push(group);
     }
 
-    /// The group of a chunk, if it is not queued.
+    /// The group of a chunk, if the group is not queued yet.
     #[inline]
     pub(super) fn of_chunk(&mut self, chunk: ChunkId) -> Option<&mut OpenGroup> {
         for group in self.filled.iter_mut().flatten() {

@@ -6,13 +6,13 @@ use crate::extent::OpenChunk;
 use crate::operation;
 use atoll_pool::registry::Protection;
 
-/// What an operation notes.
+/// FORGE's own part of an operation.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
     pub(super) protection: Protection,
-    /// Chunks that it has drawn from the stock.
+    /// Chunks that the operation has drawn from the stock.
     pub(super) chunks: Vec<OpenChunk>,
-    /// Whether it has filled the stock, with a spare chunk or without.
+    /// Whether the operation has restocked, with a spare chunk left or without.
     pub(super) is_restocked: bool,
 }
 
@@ -20,22 +20,22 @@ pub(crate) struct Notes {
 pub(crate) type Operation = operation::Operation<Slot, Notes>;
 
 impl Operation {
-    /// The word of a place of the bucket that was read, and the number of its slot.
+    /// The word of a place of the bucket that was READ, and the number of its slot.
     #[inline]
     pub(super) fn seen(&self, hash: KeyHash, place: usize) -> (Slot, u64) {
         (Slot(self.bucket.words()[place]), u64::from(hash.bucket) * BUCKET_SLOTS as u64 + place as u64)
     }
 
-    /// The words of the bucket that was read.
+    /// The words of the bucket that was READ.
     #[inline]
     pub(super) fn seen_words(&self) -> &[u64; BUCKET_SLOTS] {
         self.bucket.words().first_chunk().expect("a bucket is READ whole")
     }
 
-    /// The places of the bucket that was read whose words have the fingerprint of this hash, be
-    /// they of an object or a ghost, in order. All are compared before the first is gone through: a
-    /// processor cannot foresee where among sixteen the fingerprint is, so that a comparison and a
-    /// branch for each would cost it more.
+    /// The places of the bucket that was READ whose words have this hash's fingerprint, in order. A
+    /// word may be an object's or a ghost's. All words are compared before the first place is
+    /// returned. A processor cannot predict which of sixteen words has the fingerprint, so a branch
+    /// for each word would cost more.
     #[inline]
     pub(super) fn candidates(&self, hash: KeyHash) -> impl Iterator<Item = usize> + use<> {
         let bits = |bits, (place, word): (usize, &u64)| {

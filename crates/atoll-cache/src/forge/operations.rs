@@ -1,5 +1,5 @@
-//! The operations of the engine: what each does before and after its own way, which has a module of
-//! its own.
+//! The operations of the engine: the steps before and after each one's own. An operation's own
+//! steps have a module of their own.
 
 use super::Forge;
 use super::technique::Technique;
@@ -44,7 +44,7 @@ impl<E: Endpoint, T: Technique<E>> Engine for Forge<E, T> {
         let mut outcome = self.judged(outcome).await;
         match &outcome {
             Err(CacheError::Verb(error)) => self.client.note_failure(error),
-            // Another operation may have found out meanwhile.
+            // Another operation may have found meanwhile that this client is fenced.
             Ok(_) if self.client.is_lost() => outcome = Err(VerbError::Fenced.into()),
             _ => {}
         }
@@ -54,7 +54,8 @@ impl<E: Endpoint, T: Technique<E>> Engine for Forge<E, T> {
             let queued = Box::pin(self.queue_settled_groups()).await;
             self.judged(queued).await?;
         }
-        // What this client does not need now it frees, for every client.
+        // This client frees the chunks that it does not need now, so that every client can allocate
+        // them.
         let kept = self.stock.kept();
         if self.stock.len() > kept {
             Box::pin(self.free_stock_beyond(kept)).await?;

@@ -1,10 +1,10 @@
-//! Searching for a key's object under protection, for changes. What is found cannot be reused until
-//! the operation has ended.
+//! How a change searches for a key's object under protection. The memory of the object that it
+//! finds cannot be reused until the operation has ended.
 //!
-//! WRITE the protection, READ the slot, READ the record: if the slot is unchanged, the record
-//! cannot be reused. A record that is unsound although it cannot have been reused is damaged. Its
-//! object is dropped (`unlink`). What follows from what is found is the same for all engines: see
-//! [`crate::search`].
+//! The client WRITEs the protection, READs the slot and READs the record. If the slot is unchanged,
+//! the memory of the record cannot be reused. A record that is unsound nevertheless is damaged, and
+//! the client drops its object (`unlink`). The steps after the search are the same for all engines:
+//! see [`crate::search`].
 
 use super::lookup::REUSE_NS;
 use super::operation::Operation;
@@ -17,13 +17,14 @@ use crate::{CacheError, Meta, Want};
 use atoll_fabric::{Batch, Endpoint, Intent};
 use atoll_pool::ChunkId;
 
-/// An object found, and protected with the chunk that is known beside it.
+/// An object found, with the chunk that the operation protects.
 pub(crate) type Found = search::Found<Slot, ChunkId>;
-/// What a search for a key gave.
+/// The result of a search for a key.
 pub(crate) type Search = search::Search<Slot, ChunkId>;
 
 impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
-    /// Protects `chunk` and READs the slot and its record behind that; the slot's word now.
+    /// Protects the chunk of `word`, then READs the slot and its record. Returns the slot's word
+    /// now and the chunk. `None` if `word` points to no chunk.
     pub(super) async fn read_protected(
         &self,
         op: &mut Operation,
@@ -35,15 +36,15 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         if is_protected {
             self.client.member().prepare(&self.client.endpoint, &mut op.notes.protection).await?;
         }
-        // What follows if this is the key's object: its count is looked up, and its bytes are
-        // counted as dead.
+        // If this is the key's object, the client next looks its count up and counts its bytes as
+        // dead.
         self.shared.hotness.expect(chunk);
         self.client.endpoint.expect(self.client.pool.layout.dead_bytes(chunk), 8, Intent::Write);
         let mut record = std::mem::take(&mut op.record);
         record.resize(bytes);
         let slot = self.shared.layout.slot(slot);
-        // The protection is on the home: elsewhere nothing is READ behind it but what is posted
-        // later.
+        // The protection is on the home. Verbs on other nodes are in order behind it only if they
+        // are posted later.
         let home = self.client.pool.layout.clock();
         let is_in_order = self.is_in_order(home, slot) && self.is_in_order(home, at);
         if is_protected && !is_in_order {
@@ -66,8 +67,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         self.client.member().unprotect(&self.client.endpoint, &mut op.notes.protection);
     }
 
-    /// Looks for the key's object in the bucket that was read, and protects it. `skip` is a slot of
-    /// the caller's own.
+    /// Searches the bucket that was READ for the key's object, and protects the object. `skip` is a
+    /// slot of the caller's own.
     pub(super) async fn search(
         &self,
         op: &mut Operation,
@@ -90,8 +91,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Ok(Search::Absent)
     }
 
-    /// Protects what a slot with this word points to and looks whether it is the key's object;
-    /// `Absent` if it is another key's.
+    /// Protects the record that a slot with this word points to, and checks whether it is the
+    /// key's. `Absent` if it is another key's.
     pub(super) async fn search_slot(
         &self,
         op: &mut Operation,
@@ -132,14 +133,14 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                 Search::Found(found)
             }
             None => Search::Absent,
-            // Boxed, as all that is rare on this way: its state would make every change's larger.
+            // Boxed, as every rare step here: its state would enlarge every change.
             Some(body) => Box::pin(complete_large(self, op, found, body, key, want)).await?,
         };
         op.record = record;
         Ok(searched)
     }
 
-    /// Looks at a key's slots under protection, which drops what is damaged.
+    /// Examines a key's slots under protection, and drops damaged objects.
     pub(super) async fn examine(&self, op: &mut Operation, hash: KeyHash, key: &[u8]) -> Result<(), CacheError> {
         let begun_ns = self.client.endpoint.now_ns();
         self.read_bucket(op, hash).await?;
@@ -148,7 +149,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Ok(())
     }
 
-    /// What is known of a key's object, if it is present.
+    /// The metadata of a key's object, if it is present.
     pub(super) async fn present(&self, op: &mut Operation, key: &[u8]) -> Result<Option<Meta>, CacheError> {
         let hash = self.key_hash(key);
         for _ in 0..ATTEMPTS_MAX {
@@ -194,8 +195,8 @@ impl<E: Endpoint, T: Technique<E>> Searched for Forge<E, T> {
         self.search(op, key, want, pending, skip, begun_ns)
     }
 
-    /// The record is protected; its extents are not. They pass to a copy of the record in another
-    /// chunk and are freed with that copy.
+    /// The record is protected; its extents are not. They may pass to a copy of the record in
+    /// another chunk, and be freed with that copy.
     async fn drop_unlisted(&self, slot: u64, word: Slot) -> Result<(), CacheError> {
         match self.slot_word(slot).await? == word {
             true => self.drop_damaged(slot, word).await,

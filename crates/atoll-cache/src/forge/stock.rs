@@ -1,9 +1,9 @@
-//! The chunks that a client has at hand, all in state Open, and those that it emptied and cannot
-//! use yet because an operation of another client protects them.
+//! The chunks in a client's stock, all in state Open. It also has chunks that it emptied but cannot
+//! reuse yet, because an operation of another client protects them.
 //!
 //! A chunk comes here from a group that was evicted or cleaned, or from the pool's free chunks (see
-//! `room`). An operation draws the chunks that it fills. The client puts back into the pool what it
-//! does not need soon. While a group is cleaned, one chunk is set aside for what stays of it.
+//! `room`). An operation draws the chunks that it fills. The client frees the chunks that it does
+//! not need soon. While it cleans a group, one chunk is set aside for the objects that stay.
 
 use super::Forge;
 use super::layout::Queue;
@@ -21,24 +21,24 @@ use std::cell::{Cell, RefCell};
 /// Chunks that a client keeps in stock between operations.
 const STOCK_KEPT: usize = 4;
 
-/// The chunks that a client has at hand.
+/// A client's chunks that no operation has drawn.
 #[derive(Debug)]
 pub(super) struct Stock {
     chunks: RefCell<Vec<OpenChunk>>,
-    /// One that is set aside for what stays of the group that is being cleaned.
+    /// The chunk that is set aside for the objects that stay of the group that is being cleaned.
     aside: Cell<Option<OpenChunk>>,
-    /// How many the operation wants that makes room.
+    /// How many chunks the operation that makes room wants.
     pub(super) wanted: Cell<usize>,
     /// Lent to the operation that makes room.
     pub(super) turn: Lender<()>,
-    /// Those that this client emptied and that an operation of another client still protects.
+    /// Chunks that this client emptied and an operation of another client still protects.
     waiting: RefCell<Vec<ChunkId>>,
-    /// When updates look again whether those are still protected.
+    /// When an update next checks whether the waiting chunks are still protected.
     backoff: Cell<Backoff>,
 }
 
 impl Stock {
-    /// Without chunks.
+    /// A stock without chunks.
     pub(super) fn new() -> Self {
         Self {
             chunks: RefCell::default(),
@@ -66,12 +66,13 @@ impl Stock {
         self.chunks.borrow_mut().pop()
     }
 
-    /// Takes back what an operation has drawn and not used.
+    /// Takes back the chunks that an operation has drawn and not used.
     pub(super) fn put_back(&self, drawn: &mut Vec<OpenChunk>) {
         self.chunks.borrow_mut().append(drawn);
     }
 
-    /// Moves `missing` chunks to those that an operation has drawn, if `left` stay; whether it did.
+    /// Moves `missing` chunks to the operation's, if `left` chunks stay in the stock. Returns
+    /// whether it did.
     #[inline]
     fn draw(&self, drawn: &mut Vec<OpenChunk>, missing: usize, left: usize) -> bool {
         let mut chunks = self.chunks.borrow_mut();
@@ -83,43 +84,43 @@ impl Stock {
         has_enough
     }
 
-    /// Up to `most` of the chunks.
+    /// Draws up to `most` chunks.
     pub(super) fn draw_up_to(&self, most: usize) -> Vec<OpenChunk> {
         let left = self.len().saturating_sub(most);
         self.chunks.borrow_mut().split_off(left)
     }
 
-    /// How many a client keeps. It frees the rest, for every client.
+    /// How many chunks a client keeps. It frees the rest, so that every client can allocate them.
     #[inline]
     pub(super) fn kept(&self) -> usize {
         STOCK_KEPT.max(self.wanted.get())
     }
 
-    /// Sets one aside, if there is one, which no other operation of this client draws; whether
-    /// there was.
+    /// Sets a chunk aside, if there is one. No other operation of this client draws it. Returns
+    /// whether there was one.
     pub(super) fn set_aside(&self) -> bool {
         let chunk = self.pop();
         self.aside.set(chunk);
         chunk.is_some()
     }
 
-    /// Takes the one back that was set aside, if it was not used.
+    /// Takes back the chunk that was set aside, if it was not used.
     pub(super) fn end_aside(&self) {
         self.chunks.borrow_mut().extend(self.aside.take());
     }
 
-    /// The chunk that was set aside, else any.
+    /// The chunk that was set aside, or else any chunk of the stock.
     pub(super) fn pop_aside(&self) -> Option<OpenChunk> {
         self.aside.take().or_else(|| self.pop())
     }
 
-    /// Whether there are chunks that this client emptied and another one protects.
+    /// Whether there are chunks that this client emptied and another client protects.
     #[inline]
     pub(super) fn has_waiting(&self) -> bool {
         !self.waiting.borrow().is_empty()
     }
 
-    /// Notes a chunk that this client emptied and another one protects.
+    /// Notes a chunk that this client emptied and another client protects.
     pub(super) fn let_wait(&self, chunk: ChunkId) {
         self.waiting.borrow_mut().push(chunk);
         self.backoff.take();
@@ -134,8 +135,8 @@ impl Stock {
 }
 
 impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
-    /// Draws chunks from the stock until the operation has so many, if one is left then for the
-    /// objects of a cleaned group; whether it did.
+    /// Draws chunks from the stock until the operation has `chunks`. One chunk must stay for the
+    /// objects of a cleaned group. Returns whether the operation has enough.
     #[inline]
     pub(super) fn draw_stock(&self, op: &mut Operation, chunks: usize) -> bool {
         let missing = chunks.saturating_sub(op.notes.chunks.len());
@@ -143,7 +144,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         missing == 0 || self.stock.draw(&mut op.notes.chunks, missing, spare)
     }
 
-    /// Gives up the chunks in the stock beyond the first few.
+    /// Frees the chunks in the stock beyond the first `kept`.
     pub(super) async fn free_stock_beyond(&self, kept: usize) -> Result<(), CacheError> {
         while self.stock.len() > kept {
             let Some((chunk, generation)) = self.stock.pop() else { break };
@@ -162,7 +163,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         if !chunks::transition(&self.client.endpoint, &self.client.pool.layout, chunk, leaving.word(), open).await? {
             return Err(CacheError::Damaged { what: "another client changed the state of a leaving group" });
         }
-        // What this client does not need is better in everybody's hands.
+        // A chunk that this client does not need is freed, so that every client can allocate it.
         if self.stock.len() < self.stock.kept() {
             self.stock.push((chunk, generation));
             return Ok(());
@@ -170,9 +171,9 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Ok(self.client.free_own(chunk, open).await?)
     }
 
-    /// Takes those waiting chunks into the stock that no operation protects any more. Unless it is
-    /// `forced`, a call looks more rarely the longer all of them have been protected: the holder of
-    /// a protection may stand still.
+    /// Takes the waiting chunks into the stock that no operation protects any more. Unless
+    /// `forced`, the client checks more rarely the longer all of them have been protected: the
+    /// client that protects them may stand still.
     pub(super) async fn recheck_waiting(&self, forced: bool) -> Result<(), CacheError> {
         if !self.stock.has_waiting() || !forced && !self.stock.is_look_due() {
             return Ok(());
@@ -199,8 +200,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         descriptor.chunk.filter(ours).ok_or(damaged)
     }
 
-    /// Gives all waiting chunks away; for leaving. They are queued again. The next evictor of such a
-    /// chunk finds nothing in it and waits instead.
+    /// Queues all waiting chunks again, because the client leaves the pool. The next evictor of
+    /// such a chunk finds no objects in it, and waits for the protection instead.
     pub(super) async fn free_waiting(&self) -> Result<(), CacheError> {
         self.recheck_waiting(true).await?;
         for chunk in self.stock.waiting.take() {
@@ -209,7 +210,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Ok(())
     }
 
-    /// Puts a group that this client emptied, and nothing else points to, into the small queue.
+    /// Puts an emptied group, which no node points to, into the small queue.
     async fn requeue_emptied(&self, chunk: ChunkId) -> Result<(), CacheError> {
         let layout = self.client.pool.layout.clone();
         let leaving = self.emptied(chunk).await?;

@@ -1,4 +1,4 @@
-//! How an object is unlinked: deleted, expired, evicted by itself, or dropped because it is
+//! How a client unlinks an object that was deleted, has expired, is evicted by itself, or is
 //! damaged.
 
 use super::lookup::REUSE_NS;
@@ -21,7 +21,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Ok(())
     }
 
-    /// Accounts for an object that this client has just made dead.
+    /// Accounts for an object that this client has just made dead. Frees its extents, unless
+    /// `extents_live_on`.
     pub(super) async fn bury(&self, found: Found, extents_live_on: bool) -> Result<(), CacheError> {
         self.count_dead(found.beside, found.header.record_bytes());
         match &found.large {
@@ -66,8 +67,8 @@ impl<E: Endpoint, T: Technique<E>> Unlink for Forge<E, T> {
             None => None,
         };
         let (Some((header, _)), Some(large)) = (judged, large) else {
-            // Extents are not protected. They prove nothing if the slot has changed meanwhile; then
-            // the swap fails.
+            // Extents are not protected, so unsound extents do not prove damage. If the slot has
+            // changed meanwhile, the swap to drop the object fails.
             self.drop_damaged(slot, word).await?;
             return Ok(false);
         };

@@ -1,5 +1,5 @@
-//! The way of every change: find the key's object under protection, let the change decide, publish
-//! by one compare-and-swap.
+//! How a client changes a key: it finds the object under protection, lets the change decide, and
+//! publishes by one compare-and-swap.
 //!
 //! | what the bucket shows | verbs (one line, one round trip) |
 //! |---|---|
@@ -10,10 +10,10 @@
 //!
 //! An insertion soon after a miss of the key uses the bucket that the miss READ (see `absence`).
 //!
-//! A compare-and-swap that fails begins the change anew, on what is there then. It begins at the
-//! word that was found, if that may be the key's. So no update is lost to another client or to a
-//! regrouping. A blind change that another blind change overtook is done: see
-//! [`overtaken`](crate::overtaken).
+//! If a compare-and-swap fails, the client retries the change on the object that is there then. It
+//! starts at the word that the swap found, if that word may be the key's. So no update is lost to
+//! another client or to a regrouping. A blind change that another blind change overtook is done:
+//! see [`overtaken`](crate::overtaken).
 
 use super::layout::{BUCKET_SLOTS, Queue};
 use super::lookup::REUSE_NS;
@@ -37,9 +37,9 @@ use atoll_fabric::{Address, Batch, Buffer, Endpoint};
 enum Try {
     Done(Option<u64>),
     Anew,
-    /// So many chunks are needed in the stock first.
+    /// The stock must first hold so many chunks.
     Short(usize),
-    /// An object must be counted against the limit first.
+    /// The client must first count an object against the limit.
     Unreserved,
 }
 
@@ -81,7 +81,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                 Ok(Try::Short(_)) if self.is_open(Hole::DroppedSet) => return Ok(None),
                 Ok(Try::Short(chunks)) => self.restock(op, chunks).await,
                 Ok(Try::Unreserved) => {
-                    // Other operations use what it has drawn while it waits.
+                    // Other operations may use the drawn chunks while this one waits.
                     self.stock.put_back(&mut op.notes.chunks);
                     self.reserve_object(op).await
                 }
@@ -107,7 +107,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         change: &mut C,
     ) -> Result<Try, CacheError> {
         let begun_ns = self.client.endpoint.now_ns();
-        // Judged before the look: what this change finds absent was so at a time that has come.
+        // The time is read before the bucket: an object that this change finds expired had expired
+        // by then.
         let now_ms = self.client.pool_ms(begun_ns).await?;
         let recalled_ns = self.recall_absence(op, hash);
         let overtaken_at = op.overtaken.as_mut().and_then(|overtaken| overtaken.by.take());
@@ -133,8 +134,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                 match self.search(op, (hash, key), change.wants(), false, None, seen_ns).await? {
                     Search::Anew => return Ok(Try::Anew),
                     Search::Overtaken { token, slot, now } => {
-                        // Of this operation's own look: what an earlier miss saw has no object of
-                        // the key.
+                        // This operation READ the bucket itself: a bucket that an earlier miss kept
+                        // has no object of the key.
                         self.note_overtaken(op, hash, token, slot, now);
                         return Ok(Try::Anew);
                     }
@@ -145,12 +146,12 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         };
         let (verdict, present_token) = decide(change, now_ms, found.as_ref(), &op.old);
         if recalled_ns.is_some() && found.is_none() && !matches!(verdict, Verdict::Put { .. }) {
-            // An old look may not tell a caller that a key is absent.
+            // A bucket that an earlier miss kept does not prove to a caller that the key is absent.
             return Ok(Try::Anew);
         }
         match (verdict, found) {
-            // A client removes an expired object before it tells of the expiry: another client,
-            // which found it live a moment ago, must not bring it back.
+            // A client removes an expired object before it reports the expiry. Otherwise another
+            // client, which found it live a moment ago, could bring it back.
             (Verdict::Leave, Some(found)) if present_token.is_none() && !self.is_open(Hole::UntakenExpiry) => {
                 let removed = self.unlink(op, found.slot, found.word, Some(Cause::Expired)).await?;
                 Ok(if removed { Try::Done(None) } else { Try::Anew })
@@ -182,19 +183,21 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         }
     }
 
-    /// Notes that a slot in which the operation found an object with this token has another word.
+    /// Notes that a slot has another word now. The operation had found an object with this token
+    /// there.
     fn note_overtaken(&self, op: &mut Operation, hash: KeyHash, token: u64, slot: u64, now: Slot) {
         let is_its = now.may_be(hash.fingerprint) && !now.is_pending();
         op.overtaken = Some(Overtaken { token, by: is_its.then_some((slot, now)) });
     }
 
-    /// Whether a blind change of another client put this record since the last attempt.
+    /// Whether a blind change of another client has put this record since the last attempt.
     fn is_overtaken_by(&self, op: &Operation, header: &Header) -> bool {
         let holes = (self.is_open(Hole::OvertakenByCopy), self.is_open(Hole::OvertakenBySight));
         op.overtaken.as_ref().is_some_and(|overtaken| overtaken.is_by(header, holes.0, holes.1))
     }
 
-    /// READs, without protection, the record that overtook a change. Its header if that was blind.
+    /// READs, without protection, the record that overtook a change. Returns its header if a blind
+    /// change put it.
     async fn read_overtaking(
         &self,
         op: &mut Operation,
@@ -213,7 +216,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Ok(judged.map(|record| record.header).filter(|header| self.is_overtaken_by(op, header)))
     }
 
-    /// The key's object, if it is in the slot that had changed under the last attempt.
+    /// The key's object, if it is in the slot that changed during the last attempt.
     async fn search_overtaken(
         &self,
         op: &mut Operation,
@@ -282,11 +285,11 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let slot = found.as_ref().map_or(u64::from(hash.bucket) * BUCKET_SLOTS as u64, |found| found.slot);
         let mut placed = self.take_place(queue, (slot, hash), carry, &header);
         if placed.is_none() {
-            // Boxed, as all that is rare on this way: its state would make every change's larger.
+            // Boxed, as every rare step here: its state would enlarge every change.
             placed = Box::pin(self.open_place(op, (queue, carry), (slot, hash), &header)).await?;
         }
         let Some(place) = placed else {
-            // Other operations of this client have taken the room.
+            // Other operations of this client have used the room.
             self.give_up_extents(written).await?;
             return Ok(Try::Short(fresh_chunks + 1));
         };
@@ -305,7 +308,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                 return Ok(Try::Done(Some(header.token)));
             }
             Ok(false) => self.settle_place(&place, &header, Fate::Withdrawn),
-            // A verb of it may still land: the group stays open, for a repairer.
+            // A verb of this operation may still land. The group stays open until a repairer takes
+            // it over.
             Err(CacheError::Verb(_)) => {}
             Err(_) => self.settle_place(&place, &header, Fate::Published { extent_bytes: 0 }),
         }
@@ -314,7 +318,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Ok(Try::Anew)
     }
 
-    /// Frees extents that no record will list.
+    /// Frees the extents of a record that was not published.
     async fn give_up_extents(&self, extents: Option<&Extents>) -> Result<(), CacheError> {
         match extents {
             Some(extents) => Box::pin(self.extent_io().free_extents(extents)).await,
@@ -322,7 +326,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         }
     }
 
-    /// Encodes the record for its place into `outgoing`, and gives its slot word.
+    /// Encodes the record for its place into `outgoing`, and returns its slot word.
     pub(super) fn encode(
         &self,
         op: &mut Operation,
@@ -348,7 +352,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         self.shared.format.live(hash.fingerprint, length, heap_offset, place.generation)
     }
 
-    /// Takes a place for a record in a chunk that the operation drew. `None` if it has none.
+    /// Allocates a place for a record in a chunk that the operation drew. `None` if the operation
+    /// has no chunk.
     async fn open_place(
         &self,
         op: &mut Operation,
@@ -366,7 +371,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         }
     }
 
-    /// The address of the encoded record, and the record. It is WRITTEN before its slot is changed.
+    /// The address of the encoded record, and the record. The client WRITEs it before it changes
+    /// the slot.
     #[inline]
     pub(super) fn outgoing_record(&self, op: &mut Operation, place: &Place) -> (Address, Buffer) {
         let at = self.client.pool.layout.chunk(place.chunk).add(place.offset_bytes);

@@ -1,18 +1,18 @@
-//! The way of every change.
+//! How a client changes a key.
 //!
 //! | step | verbs |
 //! |---|---|
 //! | find the object | READ the bucket's slots; READ the block of each with the key's fingerprint: see `search` |
-//! | decide | |
-//! | overwrite | in one batch WRITE the new block, WRITE the cell that tells of the old one, CAS the slot |
+//! | let the change decide | |
+//! | overwrite | in one batch WRITE the new block, WRITE the cell that names the old block, CAS the slot |
 //! | insert | see `insert` |
 //! | remove | CAS the slot to the same block, dead |
 //!
-//! A compare-and-swap that fails begins the change anew: another client was faster. It begins at the
-//! word that was found, if that may be the key's. A blind change that another blind change overtook
-//! is done: see [`overtaken`](crate::overtaken). The word that a compare-and-swap expects comes back
-//! at the same slot only after every operation has ended that could remember it. So a swap that
-//! succeeds found what was READ.
+//! If a compare-and-swap fails, another client was faster, and the client retries the change. It
+//! starts at the word that the swap found, if that word may be the key's. A blind change that
+//! another blind change overtook is done: see [`overtaken`](crate::overtaken). The word that a
+//! compare-and-swap expects comes back at the same slot only after every operation has ended that
+//! could remember it. So a swap that succeeds found the object that was READ.
 
 use super::class::Class;
 use super::held::Held;
@@ -31,19 +31,19 @@ use atoll_fabric::{Batch, Endpoint};
 
 /// How an attempt ended.
 enum Try {
-    /// Done; the token of what is there now.
+    /// Done, with the token of the object that is there now.
     Done(Option<u64>),
     /// Another client was faster.
     Anew,
-    /// A block of this class, and so many fresh chunks, are wanted first.
+    /// The client must first have a block of this class, and so many fresh chunks.
     Short(Class, usize),
-    /// The object is to be counted against the limit first.
+    /// The client must first count the object against the limit.
     Unreserved,
-    /// One of the objects in this bucket is to be evicted first.
+    /// The client must first evict an object of this bucket.
     Crowded(u32),
 }
 
-/// A new record, and what is to be told of it.
+/// A new record, with its key, its value and the key's hash.
 pub(super) struct New<'v> {
     pub(super) header: Header,
     pub(super) large: Option<Box<Large>>,
@@ -53,13 +53,13 @@ pub(super) struct New<'v> {
 }
 
 impl<E: Endpoint> Core<E> {
-    /// The class of blocks for a record of so many bytes.
+    /// The class of blocks for a record with this header.
     pub(super) fn class_for(&self, header: &Header) -> Option<Class> {
         let class = Class::of(header.record_bytes() + self.shared.settings.extension_bytes)?;
         (class.bytes() <= self.client.pool.layout.chunk_bytes).then_some(class)
     }
 
-    /// Encodes a new record for a block; its slot word.
+    /// Encodes a new record for a block, and returns its slot word.
     pub(super) fn encode_new(
         &self,
         op: &mut Operation,
@@ -121,7 +121,8 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         change: &mut C,
     ) -> Result<Try, CacheError> {
         let begun_ns = self.core.client.endpoint.now_ns();
-        // Judged before the look: what this change finds absent was so at a time that has come.
+        // The time is read before the bucket: an object that this change finds expired had expired
+        // by then.
         let now_ms = self.core.client.pool_ms(begun_ns).await?;
         let found = match self.core.search_overtaken(op, key, change.wants()).await? {
             Some(found) => Some(found),
@@ -144,8 +145,8 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             return self.done_before(hash, found).await;
         }
         match (verdict, found) {
-            // A client removes an expired object before it tells of the expiry: another client,
-            // which found it live a moment ago, must not bring it back.
+            // A client removes an expired object before it reports the expiry. Otherwise another
+            // client, which found it live a moment ago, could bring it back.
             (Verdict::Leave, Some(found)) if present_token.is_none() && !self.core.is_open(Hole::UntakenExpiry) => {
                 let removed = self.unlink(op, found.slot, found.word, Some(Cause::Expired)).await?;
                 self.core.stats.expirations.add(u64::from(removed));
@@ -261,7 +262,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         core.publish_won(&mut batch, held, at).await?;
         let written = core.write_before(&mut batch, at, record, slot).await?;
         let Some(taking) = core.begin_taking(&mut batch, found.slot, found.word).await? else {
-            // What was told of the new block is told.
+            // The batch already has verbs for the new block, so it is posted.
             core.client.endpoint.post(&mut batch).await?;
             op.outgoing = written.take(&mut batch);
             return Ok(false);
@@ -284,15 +285,15 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         Ok(true)
     }
 
-    /// Ends a change that another overtook blindly: it took place just before that one.
+    /// Ends a change that a blind change overtook: it took place just before the blind change.
     async fn done_before(&self, hash: KeyHash, found: &Found) -> Result<Try, CacheError> {
         self.overwritten(hash, found, found.word, found.header.record_bytes()).await?;
         self.core.stats.puts.add(1);
         Ok(Try::Done(Some(self.core.client.next_token().await?)))
     }
 
-    /// Notes that what was found was overwritten by a record of so many bytes, of which this is the
-    /// slot's word.
+    /// Notes that a record of so many bytes overwrote the found object. `word` is the slot's word
+    /// now.
     async fn overwritten(&self, hash: KeyHash, found: &Found, word: Slot, bytes: u64) -> Result<(), CacheError> {
         let accessed = Accessed {
             slot: found.slot,
@@ -305,7 +306,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         self.replacement.accessed(&self.core, accessed).await
     }
 
-    /// Inserts; whether it is the only one of its key.
+    /// Inserts the record. Returns whether it is published, as the only one of its key.
     async fn try_insert(&self, op: &mut Operation, new: &New<'_>, held: Held, tag: u16) -> Result<bool, CacheError> {
         let Some(inserted) = self.core.insert(op, new, held, tag).await? else { return Ok(false) };
         if !inserted.published {

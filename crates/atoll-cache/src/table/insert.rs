@@ -1,8 +1,8 @@
-//! Inserting a key that is absent. An insertion is pending until its client has seen that it is the
-//! only one of its key: see [`crate::search`]. If another client empties the pending slot, the block
-//! stays its inserter's.
+//! How a client inserts an absent key. An insertion is pending until its client has seen that no
+//! other slot has the key: see [`crate::search`]. If another client empties the pending slot, the
+//! block stays its inserter's.
 //!
-//! An insertion chooses a slot of the bucket in this order:
+//! An inserter chooses a slot of the bucket in this order:
 //!
 //! | slot | then |
 //! |---|---|
@@ -22,20 +22,20 @@ use crate::CacheError;
 use crate::search::publish_pending;
 use atoll_fabric::{Batch, Buffer, Endpoint};
 
-/// What came of an insertion whose compare-and-swap succeeded.
+/// The result of an insertion whose compare-and-swap succeeded.
 pub(super) struct Inserted {
     pub(super) slot: u64,
     pub(super) word: Slot,
-    /// What its slot was before.
+    /// The word that its slot had before.
     pub(super) before: Slot,
     /// Word 0 of the slot's access information.
     pub(super) counter: u64,
-    /// Whether it is the only one of its key, and live.
+    /// Whether the slot is live, as the only one of its key.
     pub(super) published: bool,
 }
 
 impl<E: Endpoint> Core<E> {
-    /// The place that an insertion takes; `None` if all are live.
+    /// The place of the bucket that an inserter uses. `None` if all are live.
     fn choose_place(&self, op: &mut Operation, hash: KeyHash) -> Option<usize> {
         let places = || (0..BUCKET_SLOTS).map(|place| (place, op.seen(hash, place).0));
         if let Some((own, _)) = places().find(|(_, word)| word.history_of(hash).is_some()) {
@@ -43,7 +43,7 @@ impl<E: Endpoint> Core<E> {
         }
         let rank = |word: Slot| match word.any_history() {
             _ if word == Slot::EMPTY => (0, 0),
-            // The id that is farthest behind.
+            // The oldest history entry ranks first: its id is farthest behind.
             Some((_, id)) => (1, u64::MAX - self.history_age(id)),
             None if word.is_dead() => (2, 0),
             None => (3, 0),
@@ -52,13 +52,12 @@ impl<E: Endpoint> Core<E> {
         (rank(word).0 < 3).then_some(best)
     }
 
-    /// Whether an insertion into the bucket that was read finds no place.
+    /// Whether an inserter finds no place in the bucket that was READ.
     pub(super) fn is_crowded(&self, op: &mut Operation, hash: KeyHash) -> bool {
         self.choose_place(op, hash).is_none()
     }
 
-    /// Inserts the record into the bucket that was read; `None` if the place that it chose has
-    /// changed.
+    /// Inserts the record into the bucket that was READ. `None` if the chosen place has changed.
     pub(super) async fn insert(
         &self,
         op: &mut Operation,
@@ -81,7 +80,7 @@ impl<E: Endpoint> Core<E> {
         if !before.is_free() {
             taking = self.begin_taking(&mut batch, slot, before).await?;
             if taking.is_none() {
-                // What was told of the new block is told.
+                // The batch already has verbs for the new block, so it is posted.
                 self.client.endpoint.post(&mut batch).await?;
                 op.outgoing = written.take(&mut batch);
                 return Ok(None);

@@ -1,15 +1,16 @@
-//! The way of a GET: READ the slots of the key's bucket, READ the block, check the record. A GET
-//! costs two round trips and takes no lock. It tells the pool of the access without waiting.
+//! How a client answers a GET: READ the slots of the key's bucket, READ the block, check the
+//! record. A GET costs two round trips and takes no lock. The client records the access in the pool
+//! without waiting.
 //!
 //! | what the block READ says | then |
 //! |---|---|
 //! | a whole record of the slot's tag, this key | hit, as of the moment when the bucket was READ |
 //! | the same, another key | an equal fingerprint: the next slot |
-//! | torn, or of another tag | the block was reused meanwhile: begin anew |
+//! | torn, or of another tag | the block was reused meanwhile: retry |
 //!
 //! A tag comes back at the same place only after every operation has ended that could remember it
 //! (see `stock`). So a record that passes is the slot's own. A key that is present throughout stays
-//! in one slot, so a bucket READ word by word, in any order, cannot miss it.
+//! in one slot. So a lookup that READs the bucket word by word, in any order, cannot miss it.
 
 use super::access::ACCESS_WORDS;
 use super::layout::{ACCESS_BYTES, BUCKET_SLOTS, SLOTS_BYTES};
@@ -25,13 +26,13 @@ use crate::record::{HEADER_BYTES, Header};
 use crate::{CacheError, Lookup, Meta, Value};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint};
 
-/// Attempts after which a lookup asks whether what it finds is damaged.
+/// Attempts after which a lookup examines the object for damage.
 const REREADS_MAX: u32 = 16;
 
-/// What lies beside an object, where there are extensions.
+/// The words beside an object, where there are extensions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Beside {
-    /// The words in front of its record.
+    /// The extension: the words in front of the object's record.
     pub(super) extension: arrayvec::ArrayVec<u64, { super::settings::EXTENSION_WORDS_MAX as usize }>,
     /// Its slot's access information.
     pub(super) information: arrayvec::ArrayVec<u64, ACCESS_WORDS>,
@@ -54,7 +55,7 @@ impl<E: Endpoint> Core<E> {
         Ok(())
     }
 
-    /// READs a slot's block, and its extents if it is large, into `into` and judges it.
+    /// READs a slot's block into `into`, with its extents if the object is large, and judges it.
     pub(super) async fn read_candidate(
         &self,
         slot: u64,
@@ -71,7 +72,7 @@ impl<E: Endpoint> Core<E> {
         self.judge_candidate(word, key, into).await
     }
 
-    /// READs a block, and what lies beside its object where there are extensions.
+    /// READs a block. Where there are extensions, it fills `beside` too.
     #[inline]
     pub(super) async fn read_block(
         &self,
@@ -119,7 +120,7 @@ impl<E: Endpoint> Core<E> {
         if body.key_hash != self.shared.hasher.hash(key) || header.key_bytes != key.len() {
             return Ok(Candidate::Other);
         }
-        // Boxed, as all that is rare: its state would make every lookup's larger.
+        // Boxed, as every rare step here: its state would enlarge every lookup.
         Box::pin(Candidate::read_body(self.extent_io(), (header, &body), key, into)).await
     }
 }
@@ -142,7 +143,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         Err(CacheError::Damaged { what: "an object that stays unsound" })
     }
 
-    /// Checks the slots that were READ, one by one; `None` to begin anew.
+    /// Checks the slots that were READ, one by one. `None` if the lookup must retry.
     async fn lookup_seen(
         &self,
         op: &mut Operation,
@@ -177,7 +178,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         noted
     }
 
-    /// The key's object is in `into`: a hit, unless it has expired.
+    /// Ends a lookup that found the key's object in `into`: a hit, unless the object has expired.
     #[expect(clippy::too_many_arguments, reason = "all of what was found")]
     async fn found(
         &self,
@@ -209,7 +210,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     }
 
     /// Looks many keys up: the buckets of 32 keys in one batch, then their first candidates in one.
-    /// A key that is not decided by its first candidate is looked up alone.
+    /// A key that its first candidate does not decide is looked up alone.
     pub(super) async fn lookup_many<F>(
         &self,
         op: &mut Operation,
@@ -226,7 +227,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             for (index, key) in keys.iter().enumerate() {
                 let value = &mut values[index];
                 let mut lookup = None;
-                // Where there are extensions, more is to be READ.
+                // Where there are extensions, the client must READ more than the block.
                 if let Some((slot, word)) = candidates[index].filter(|_| self.core.extension_bytes() == 0)
                     && let Candidate::Ours(header) = self.core.judge_candidate(word, key, value).await?
                 {

@@ -6,14 +6,14 @@ use crate::extent::OpenChunk;
 use crate::index::BUCKET_SLOTS;
 use crate::operation;
 
-/// What an operation notes.
+/// The table's own part of an operation.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
-    /// Chunks that it may still empty by moving.
+    /// Chunks that the operation may still empty by moving their blocks.
     pub(super) gathers_left: u32,
-    /// A block that it has drawn from what is at hand.
+    /// A block that the operation has drawn from the stock.
     pub(super) block: Option<Held>,
-    /// Fresh chunks that it has drawn.
+    /// Fresh chunks that the operation has drawn.
     pub(super) chunks: Vec<OpenChunk>,
 }
 
@@ -21,7 +21,7 @@ pub(crate) struct Notes {
 pub(crate) type Operation = operation::Operation<Slot, Notes>;
 
 impl Operation {
-    /// The word of a place of the bucket that was read, and the number of its slot.
+    /// The word of a place of the bucket that was READ, and the number of its slot.
     #[inline]
     pub(super) fn seen(&self, hash: KeyHash, place: usize) -> (Slot, u64) {
         (Slot(self.bucket.words()[place]), u64::from(hash.bucket) * BUCKET_SLOTS as u64 + place as u64)

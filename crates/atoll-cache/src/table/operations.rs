@@ -1,15 +1,16 @@
-//! The operations of a client: what each does first, its own way, and what it does last.
+//! The operations of a client: the first steps and the last steps of each.
 //!
 //! | step | why |
 //! |---|---|
-//! | now and then a round: tell of accesses, renew the lease, look after other clients | see `repair` |
-//! | where there are extensions and WRITEs are cheap: say that an operation is under way | a drainer waits for WRITEs of extensions (see `drain`) |
-//! | the operation | |
-//! | in such a case: say that nothing is under way any more | no drainer waits for a client that does nothing |
-//! | after a failure of the fabric: do nothing any more | |
+//! | at intervals, make a round: flush accesses, renew the lease, repair after other clients | see `repair` |
+//! | where there are extensions and WRITEs are cheap: publish that an operation is under way | a drainer waits for WRITEs of extensions (see `drain`) |
+//! | the operation's own steps | |
+//! | in the same case: publish that no operation is under way | no drainer waits for an idle client |
+//! | after a failure of the fabric: send nothing any more | |
 //!
-//! Over a network the two WRITEs and the wait for them cost more than they save. There an idle
-//! client makes rounds ([`Engine::tend`]), or chunks are emptied only when it comes back.
+//! Over a network, the two WRITEs and the wait for them cost more than they save. There an idle
+//! client makes rounds ([`Engine::tend`]). If it makes none, drainers empty chunks only when it
+//! comes back.
 
 use super::operation::Operation;
 use super::replacement::Replacement;
@@ -20,7 +21,7 @@ use atoll_fabric::Endpoint;
 use atoll_pool::registry;
 
 impl<E: Endpoint> Core<E> {
-    /// Whether this client says when it is at rest.
+    /// Whether this client publishes when it is at rest.
     #[inline]
     pub(super) fn tells_rest(&self) -> bool {
         self.extension_bytes() > 0 && self.client.endpoint.is_near()
@@ -50,7 +51,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
 
     #[cold]
     async fn make_round(&self, op: &mut Operation) -> Result<(), CacheError> {
-        // First, so that only one operation waits until it may make the round.
+        // `begin_round` comes first, so that only one operation waits until it may make the round.
         self.core.client.begin_round()?;
         let _turn = self.turn_to_make_room(op).await?;
         let told = self.replacement.round(&self.core).await;
@@ -62,7 +63,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     #[inline]
     pub(super) async fn end<T>(&self, op: &mut Operation, mut outcome: Result<T, CacheError>) -> Result<T, CacheError> {
         if matches!(outcome, Err(CacheError::Damaged { .. } | CacheError::OutOfMemory)) {
-            // The client may have come to an unexpected word because it was shut out.
+            // The client may have met an unexpected word because it was fenced.
             Box::pin(self.core.client.check_membership()).await?;
         }
         self.core.client.in_flight().leave(&mut op.entry);
@@ -76,13 +77,14 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         self.noted(outcome)
     }
 
-    /// Gives back to the pool what this client does not need between operations.
+    /// Frees the blocks and chunks that this client does not need between operations.
     async fn release_surplus(&self) -> Result<(), CacheError> {
         let are_chunks_surplus = !self.core.fresh.is_empty() && self.core.slabs_max() == 0;
         if !are_chunks_surplus && !self.core.has_surplus(STOCK_KEPT) {
             return Ok(());
         }
-        // While another operation makes room, it knows better what is needed.
+        // If another operation is making room, that operation knows better which blocks this client
+        // needs.
         let Some(_turn) = self.making_room.lend() else { return Ok(()) };
         Box::pin(self.core.release_beyond(STOCK_KEPT)).await?;
         if are_chunks_surplus {

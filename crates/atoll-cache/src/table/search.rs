@@ -1,8 +1,8 @@
-//! Searching for a key's object in the bucket that was READ, for changes. What follows from what is
-//! found is the same for all engines: see [`crate::search`].
+//! How a change searches for a key's object in the bucket that was READ. The steps after the search
+//! are the same for all engines: see [`crate::search`].
 //!
-//! A block whose record is unsound, although its slot still names it, is damaged. Its object is
-//! dropped (`unlink`).
+//! A block whose record is unsound, although its slot still names it, is damaged. The client drops
+//! its object (`unlink`).
 
 use super::layout::BUCKET_SLOTS;
 use super::lookup::Beside;
@@ -17,12 +17,12 @@ use atoll_fabric::Endpoint;
 
 /// An object found.
 pub(crate) type Found = search::Found<Slot, Beside>;
-/// What a search for a key gave.
+/// The result of a search for a key.
 pub(crate) type Search = search::Search<Slot, Beside>;
 
 impl<E: Endpoint> Core<E> {
-    /// Looks for the key's object in the bucket that was read. `skip` is a slot of the caller's
-    /// own. With [`Want::Value`] the value is in `old`; of a small object the record is in `record`
+    /// Searches the bucket that was READ for the key's object. `skip` is a slot of the caller's
+    /// own. With [`Want::Value`] the value is in `old`. The record of a small object is in `record`
     /// in any case.
     pub(super) async fn search(
         &self,
@@ -46,7 +46,8 @@ impl<E: Endpoint> Core<E> {
         Ok(Search::Absent)
     }
 
-    /// The key's object, if it is where the last try found another word than it had seen.
+    /// The key's object, if it is in the slot in which the last attempt found another word than
+    /// expected.
     pub(super) async fn search_overtaken(
         &self,
         op: &mut Operation,
@@ -80,7 +81,7 @@ impl<E: Endpoint> Core<E> {
         let judged = self.judge(word, &mut record).map(|record| (record.header, record.large(), record.key == key));
         let Some((header, large, is_ours)) = judged else {
             op.record = record;
-            // Damaged, if the slot stays what it was.
+            // The object is damaged if the slot still has the same word.
             self.drop_damaged(slot, word).await?;
             return Ok(Search::Anew);
         };
@@ -101,7 +102,7 @@ impl<E: Endpoint> Core<E> {
 }
 
 impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
-    /// What is known of a key's object, if it is present.
+    /// The metadata of a key's object, if it is present.
     pub(super) async fn present(&self, op: &mut Operation, key: &[u8]) -> Result<Option<Meta>, CacheError> {
         let hash = self.core.key_hash(key);
         for _ in 0..ATTEMPTS_MAX {
@@ -145,7 +146,7 @@ impl<E: Endpoint> Searched for Core<E> {
         self.search(op, hash, key, want, pending, skip)
     }
 
-    /// The engine looks at the slot before it drops an object in any case.
+    /// `drop_damaged` READs the slot before it drops an object in any case.
     fn drop_unlisted(&self, slot: u64, word: Slot) -> impl Future<Output = Result<(), CacheError>> {
         self.drop_damaged(slot, word)
     }
