@@ -64,7 +64,7 @@ crate::holes! {
         /// repair).
         PendingForever => ["is pending"],
         /// What a client held is reclaimed although it may still write (closed by the fence).
-        UnfencedRepair => ["somebody else changed the state of", NO_ORDER, "its owner is not a client", "hold no group of its time"],
+        UnfencedRepair => ["changed the state of", NO_ORDER, "its owner is not a client", "hold no group of its time"],
         /// Verbs of one batch to several memory nodes are assumed to be in order (closed by
         /// awaiting the first verb).
         UnorderedNodes => ["points to no record of its own", "dropped", NO_ORDER],

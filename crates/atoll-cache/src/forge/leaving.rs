@@ -31,7 +31,7 @@ use super::{Forge, Hole, Rule};
 use crate::CacheError;
 use crate::index::Index;
 use crate::record::Record;
-use crate::removals::Cause;
+use crate::removals::{Cause, Removal};
 use atoll_fabric::{BATCH_VERBS_MAX, Batch, Buffer, Endpoint, Intent};
 use atoll_pool::chunks::{self, Descriptor};
 use atoll_pool::{Chunk, ChunkId, ChunkState};
@@ -317,7 +317,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         self.client.endpoint.post(&mut batch).await?;
         self.spares.keep(written.take(&mut batch));
         if !batch.swapped(swap) {
-            return Err(CacheError::Damaged { what: "somebody else changed the state of a leaving group" });
+            return Err(CacheError::Damaged { what: "another client changed the state of a leaving group" });
         }
         if group.dead_bytes > 0 {
             // The owner subtracted the count when it took the group. The dead bytes are still
@@ -366,6 +366,13 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                 extents.push(self.leaving_extents(leaver).await?);
             }
             let mut extents = extents.into_iter();
+            // Before the swaps: behind them a repairer may free the extents that name a key.
+            let mut noted = Vec::new();
+            if self.removals.is_on() {
+                for leaver in part {
+                    noted.push(Box::pin(self.removal_of_leaver(group, leaver)).await?);
+                }
+            }
             let mut batch = Batch::new();
             let swaps: arrayvec::ArrayVec<_, BATCH_VERBS_MAX> = part
                 .iter()
@@ -378,7 +385,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                 .collect();
             self.client.endpoint.post(&mut batch).await?;
             let mut removed = 0;
-            for (leaver, swap) in part.iter().zip(swaps) {
+            for (index, (leaver, swap)) in part.iter().zip(swaps).enumerate() {
                 let extents = leaver.word.filter(|word| word.is_large()).and_then(|_| extents.next().flatten());
                 if !batch.swapped(swap) {
                     let word = self.word_here(Slot(batch.word(swap)), group, &leaver.entry);
@@ -386,9 +393,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                     continue;
                 }
                 removed += 1;
-                if self.removals.is_on() {
-                    Box::pin(self.note_leaver(group, leaver)).await?;
-                }
+                self.removals.note_read(noted.get_mut(index).and_then(Option::take));
                 if let Some(extents) = extents {
                     self.extent_io().free_extents(&extents).await?;
                 }
@@ -401,11 +406,15 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Ok(mistaken)
     }
 
-    /// Notes an object that this client has evicted with a group. Its record still lies in the
-    /// group's chunk.
-    async fn note_leaver(&self, group: &LeavingGroup, leaver: &Leaver) -> Result<(), CacheError> {
+    /// What is to be noted of an object that this client is about to evict with a group. Its record
+    /// lies in the group's chunk.
+    async fn removal_of_leaver(
+        &self,
+        group: &LeavingGroup,
+        leaver: &Leaver,
+    ) -> Result<Option<Box<Removal>>, CacheError> {
         let Some((word, (at, bytes, _))) = leaver.word.and_then(|word| Some((word, self.record_span(word)?))) else {
-            return Ok(());
+            return Ok(None);
         };
         let mut record = self.spares.take(bytes);
         let begin = leaver.entry.offset_units as usize * UNIT_BYTES as usize;
@@ -413,9 +422,9 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             Some(read) => record.bytes_mut().copy_from_slice(read),
             None => record = self.client.endpoint.read(at, record).await?,
         }
-        self.note_removal(word, &record, Cause::Evicted).await?;
+        let removal = self.removal_in(word, &record, Cause::Evicted).await?;
         self.spares.keep(record);
-        Ok(())
+        Ok(removal)
     }
 
     /// The extents of a large object in a group that this client owns.

@@ -9,16 +9,23 @@ use super::technique::Technique;
 use super::{Forge, Hole};
 use crate::CacheError;
 use crate::index::{Index, Unlink};
-use crate::removals::{Cause, removal_of};
+use crate::removals::{Cause, Removal, removal_of};
 use crate::search::Large;
 use atoll_fabric::{Buffer, Endpoint};
 
 impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
-    /// Notes an object that this client has just removed, before it frees the object's extents.
-    pub(super) async fn note_removal(&self, word: Slot, record: &Buffer, cause: Cause) -> Result<(), CacheError> {
-        let Some(record) = self.judge(word, record) else { return Ok(()) };
-        self.removals.note_read(removal_of(self, &record, cause).await?);
-        Ok(())
+    /// What is to be noted of the object with this record, if the client's swap takes the object
+    /// out of its slot afterwards. Until then nothing reuses record and extents.
+    pub(super) async fn removal_in(
+        &self,
+        word: Slot,
+        record: &Buffer,
+        cause: Cause,
+    ) -> Result<Option<Box<Removal>>, CacheError> {
+        match self.judge(word, record) {
+            Some(record) => removal_of(self, &record, cause).await,
+            None => Ok(None),
+        }
     }
 
     /// Accounts for an object that this client has just made dead. Frees its extents, unless
@@ -72,11 +79,13 @@ impl<E: Endpoint, T: Technique<E>> Unlink for Forge<E, T> {
             self.drop_damaged(slot, word).await?;
             return Ok(false);
         };
+        let removal = match cause.filter(|_| self.removals.is_on()) {
+            Some(cause) => Box::pin(self.removal_in(word, &op.record, cause)).await?,
+            None => None,
+        };
         let removed = self.swap_slot(slot, word, Slot::EMPTY).await?;
         if removed {
-            if let Some(cause) = cause.filter(|_| self.removals.is_on()) {
-                Box::pin(self.note_removal(word, &op.record, cause)).await?;
-            }
+            self.removals.note_read(removal);
             self.count_removed(1).await?;
             self.bury(Found { slot, word, header, large, beside: chunk }, false).await?;
         }

@@ -154,6 +154,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             // client, which found it live a moment ago, could bring it back.
             (Verdict::Leave, Some(found)) if present_token.is_none() && !self.is_open(Hole::UntakenExpiry) => {
                 let removed = self.unlink(op, found.slot, found.word, Some(Cause::Expired)).await?;
+                self.stats.expirations.add(u64::from(removed));
                 Ok(if removed { Try::Done(None) } else { Try::Anew })
             }
             (Verdict::Leave, _) => Ok(Try::Done(present_token)),

@@ -71,7 +71,7 @@ impl ShmEndpoint {
     /// Whether a verb is for words of node 0's first region that are known to be there.
     #[inline(always)]
     fn is_there(&self, verb: &Verb) -> bool {
-        // No verb is longer than a chunk, and no offset has more than 48 bits: nothing overflows.
+        // A verb's length is its buffer's, which is far from the last multiple of eight.
         let (offset, bytes) = (verb.at.offset(), verb.len().next_multiple_of(8));
         verb.at.is_home() && offset.is_multiple_of(8) && offset.saturating_add(bytes) <= self.there.get()
     }

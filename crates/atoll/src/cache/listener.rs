@@ -37,6 +37,17 @@ thread_local! {
     static UNTOLD: RefCell<Option<VecDeque<(Listener, Removal)>>> = const { RefCell::new(None) };
 }
 
+/// This thread calls listeners, until this is dropped: also by a panic of what a program's listener
+/// owns.
+struct Calls;
+
+impl Drop for Calls {
+    fn drop(&mut self) {
+        // What is left is dropped after the borrow.
+        drop(UNTOLD.take());
+    }
+}
+
 impl fmt::Debug for Listener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Listener").field("has_panicked", &self.0.has_panicked).finish_non_exhaustive()
@@ -54,19 +65,19 @@ impl Listener {
             return;
         }
         let removals = removals.into_iter().map(|removal| (self.clone(), removal));
-        let is_within = UNTOLD.with_borrow_mut(|untold| {
+        let is_within = UNTOLD.try_with(|untold| {
+            let mut untold = untold.borrow_mut();
             let is_within = untold.is_some();
             untold.get_or_insert_default().extend(removals);
             is_within
         });
-        if is_within {
-            return;
-        }
+        // A thread that ends has no place for records any more, and calls no listener.
+        let Ok(false) = is_within else { return };
+        let _calls = Calls;
         let next = || UNTOLD.with_borrow_mut(|untold| untold.as_mut().and_then(VecDeque::pop_front));
         while let Some((listener, removal)) = next() {
             listener.call(&removal);
         }
-        UNTOLD.set(None);
     }
 
     fn call(&self, removal: &Removal) {

@@ -34,7 +34,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     async fn due_look(&self, class: Option<Class>) -> Result<Option<Sample>, CacheError> {
         let (left, before) = self.core.samples_left_out.get();
         if left > 0 {
-            self.core.samples_left_out.get().0 = left - 1;
+            self.core.samples_left_out.set((left - 1, before));
             return Ok(None);
         }
         let next = (2 * before).clamp(1, LEFT_OUT_MAX);
