@@ -16,7 +16,7 @@ use super::lock::{Lists, Seen};
 use super::sieve::POPPED_MAX;
 use atoll_cache::CacheError;
 use atoll_cache::table::Core;
-use atoll_cache::table::replacement::{Inserted, Victim};
+use atoll_cache::table::replacement::Victim;
 use atoll_cache::table::slot::Slot;
 use atoll_fabric::Endpoint;
 
@@ -40,12 +40,8 @@ impl Lru {
         Ok(())
     }
 
-    pub(super) async fn inserted<E: Endpoint>(
-        &mut self,
-        core: &Core<E>,
-        inserted: &Inserted<'_>,
-    ) -> Result<(), CacheError> {
-        self.promote(core, inserted.object.slot).await
+    pub(super) async fn inserted<E: Endpoint>(&mut self, core: &Core<E>, slot: u64) -> Result<(), CacheError> {
+        self.promote(core, slot).await
     }
 
     /// Notes an access; returns how many of the list are noted now.

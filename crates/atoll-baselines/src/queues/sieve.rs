@@ -12,7 +12,7 @@ use super::listed::Listed;
 use super::lock::{Lists, Seen};
 use atoll_cache::CacheError;
 use atoll_cache::table::Core;
-use atoll_cache::table::replacement::{Inserted, Victim};
+use atoll_cache::table::replacement::Victim;
 use atoll_cache::table::slot::Slot;
 use atoll_fabric::{Batch, Endpoint};
 
@@ -38,12 +38,7 @@ impl Sieve {
         Ok(())
     }
 
-    pub(super) async fn inserted<E: Endpoint>(
-        &mut self,
-        core: &Core<E>,
-        inserted: &Inserted<'_>,
-    ) -> Result<(), CacheError> {
-        let slot = inserted.object.slot;
+    pub(super) async fn inserted<E: Endpoint>(&mut self, core: &Core<E>, slot: u64) -> Result<(), CacheError> {
         let list = self.lists.area.list_of(slot);
         let Some(mut locked) = self.lists.lock(core, list, &[slot]).await? else { return Ok(()) };
         if locked.has(slot) && locked.unlink(&self.lists.area, slot).is_err() {
