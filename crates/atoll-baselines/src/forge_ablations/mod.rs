@@ -88,6 +88,14 @@ fn counter_bytes(settings: &PoolSettings) -> u64 {
     u64::from(2 * settings.group_objects_max).next_multiple_of(8)
 }
 
+/// Locks what a client is about to change, if it has a lock.
+async fn lock<E: Endpoint>(forge: &AblatedForge<E>, lock: Option<Address>) -> Result<(), CacheError> {
+    match lock {
+        Some(at) => Box::pin(lock::lock(&forge.client().endpoint, at)).await,
+        None => Ok(()),
+    }
+}
+
 /// Unlocks what a client has locked, if it has.
 fn unlock<E: Endpoint>(forge: &AblatedForge<E>, lock: Option<Address>) {
     if let Some(at) = lock {
@@ -152,10 +160,7 @@ impl<E: Endpoint> Technique<E> for Ablated {
     type Annex = ();
 
     async fn begin_change(&self, forge: &AblatedForge<E>, hash: KeyHash) -> Result<(), CacheError> {
-        match self.bucket_lock(hash) {
-            Some(at) => Box::pin(lock::lock(&forge.client().endpoint, at)).await,
-            None => Ok(()),
-        }
+        lock(forge, self.bucket_lock(hash)).await
     }
 
     fn end_change(&self, forge: &AblatedForge<E>, hash: KeyHash) {
@@ -167,10 +172,7 @@ impl<E: Endpoint> Technique<E> for Ablated {
     }
 
     async fn lock_queue(&self, forge: &AblatedForge<E>, queue: Queue) -> Result<(), CacheError> {
-        match self.queue_lock(queue) {
-            Some(at) => Box::pin(lock::lock(&forge.client().endpoint, at)).await,
-            None => Ok(()),
-        }
+        lock(forge, self.queue_lock(queue)).await
     }
 
     fn unlock_queue(&self, forge: &AblatedForge<E>, queue: Queue) {

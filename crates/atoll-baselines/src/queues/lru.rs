@@ -9,7 +9,7 @@
 //! A hit on the object at the head changes nothing. A client that does not get the lock leaves the
 //! object where it is.
 
-use super::area::{Area, linked_us};
+use super::area::{Area, linked_us, node_word};
 use super::list::TOGETHER_MAX;
 use super::listed::Listed;
 use super::lock::{Lists, Seen};
@@ -104,7 +104,7 @@ impl Listed for Lru {
 
     /// The least recently used.
     fn rank(seen: &Seen) -> (bool, u64) {
-        (false, linked_us(seen.node.mark))
+        (false, linked_us(seen.node.word(node_word::MARK)))
     }
 
     /// Takes the object at the tail of a list out of it.
@@ -121,7 +121,7 @@ impl Listed for Lru {
                 }
             };
             let word = self.lists.read(core, &mut locked, slot, None).await?;
-            let linked = locked.node(slot).mark;
+            let linked = locked.node(slot).word(node_word::MARK);
             if !locked.has(slot) || locked.unlink(&self.lists.area, slot).is_err() {
                 locked.begin_anew(&self.lists.area);
                 break;

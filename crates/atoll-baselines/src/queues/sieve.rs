@@ -44,7 +44,7 @@ impl Sieve {
         if locked.has(slot) && locked.unlink(&self.lists.area, slot).is_err() {
             locked.begin_anew(&self.lists.area);
         }
-        let visited = locked.node(slot).visited;
+        let visited = locked.node(slot).word(node_word::VISITED);
         if visited != 0 {
             // The mark of the slot's last object.
             let mut batch = Batch::new();
@@ -73,14 +73,14 @@ impl Sieve {
             }
             let word = self.lists.read(core, locked, slot, unmarked.take()).await?;
             let node = locked.node(slot);
-            let Ok(prev) = area.linked(locked.list, node.prev) else { return Ok(None) };
+            let Ok(prev) = area.linked(locked.list, node.word(node_word::PREV)) else { return Ok(None) };
             if !locked.has(slot) {
                 return Ok(None);
             }
             let is_object = word.is_live();
-            if is_object && node.visited != 0 && passed < PASSED_MAX {
+            if is_object && node.word(node_word::VISITED) != 0 && passed < PASSED_MAX {
                 passed += 1;
-                unmarked = Some((slot, node.visited));
+                unmarked = Some((slot, node.word(node_word::VISITED)));
                 hand = prev;
                 continue;
             }
@@ -89,7 +89,7 @@ impl Sieve {
             }
             hand = prev;
             locked.set_hand(area, hand);
-            self.lists.progress.note(locked.list, (locked.sweeps(), linked_us(node.mark)));
+            self.lists.progress.note(locked.list, (locked.sweeps(), linked_us(node.word(node_word::MARK))));
             if is_object || word.is_dead() && !word.is_pending() {
                 return Ok(Some(Some(Victim { slot, word, then: Slot::EMPTY })));
             }
@@ -112,7 +112,7 @@ impl Listed for Sieve {
 
     /// The oldest object that was not visited, else the oldest.
     fn rank(seen: &Seen) -> (bool, u64) {
-        (seen.node.visited != 0, linked_us(seen.node.mark))
+        (seen.node.word(node_word::VISITED) != 0, linked_us(seen.node.word(node_word::MARK)))
     }
 
     /// Moves a list's hand until it finds a victim.
