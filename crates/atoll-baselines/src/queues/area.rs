@@ -179,10 +179,31 @@ pub(super) struct RingsArea {
 /// Where one ring is.
 #[derive(Clone, Debug)]
 pub(super) struct RingAt {
-    pub(super) head: Address,
-    pub(super) tail: Address,
-    pub(super) base: Address,
-    pub(super) entries: u64,
+    head: Address,
+    base: Address,
+    entries: u64,
+}
+
+impl RingAt {
+    /// The head.
+    pub(super) fn head(&self) -> Address {
+        self.head
+    }
+
+    /// The tail: the line behind the head.
+    pub(super) fn tail(&self) -> Address {
+        self.head.add(LINE)
+    }
+
+    /// How many entries there are.
+    pub(super) fn entries(&self) -> u64 {
+        self.entries
+    }
+
+    /// The entry that has a ticket.
+    pub(super) fn entry(&self, ticket: u64) -> Address {
+        self.base.add(8 * (ticket % self.entries))
+    }
 }
 
 impl RingsArea {
@@ -200,7 +221,7 @@ impl RingsArea {
         let entries = entries(self.slots);
         let nodes_end = 2 * RINGS * LINE + self.slots * RINGS_NODE_BYTES;
         let head = self.base.add(2 * number * LINE);
-        RingAt { head, tail: head.add(LINE), base: self.base.add(nodes_end + number * 8 * entries), entries }
+        RingAt { head, base: self.base.add(nodes_end + number * 8 * entries), entries }
     }
 
     /// The node of a slot.
