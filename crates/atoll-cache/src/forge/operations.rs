@@ -56,7 +56,7 @@ impl<E: Endpoint, T: Technique<E>> Engine for Forge<E, T> {
         }
         // What this client does not need now it frees, for every client.
         let kept = self.stock.kept();
-        if self.stock.len() > kept {
+        if self.stock.chunks.len() > kept {
             Box::pin(self.free_stock_beyond(kept)).await?;
         }
         if self.stock.has_waiting() {

@@ -13,6 +13,7 @@ use super::technique::Technique;
 use crate::CacheError;
 use crate::backoff::Backoff;
 use crate::extent::OpenChunk;
+use crate::open_chunks::OpenChunks;
 use atoll_fabric::{Endpoint, Purpose};
 use atoll_pool::loan::Lender;
 use atoll_pool::{Chunk, ChunkId, ChunkState, chunks};
@@ -24,7 +25,7 @@ const STOCK_KEPT: usize = 4;
 /// The chunks that a client has at hand.
 #[derive(Debug)]
 pub(super) struct Stock {
-    chunks: RefCell<Vec<OpenChunk>>,
+    pub(super) chunks: OpenChunks,
     /// One that is set aside for what stays of the group that is being cleaned.
     aside: Cell<Option<OpenChunk>>,
     /// How many the operation wants that makes room.
@@ -41,7 +42,7 @@ impl Stock {
     /// Without chunks.
     pub(super) fn new() -> Self {
         Self {
-            chunks: RefCell::default(),
+            chunks: OpenChunks::default(),
             aside: Cell::default(),
             wanted: Cell::default(),
             turn: Lender::new(()),
@@ -50,43 +51,14 @@ impl Stock {
         }
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.chunks.borrow().len()
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    pub(super) fn push(&self, chunk: OpenChunk) {
-        self.chunks.borrow_mut().push(chunk);
-    }
-
-    fn pop(&self) -> Option<OpenChunk> {
-        self.chunks.borrow_mut().pop()
-    }
-
-    /// Takes back what an operation has drawn and not used.
-    pub(super) fn put_back(&self, drawn: &mut Vec<OpenChunk>) {
-        self.chunks.borrow_mut().append(drawn);
-    }
-
     /// Moves `missing` chunks to those that an operation has drawn, if `left` stay; whether it did.
     #[inline]
     fn draw(&self, drawn: &mut Vec<OpenChunk>, missing: usize, left: usize) -> bool {
-        let mut chunks = self.chunks.borrow_mut();
-        let has_enough = chunks.len() >= missing + left;
+        let has_enough = self.chunks.len() >= missing + left;
         if has_enough {
-            let first = chunks.len() - missing;
-            drawn.extend(chunks.drain(first..));
+            self.chunks.draw(drawn, missing);
         }
         has_enough
-    }
-
-    /// Up to `most` of the chunks.
-    pub(super) fn draw_up_to(&self, most: usize) -> Vec<OpenChunk> {
-        let left = self.len().saturating_sub(most);
-        self.chunks.borrow_mut().split_off(left)
     }
 
     /// How many a client keeps. It frees the rest, for every client.
@@ -98,19 +70,21 @@ impl Stock {
     /// Sets one aside, if there is one, which no other operation of this client draws; whether
     /// there was.
     pub(super) fn set_aside(&self) -> bool {
-        let chunk = self.pop();
+        let chunk = self.chunks.pop();
         self.aside.set(chunk);
         chunk.is_some()
     }
 
     /// Takes the one back that was set aside, if it was not used.
     pub(super) fn end_aside(&self) {
-        self.chunks.borrow_mut().extend(self.aside.take());
+        if let Some(chunk) = self.aside.take() {
+            self.chunks.push(chunk);
+        }
     }
 
     /// The chunk that was set aside, else any.
     pub(super) fn pop_aside(&self) -> Option<OpenChunk> {
-        self.aside.take().or_else(|| self.pop())
+        self.aside.take().or_else(|| self.chunks.pop())
     }
 
     /// Whether there are chunks that this client emptied and another one protects.
@@ -145,8 +119,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
 
     /// Gives up the chunks in the stock beyond the first few.
     pub(super) async fn free_stock_beyond(&self, kept: usize) -> Result<(), CacheError> {
-        while self.stock.len() > kept {
-            let Some((chunk, generation)) = self.stock.pop() else { break };
+        while self.stock.chunks.len() > kept {
+            let Some((chunk, generation)) = self.stock.chunks.pop() else { break };
             let before = self.client.endpoint.purpose(Purpose::Eviction);
             let freed = self.client.free_own(chunk, Chunk::owned(ChunkState::Open, self.client.me(), generation)).await;
             self.client.endpoint.purpose(before);
@@ -163,8 +137,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             return Err(CacheError::Damaged { what: "another client changed the state of a leaving group" });
         }
         // What this client does not need is better in everybody's hands.
-        if self.stock.len() < self.stock.kept() {
-            self.stock.push((chunk, generation));
+        if self.stock.chunks.len() < self.stock.kept() {
+            self.stock.chunks.push((chunk, generation));
             return Ok(());
         }
         Ok(self.client.free_own(chunk, open).await?)

@@ -82,7 +82,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                 Ok(Try::Short(chunks)) => self.restock(op, chunks).await,
                 Ok(Try::Unreserved) => {
                     // Other operations use what it has drawn while it waits.
-                    self.stock.put_back(&mut op.notes.chunks);
+                    self.stock.chunks.put_back(&mut op.notes.chunks);
                     self.reserve_object(op).await
                 }
                 Err(error) => Err(error),
@@ -94,7 +94,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         }
         self.limit.release(&self.client, op);
         if !op.notes.chunks.is_empty() {
-            self.stock.put_back(&mut op.notes.chunks);
+            self.stock.chunks.put_back(&mut op.notes.chunks);
         }
         outcome
     }

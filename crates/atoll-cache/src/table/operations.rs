@@ -78,7 +78,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
 
     /// Gives back to the pool what this client does not need between operations.
     async fn release_surplus(&self) -> Result<(), CacheError> {
-        let are_chunks_surplus = !self.core.fresh.is_empty() && self.core.slabs_max() == 0;
+        let are_chunks_surplus = !self.core.fresh.chunks.is_empty() && self.core.slabs_max() == 0;
         if !are_chunks_surplus && !self.core.has_surplus(STOCK_KEPT) {
             return Ok(());
         }

@@ -58,7 +58,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             }
             self.core.recheck_waiting(DrainLook::ForRoom).await?;
             self.free_a_cell(op).await?;
-            let has_chunk = self.core.fresh.len() > chunks_kept;
+            let has_chunk = self.core.fresh.chunks.len() > chunks_kept;
             if !has_chunk && self.core.fresh.is_search_due() && Box::pin(self.core.gather_if_scarce(op)).await? {
                 continue;
             }
