@@ -28,7 +28,7 @@
 use crate::CacheError;
 use crate::record::{Hasher, Header, LARGE_EXTENTS, LargeBody};
 use atoll_fabric::{Batch, Buffer, Endpoint};
-use atoll_pool::{Chunk, ChunkId, ChunkState, Client, chunks};
+use atoll_pool::{Chunk, ChunkId, ChunkState, Client, Layout, chunks};
 use std::collections::BTreeMap;
 
 /// An empty chunk in state Open that its client owns, with its generation.
@@ -76,8 +76,15 @@ pub(crate) fn chunks_needed(body_bytes: usize, chunk_bytes: u64) -> (usize, usiz
 }
 
 /// The longest key and value together that a record's lists can name.
-pub(crate) fn body_bytes_max(chunk_bytes: u64) -> u64 {
+fn body_bytes_max(chunk_bytes: u64) -> u64 {
     LARGE_EXTENTS as u64 * (chunk_bytes / 8) * chunk_bytes
+}
+
+/// The longest value of a pool whose objects have at most one part in `parts` of the heap each.
+pub(crate) fn value_bytes_max(layout: &Layout, parts: u64) -> usize {
+    let listed = body_bytes_max(layout.chunk_bytes);
+    let part = usize::try_from((layout.heap_bytes() / parts).min(listed)).unwrap_or(usize::MAX);
+    part.saturating_sub(crate::KEY_BYTES_MAX.min(part / 4)).min(crate::VALUE_BYTES_MAX)
 }
 
 /// The extents that a client has bound since it last asked how many clients had died.

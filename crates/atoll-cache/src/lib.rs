@@ -22,6 +22,7 @@
 //! | [`record`] | an object as it lies in a chunk: header, key, value |
 //! | `index` | the index of every engine: buckets of sixteen slots, and the operations on them |
 //! | `extent` | objects that need chunks of their own |
+//! | `open_chunks` | the empty chunks that a client owns |
 //! | `limit` | the limit of resident objects |
 //! | `node_order` | the order of operations on several memory nodes |
 //! | `search` | how a change finds its key's object, and how an insertion becomes live |
@@ -53,6 +54,7 @@ pub mod lasting;
 mod limit;
 pub mod model;
 mod node_order;
+mod open_chunks;
 pub mod open_holes;
 mod operation;
 mod overtaken;

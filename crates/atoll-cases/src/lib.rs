@@ -7,6 +7,7 @@
 //! | [`subject`] | the engine under test |
 //! | [`subjects`] | the engines that can be under test |
 //! | [`case`] | a pool, its clients and the simulation's options |
+//! | [`cast`] | the clients of a scenario that know each other's tasks |
 //! | [`play`] | how a case is run |
 //! | [`client`] | one client, and what it records |
 //! | [`endpoint`] | its endpoint, which can be slow, and stops |
@@ -23,6 +24,7 @@
 #![forbid(unsafe_code)]
 
 pub mod case;
+pub mod cast;
 pub mod client;
 pub mod endpoint;
 pub mod engine;
@@ -41,6 +43,7 @@ pub mod subjects;
 pub mod swarm;
 
 pub use case::Case;
+pub use cast::Cast;
 pub use client::Client;
 pub use faulty::FaultyCase;
 pub use forge_words::ForgePoolWords;

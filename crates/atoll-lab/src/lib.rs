@@ -24,6 +24,7 @@
 //! | `fleet` | the processes of an experiment |
 //! | `process` | the command that a process of an experiment runs |
 //! | `interrupt` | ctrl-c |
+//! | `reviewed` | a change around another change |
 //! | `scheduled` | what the kernel counts of a thread |
 //! | `latency` | latencies in a histogram that can be sent between processes |
 //! | `progress` | the bar on the terminal |
@@ -53,6 +54,7 @@ pub mod random;
 pub mod reference;
 pub mod replay;
 pub mod report;
+mod reviewed;
 mod scheduled;
 pub mod trace;
 pub mod validation;

@@ -53,6 +53,25 @@ impl<const N: usize> Fields<N> {
     }
 }
 
+/// The values that a field may have, each with its number in the word.
+#[derive(Clone, Copy, Debug)]
+pub struct Numbers<T, const N: usize>(pub [(u64, T); N]);
+
+impl<T: Copy + PartialEq, const N: usize> Numbers<T, N> {
+    /// The value with a number, if there is one.
+    pub fn value(&self, number: u64) -> Option<T> {
+        self.0.iter().find(|known| known.0 == number).map(|known| known.1)
+    }
+
+    /// The number of a value.
+    ///
+    /// # Panics
+    /// If the table lacks the value.
+    pub fn number(&self, value: T) -> u64 {
+        self.0.iter().find(|known| known.1 == value).expect("the table has every value").0
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,5 +85,12 @@ mod tests {
         assert_eq!(FIELDS.pack([7, 1, 1]), 7 | 1 << 32 | 1 << 40);
         assert_eq!(Fields::new([64]).unpack(u64::MAX), [u64::MAX]);
         assert!(std::panic::catch_unwind(|| FIELDS.pack([0, 256, 0])).is_err());
+    }
+
+    #[test]
+    fn a_value_has_its_number_and_an_unknown_number_has_none() {
+        const ANSWERS: Numbers<bool, 2> = Numbers([(1, true), (7, false)]);
+        assert_eq!([true, false].map(|answer| ANSWERS.number(answer)), [1, 7]);
+        assert_eq!([0, 1, 7].map(|number| ANSWERS.value(number)), [None, Some(true), Some(false)]);
     }
 }

@@ -16,8 +16,7 @@ const RESIDENT_KIB_MAX: usize = 512 << 10;
 fn a_peer_that_sends_and_does_not_read_costs_bounded_memory() {
     let server = start(options());
     let mut raw = Raw::connect(server.address);
-    let value = vec![b'v'; 1 << 20];
-    raw.call(&[b"SET".as_slice(), b"k", &value]);
+    raw.call(&[b"SET".as_slice(), b"k", &vec![b'v'; 1 << 20]]);
     let stream = raw.stream();
     stream.set_nonblocking(true).unwrap();
     let get = command(&["GET", "k"]);

@@ -25,6 +25,7 @@
 use super::record::{expiry_of, expiry_word};
 use atoll_fabric::MESSAGE_BYTES_MAX;
 use atoll_pool::Incarnation;
+use atoll_pool::fields::Numbers;
 
 /// Bytes of the words that a change and an answer have.
 const CHANGE_BYTES: usize = 56;
@@ -42,6 +43,12 @@ const CHANGE: u8 = 1;
 const ACCESSES: u8 = 2;
 const ANSWER: u8 = 3;
 const NOTED: u8 = 4;
+/// The operations by their numbers in a message.
+const OPERATIONS: Numbers<Operation, 4> =
+    Numbers([(1, Operation::Put), (2, Operation::Expire), (3, Operation::Remove), (4, Operation::Flush)]);
+/// The outcomes by their numbers in a message.
+const OUTCOMES: Numbers<Outcome, 4> =
+    Numbers([(1, Outcome::Done), (2, Outcome::Conflict), (3, Outcome::NoRoom), (4, Outcome::Stale)]);
 
 /// What every message says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,20 +63,15 @@ pub struct Head {
 
 /// The operation on a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
 pub enum Operation {
     /// The value is replaced.
-    Put = 1,
+    Put,
     /// Value and token stay, the expiry changes.
-    Expire = 2,
+    Expire,
     /// The object is removed.
-    Remove = 3,
+    Remove,
     /// Every object is removed.
-    Flush = 4,
-}
-
-impl Operation {
-    const ALL: [Self; 4] = [Self::Put, Self::Expire, Self::Remove, Self::Flush];
+    Flush,
 }
 
 /// The condition of an operation.
@@ -112,21 +114,16 @@ impl Change {
 
 /// The outcome of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
 pub enum Outcome {
     /// It is done.
-    Done = 1,
+    Done,
     /// The condition did not hold; nothing is changed.
-    Conflict = 2,
+    Conflict,
     /// Even eviction finds no room for it; nothing is changed.
-    NoRoom = 3,
+    NoRoom,
     /// The request was sent to an earlier server. This server has done nothing, and does not know
     /// what the earlier one did.
-    Stale = 4,
-}
-
-impl Outcome {
-    const ALL: [Self; 4] = [Self::Done, Self::Conflict, Self::NoRoom, Self::Stale];
+    Stale,
 }
 
 /// The object before a change, or the present one.
@@ -205,7 +202,7 @@ pub fn decode(bytes: &[u8]) -> Option<(Head, Payload<'_>)> {
 
 fn decode_change(bytes: &[u8], operation: u8, condition: u8) -> Option<Payload<'_>> {
     let body = bytes.get(CHANGE_BYTES..)?;
-    let operation = Operation::ALL.into_iter().find(|known| *known as u8 == operation)?;
+    let operation = OPERATIONS.value(operation.into())?;
     let condition = match (condition, word(bytes, 3)) {
         (0, 0) => Condition::Any,
         (1, 0) => Condition::Absent,
@@ -227,7 +224,7 @@ fn decode_answer(bytes: &[u8], outcome: u8) -> Option<Answer> {
     if bytes.len() != CHANGE_BYTES {
         return None;
     }
-    let outcome = Outcome::ALL.into_iter().find(|known| *known as u8 == outcome)?;
+    let outcome = OUTCOMES.value(outcome.into())?;
     let before = Present { token: word(bytes, 4), expiry_ms: expiry_of(word(bytes, 5)), value_bytes: word(bytes, 6) };
     Some(Answer { outcome, token: word(bytes, 3), before: (before.token != 0).then_some(before) })
 }
@@ -253,7 +250,7 @@ pub fn encode_change(into: &mut Vec<u8>, head: &Head, change: &Change, part: usi
         Condition::Absent => (1, 0),
         Condition::Version(version) => (2, version),
     };
-    begin(into, CHANGE, change.operation as u8, condition, head);
+    begin(into, CHANGE, OPERATIONS.number(change.operation) as u8, condition, head);
     let lengths = u64::from(change.key_bytes) | u64::from(change.value_bytes) << 32;
     let first = part * PART_BYTES;
     add(into, &[version, expiry_word(change.expiry_ms), lengths, first as u64]);
@@ -265,7 +262,7 @@ pub fn encode_change(into: &mut Vec<u8>, head: &Head, change: &Change, part: usi
 
 /// Writes the answer to a change.
 pub fn encode_answer(into: &mut Vec<u8>, head: &Head, answer: &Answer) {
-    begin(into, ANSWER, answer.outcome as u8, 0, head);
+    begin(into, ANSWER, OUTCOMES.number(answer.outcome) as u8, 0, head);
     let before = answer.before.map(|before| [before.token, expiry_word(before.expiry_ms), before.value_bytes]);
     let [token, expiry, value_bytes] = before.unwrap_or_default();
     add(into, &[answer.token, token, expiry, value_bytes]);

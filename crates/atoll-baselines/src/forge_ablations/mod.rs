@@ -26,8 +26,7 @@ mod lock;
 mod whole_group;
 
 use atoll_cache::forge::ring::Cursors;
-use atoll_cache::forge::slot::KeyHash;
-use atoll_cache::forge::technique::{LeavingParts, Technique};
+use atoll_cache::forge::technique::{LeavingParts, Section, Technique};
 use atoll_cache::forge::{Forge, ForgeSettings, Queue};
 use atoll_cache::{CacheError, Pooled};
 use atoll_fabric::purpose::Scope;
@@ -88,13 +87,6 @@ fn counter_bytes(settings: &PoolSettings) -> u64 {
     u64::from(2 * settings.group_objects_max).next_multiple_of(8)
 }
 
-/// Unlocks what a client has locked, if it has.
-fn unlock<E: Endpoint>(forge: &AblatedForge<E>, lock: Option<Address>) {
-    if let Some(at) = lock {
-        lock::unlock(&forge.client().endpoint, at);
-    }
-}
-
 /// One client's side of a variant.
 #[derive(Clone, Copy, Debug)]
 pub struct Ablated {
@@ -117,14 +109,13 @@ impl Ablated {
         *self = Self { without, area };
     }
 
-    /// The lock of a queue, if queues are locked.
-    fn queue_lock(&self, queue: Queue) -> Option<Address> {
-        self.without.locked_queues.then(|| self.area.add(queue as u64 * LINE))
-    }
-
-    /// The lock of a key's bucket, if buckets are locked.
-    fn bucket_lock(&self, hash: KeyHash) -> Option<Address> {
-        self.without.locked_index.then(|| self.area.add(2 * LINE + 8 * u64::from(hash.bucket)))
+    /// The lock of a section, if such sections are locked.
+    fn lock_of(&self, section: Section) -> Option<Address> {
+        let (is_locked, at) = match section {
+            Section::Queue(queue) => (self.without.locked_queues, queue as u64 * LINE),
+            Section::Bucket(hash) => (self.without.locked_index, 2 * LINE + 8 * u64::from(hash.bucket)),
+        };
+        is_locked.then(|| self.area.add(at))
     }
 
     /// The counters of a chunk's objects.
@@ -151,30 +142,21 @@ impl Ablated {
 impl<E: Endpoint> Technique<E> for Ablated {
     type Annex = ();
 
-    async fn begin_change(&self, forge: &AblatedForge<E>, hash: KeyHash) -> Result<(), CacheError> {
-        match self.bucket_lock(hash) {
+    async fn lock(&self, forge: &AblatedForge<E>, section: Section) -> Result<(), CacheError> {
+        match self.lock_of(section) {
             Some(at) => Box::pin(lock::lock(&forge.client().endpoint, at)).await,
             None => Ok(()),
         }
     }
 
-    fn end_change(&self, forge: &AblatedForge<E>, hash: KeyHash) {
-        unlock(forge, self.bucket_lock(hash));
+    fn unlock(&self, forge: &AblatedForge<E>, section: Section) {
+        if let Some(at) = self.lock_of(section) {
+            lock::unlock(&forge.client().endpoint, at);
+        }
     }
 
     fn recalls_misses(&self) -> bool {
         !self.without.locked_index
-    }
-
-    async fn lock_queue(&self, forge: &AblatedForge<E>, queue: Queue) -> Result<(), CacheError> {
-        match self.queue_lock(queue) {
-            Some(at) => Box::pin(lock::lock(&forge.client().endpoint, at)).await,
-            None => Ok(()),
-        }
-    }
-
-    fn unlock_queue(&self, forge: &AblatedForge<E>, queue: Queue) {
-        unlock(forge, self.queue_lock(queue));
     }
 
     async fn take_ticket(&self, forge: &AblatedForge<E>, queue: Queue, by: u64) -> Result<Cursors, CacheError> {

@@ -34,7 +34,7 @@ use atoll_fabric::Address;
 /// Most lists of a pool.
 pub const LISTS_MAX: u32 = 64;
 const LIST_WORDS: u64 = 8;
-const NODE_WORDS: u64 = 4;
+pub(super) const NODE_WORDS: usize = 4;
 /// Words of a list that are read.
 pub(super) const LIST_READ_WORDS: usize = 6;
 /// The holder's words of a node.
@@ -45,7 +45,7 @@ const TURNS: u64 = (1 << (64 - TURN_SHIFT)) - 1;
 
 /// Bytes of the area, given the slots of the index.
 pub(super) fn lists_bytes(slots: u64) -> u64 {
-    8 * (u64::from(LISTS_MAX) * LIST_WORDS + slots * NODE_WORDS)
+    8 * (u64::from(LISTS_MAX) * LIST_WORDS + slots * NODE_WORDS as u64)
 }
 
 /// Words of a list, by their numbers.
@@ -66,7 +66,7 @@ pub(super) mod node_word {
 }
 
 const _: () = assert!(list_word::SWEEPS < LIST_READ_WORDS as u64 && LIST_READ_WORDS as u64 <= LIST_WORDS);
-const _: () = assert!(node_word::MARK < NODE_DATA_WORDS as u64 && node_word::VISITED < NODE_WORDS);
+const _: () = assert!(node_word::MARK < NODE_DATA_WORDS as u64 && node_word::VISITED < NODE_WORDS as u64);
 
 /// Addresses of the words, and their bounds.
 #[derive(Clone, Debug)]
@@ -104,7 +104,7 @@ impl Area {
 
     /// The number of a word of a node in the area.
     pub(super) fn node_word(&self, slot: u64, word: u64) -> u64 {
-        u64::from(LISTS_MAX) * LIST_WORDS + slot * NODE_WORDS + word
+        u64::from(LISTS_MAX) * LIST_WORDS + slot * NODE_WORDS as u64 + word
     }
 
     /// Where a word of the area is.
@@ -179,10 +179,31 @@ pub(super) struct RingsArea {
 /// Where one ring is.
 #[derive(Clone, Debug)]
 pub(super) struct RingAt {
-    pub(super) head: Address,
-    pub(super) tail: Address,
-    pub(super) base: Address,
-    pub(super) entries: u64,
+    head: Address,
+    base: Address,
+    entries: u64,
+}
+
+impl RingAt {
+    /// The head.
+    pub(super) fn head(&self) -> Address {
+        self.head
+    }
+
+    /// The tail: the line behind the head.
+    pub(super) fn tail(&self) -> Address {
+        self.head.add(LINE)
+    }
+
+    /// How many entries there are.
+    pub(super) fn entries(&self) -> u64 {
+        self.entries
+    }
+
+    /// The entry that has a ticket.
+    pub(super) fn entry(&self, ticket: u64) -> Address {
+        self.base.add(8 * (ticket % self.entries))
+    }
 }
 
 impl RingsArea {
@@ -200,7 +221,7 @@ impl RingsArea {
         let entries = entries(self.slots);
         let nodes_end = 2 * RINGS * LINE + self.slots * RINGS_NODE_BYTES;
         let head = self.base.add(2 * number * LINE);
-        RingAt { head, tail: head.add(LINE), base: self.base.add(nodes_end + number * 8 * entries), entries }
+        RingAt { head, base: self.base.add(nodes_end + number * 8 * entries), entries }
     }
 
     /// The node of a slot.

@@ -1,6 +1,6 @@
 //! A list, as the client sees it that holds its lock.
 
-use super::area::{self, Area, Broken, link, list_word, node_word};
+use super::area::{self, Area, Broken, NODE_WORDS, link, list_word, node_word};
 use arrayvec::ArrayVec;
 use atoll_fabric::{Batch, Buffer};
 
@@ -9,28 +9,20 @@ pub(super) const TOGETHER_MAX: usize = 8;
 
 /// A node, as it was READ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Node {
-    pub(super) prev: u64,
-    pub(super) next: u64,
-    pub(super) mark: u64,
-    pub(super) visited: u64,
-}
+pub(super) struct Node([u64; NODE_WORDS]);
 
 impl Node {
     pub(super) fn of(words: &[u64]) -> Self {
-        match words {
-            [prev, next, mark, visited, ..] => Self { prev: *prev, next: *next, mark: *mark, visited: *visited },
-            _ => Self::default(),
-        }
+        words.first_chunk().copied().map_or_else(Self::default, Self)
     }
 
-    fn set(&mut self, word: u64, value: u64) {
-        match word {
-            node_word::PREV => self.prev = value,
-            node_word::NEXT => self.next = value,
-            node_word::MARK => self.mark = value,
-            _ => {}
-        }
+    /// The word with a number of [`node_word`].
+    pub(super) fn word(self, number: u64) -> u64 {
+        self.0[number as usize]
+    }
+
+    fn set(&mut self, number: u64, value: u64) {
+        self.0[number as usize] = value;
     }
 }
 
@@ -85,7 +77,7 @@ impl Locked {
 
     /// Whether a node that was READ is in the list.
     pub(super) fn has(&self, slot: u64) -> bool {
-        area::is_linked(self.node(slot).mark, self.turn)
+        area::is_linked(self.node(slot).word(node_word::MARK), self.turn)
     }
 
     /// The slot at the head.
@@ -159,7 +151,8 @@ impl Locked {
     /// Unlinks a node that was READ and is in the list.
     pub(super) fn unlink(&mut self, area: &Area, slot: u64) -> Result<(), Broken> {
         let node = self.node(slot);
-        let (prev, next) = (area.linked(self.list, node.prev)?, area.linked(self.list, node.next)?);
+        let (prev, next) =
+            (area.linked(self.list, node.word(node_word::PREV))?, area.linked(self.list, node.word(node_word::NEXT))?);
         let is_end = |end: u64, neighbour: Option<u64>| (end == slot + 1) == neighbour.is_none();
         if !is_end(self.head, prev) || !is_end(self.tail, next) || prev == Some(slot) || next == Some(slot) {
             return Err(Broken);
@@ -170,14 +163,14 @@ impl Locked {
         let (head, tail) = (self.head, self.tail);
         self.set_ends(
             area,
-            if prev.is_none() { node.next } else { head },
-            if next.is_none() { node.prev } else { tail },
+            if prev.is_none() { node.word(node_word::NEXT) } else { head },
+            if next.is_none() { node.word(node_word::PREV) } else { tail },
         );
         if let Some(prev) = prev {
-            self.set(area, prev, node_word::NEXT, node.next);
+            self.set(area, prev, node_word::NEXT, node.word(node_word::NEXT));
         }
         if let Some(next) = next {
-            self.set(area, next, node_word::PREV, node.prev);
+            self.set(area, next, node_word::PREV, node.word(node_word::PREV));
         }
         self.set(area, slot, node_word::MARK, 0);
         Ok(())

@@ -12,7 +12,7 @@
 //! compare-and-swap behind the WRITEs of the change, in one batch, which keeps them in order. So
 //! the next holder READs the change.
 
-use super::area::{self, Area, LIST_READ_WORDS, NODE_DATA_WORDS, list_word};
+use super::area::{self, Area, LIST_READ_WORDS, NODE_DATA_WORDS, list_word, node_word};
 use super::list::{Locked, Node};
 use arrayvec::ArrayVec;
 use atoll_cache::CacheError;
@@ -209,7 +209,7 @@ impl Lists {
         let node = batch.read(self.area.at(self.area.node_word(slot, 0)), words(NODE_DATA_WORDS + 1));
         let word = batch.read_word(core.shared.layout().slot(slot));
         if let Some((slot, was)) = visited {
-            batch.compare_and_swap(self.area.at(self.area.node_word(slot, area::node_word::VISITED)), was, 0);
+            batch.compare_and_swap(self.area.at(self.area.node_word(slot, node_word::VISITED)), was, 0);
         }
         core.client.endpoint.post(&mut batch).await?;
         let node = Node::of(batch.take(node).words());
@@ -300,7 +300,7 @@ impl Lists {
             .enumerate()
             .map(|(index, turn)| {
                 let node = Node::of(batch.take_nth(index).words());
-                Seen { node, is_linked: turn.is_some_and(|turn| area::is_linked(node.mark, turn)) }
+                Seen { node, is_linked: turn.is_some_and(|turn| area::is_linked(node.word(node_word::MARK), turn)) }
             })
             .collect())
     }
@@ -332,10 +332,10 @@ impl Lists {
             };
             self.read(core, &mut locked, slot, None).await?;
             let node = locked.node(slot);
-            if !locked.has(slot) || node.next != area::link(older) {
+            if !locked.has(slot) || node.word(node_word::NEXT) != area::link(older) {
                 return Ok(Some(format!("slot {slot} is not linked as its older neighbour {older:?} says")));
             }
-            let Ok(newer) = self.area.linked(locked.list, node.prev) else {
+            let Ok(newer) = self.area.linked(locked.list, node.word(node_word::PREV)) else {
                 return Ok(Some(format!("slot {slot} links to no slot of it")));
             };
             (older, at) = (Some(slot), newer);

@@ -9,14 +9,14 @@
 //! A hit on the object at the head changes nothing. A client that does not get the lock leaves the
 //! object where it is.
 
-use super::area::{Area, linked_us};
+use super::area::{Area, linked_us, node_word};
 use super::list::TOGETHER_MAX;
 use super::listed::Listed;
 use super::lock::{Lists, Seen};
 use super::sieve::POPPED_MAX;
 use atoll_cache::CacheError;
 use atoll_cache::table::Core;
-use atoll_cache::table::replacement::{Inserted, Victim};
+use atoll_cache::table::replacement::Victim;
 use atoll_cache::table::slot::Slot;
 use atoll_fabric::Endpoint;
 
@@ -40,12 +40,8 @@ impl Lru {
         Ok(())
     }
 
-    pub(super) async fn inserted<E: Endpoint>(
-        &mut self,
-        core: &Core<E>,
-        inserted: &Inserted<'_>,
-    ) -> Result<(), CacheError> {
-        self.promote(core, inserted.object.slot).await
+    pub(super) async fn inserted<E: Endpoint>(&mut self, core: &Core<E>, slot: u64) -> Result<(), CacheError> {
+        self.promote(core, slot).await
     }
 
     /// Notes an access; returns how many of the list are noted now.
@@ -108,7 +104,7 @@ impl Listed for Lru {
 
     /// The least recently used.
     fn rank(seen: &Seen) -> (bool, u64) {
-        (false, linked_us(seen.node.mark))
+        (false, linked_us(seen.node.word(node_word::MARK)))
     }
 
     /// Takes the object at the tail of a list out of it.
@@ -125,7 +121,7 @@ impl Listed for Lru {
                 }
             };
             let word = self.lists.read(core, &mut locked, slot, None).await?;
-            let linked = locked.node(slot).mark;
+            let linked = locked.node(slot).word(node_word::MARK);
             if !locked.has(slot) || locked.unlink(&self.lists.area, slot).is_err() {
                 locked.begin_anew(&self.lists.area);
                 break;

@@ -118,7 +118,16 @@ impl<E: Endpoint> Replacement<E> for Queue {
 
     async fn inserted(&mut self, core: &Core<E>, inserted: Inserted<'_>) -> Result<(), CacheError> {
         inserted.publish_expiry(core);
-        for_purpose!(core, Purpose::Eviction, on_policy!(self, policy => policy.inserted(core, &inserted).await))
+        let slot = inserted.object.slot;
+        for_purpose!(
+            core,
+            Purpose::Eviction,
+            match &mut self.0 {
+                Policy::Lru(lru) => lru.inserted(core, slot).await,
+                Policy::Sieve(sieve) => sieve.inserted(core, slot).await,
+                Policy::S3Fifo(s3_fifo) => s3_fifo.inserted(core, &inserted).await,
+            }
+        )
     }
 
     async fn removed(&mut self, core: &Core<E>, slot: u64, _word: Slot) -> Result<(), CacheError> {

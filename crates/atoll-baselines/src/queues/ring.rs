@@ -84,12 +84,12 @@ impl Ring {
         let len = self.tail.wrapping_sub(self.head);
         // After a dequeuer has taken a ticket of an empty ring, the head is ahead until an enqueuer
         // puts.
-        if len > u64::MAX / 2 { 0 } else { len.min(self.at.entries) }
+        if len > u64::MAX / 2 { 0 } else { len.min(self.at.entries()) }
     }
 
     /// Adds READs of both counters to a batch.
     pub(super) fn add_look(&self, batch: &mut Batch) -> [atoll_fabric::batch::Ticket; 2] {
-        [batch.read_word(self.at.head), batch.read_word(self.at.tail)]
+        [batch.read_word(self.at.head()), batch.read_word(self.at.tail())]
     }
 
     /// Notes the counters that were READ.
@@ -98,13 +98,13 @@ impl Ring {
     }
 
     fn entry(&self, ticket: u64) -> (atoll_fabric::Address, u64) {
-        (self.at.base.add(8 * (ticket % self.at.entries)), ticket / self.at.entries % LAPS)
+        (self.at.entry(ticket), ticket / self.at.entries() % LAPS)
     }
 
     /// A ticket to put.
     pub(super) async fn ticket<E: Endpoint>(&mut self, core: &Core<E>) -> Result<Put, CacheError> {
         let mut batch = Batch::new();
-        let tail = batch.fetch_and_add(self.at.tail, 1);
+        let tail = batch.fetch_and_add(self.at.tail(), 1);
         core.client.endpoint.post(&mut batch).await?;
         let ticket = batch.word(tail);
         self.tail = ticket.wrapping_add(1);
@@ -131,7 +131,7 @@ impl Ring {
             return Ok(None);
         }
         let mut batch = Batch::new();
-        let head = batch.fetch_and_add(self.at.head, 1);
+        let head = batch.fetch_and_add(self.at.head(), 1);
         core.client.endpoint.post(&mut batch).await?;
         let ticket = batch.word(head);
         self.head = ticket.wrapping_add(1);

@@ -220,7 +220,7 @@ impl S3Fifo {
                 continue;
             };
             let Some((ticket, slot)) = taken.filter(|(_, slot)| *slot < self.area.slots()) else { continue };
-            if let Some(victim) = self.judge(core, which, ticket, slot).await? {
+            if let Some(victim) = self.judge(core, which, (ticket, slot)).await? {
                 return Ok(Some(victim));
             }
         }
@@ -232,8 +232,7 @@ impl S3Fifo {
         &mut self,
         core: &Core<E>,
         which: Which,
-        ticket: u64,
-        slot: u64,
+        (ticket, slot): (u64, u64),
     ) -> Result<Option<Victim>, CacheError> {
         let mut batch = Batch::new();
         let node = batch.read(self.area.node(slot), Buffer::sized(16));

@@ -8,6 +8,7 @@ use super::area;
 pub use super::area::LISTS_MAX;
 use atoll_cache::engines::{EngineChoices, EngineIdentity, PoolSize};
 use atoll_cache::table::settings::{REPLACEMENT_WORDS, TableOptions, TableSettings};
+use atoll_pool::fields::Numbers;
 use atoll_pool::{Fields, PoolError, PoolSettings};
 use std::fmt;
 use std::str::FromStr;
@@ -18,19 +19,21 @@ pub const ENGINE_QUEUES: u64 = 4;
 /// section 2.2).
 pub const LISTS: u32 = 32;
 const WORD_0: Fields<2> = Fields::new([8, 8]);
+/// The policies by their numbers in the pool header.
+const POLICIES: Numbers<QueuePolicy, 4> =
+    Numbers([(1, QueuePolicy::ShardLru), (2, QueuePolicy::Lru), (3, QueuePolicy::Sieve), (4, QueuePolicy::S3Fifo)]);
 
 /// Which queues a pool has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
 pub enum QueuePolicy {
     /// LRU lists as in Ditto's baseline: every step of a hit is awaited.
-    ShardLru = 1,
+    ShardLru,
     /// The same lists with batches, and hits that are published together.
-    Lru = 2,
+    Lru,
     /// SIEVE.
-    Sieve = 3,
+    Sieve,
     /// S3-FIFO.
-    S3Fifo = 4,
+    S3Fifo,
 }
 
 impl QueuePolicy {
@@ -67,7 +70,7 @@ impl QueueOptions {
     /// These choices as options of the table of objects.
     pub fn objects(&self) -> TableOptions {
         let mut replacement = [0; REPLACEMENT_WORDS];
-        replacement[0] = WORD_0.pack([self.policy as u64, self.lists.into()]);
+        replacement[0] = WORD_0.pack([POLICIES.number(self.policy), self.lists.into()]);
         TableOptions {
             engine: ENGINE_QUEUES,
             extension_words: 0,
@@ -161,8 +164,7 @@ impl QueueSettings {
     /// Decodes a pool's settings.
     pub fn decode(settings: &TableSettings) -> Result<Self, PoolError> {
         let [number, lists] = WORD_0.unpack(settings.replacement_words(ENGINE_QUEUES)?[0]);
-        let policy = QueuePolicy::ALL.into_iter().find(|policy| *policy as u64 == number);
-        let (policy, lists) = (policy.ok_or(PoolError::ENGINE_SETTINGS)?, lists as u32);
+        let (policy, lists) = (POLICIES.value(number).ok_or(PoolError::ENGINE_SETTINGS)?, lists as u32);
         let slots = u64::from(settings.buckets) * atoll_cache::table::layout::BUCKET_SLOTS as u64;
         let wanted = QueueOptions { policy, lists }.objects();
         if !(1..=LISTS_MAX).contains(&lists) || settings.area_bytes < (wanted.area_bytes)(slots) {
@@ -188,7 +190,8 @@ mod tests {
             let objects = TableSettings::decode(&options.for_capacity(4 << 20)).unwrap();
             assert_eq!(QueueSettings::decode(&objects).unwrap().options(), options);
             assert_eq!(options.to_string().parse(), Ok(options));
-            for bad in [0, 99, options.policy as u64, options.policy as u64 | 65 << 8] {
+            let policy = POLICIES.number(options.policy);
+            for bad in [0, 99, policy, policy | 65 << 8] {
                 let bad = TableSettings { replacement: [bad, 0, 0, 0, 0, 0], ..objects.clone() };
                 assert!(QueueSettings::decode(&bad).is_err(), "{bad:?}");
             }

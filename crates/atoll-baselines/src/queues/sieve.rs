@@ -12,7 +12,7 @@ use super::listed::Listed;
 use super::lock::{Lists, Seen};
 use atoll_cache::CacheError;
 use atoll_cache::table::Core;
-use atoll_cache::table::replacement::{Inserted, Victim};
+use atoll_cache::table::replacement::Victim;
 use atoll_cache::table::slot::Slot;
 use atoll_fabric::{Batch, Endpoint};
 
@@ -38,18 +38,13 @@ impl Sieve {
         Ok(())
     }
 
-    pub(super) async fn inserted<E: Endpoint>(
-        &mut self,
-        core: &Core<E>,
-        inserted: &Inserted<'_>,
-    ) -> Result<(), CacheError> {
-        let slot = inserted.object.slot;
+    pub(super) async fn inserted<E: Endpoint>(&mut self, core: &Core<E>, slot: u64) -> Result<(), CacheError> {
         let list = self.lists.area.list_of(slot);
         let Some(mut locked) = self.lists.lock(core, list, &[slot]).await? else { return Ok(()) };
         if locked.has(slot) && locked.unlink(&self.lists.area, slot).is_err() {
             locked.begin_anew(&self.lists.area);
         }
-        let visited = locked.node(slot).visited;
+        let visited = locked.node(slot).word(node_word::VISITED);
         if visited != 0 {
             // The mark of the slot's last object.
             let mut batch = Batch::new();
@@ -78,14 +73,14 @@ impl Sieve {
             }
             let word = self.lists.read(core, locked, slot, unmarked.take()).await?;
             let node = locked.node(slot);
-            let Ok(prev) = area.linked(locked.list, node.prev) else { return Ok(None) };
+            let Ok(prev) = area.linked(locked.list, node.word(node_word::PREV)) else { return Ok(None) };
             if !locked.has(slot) {
                 return Ok(None);
             }
             let is_object = word.is_live();
-            if is_object && node.visited != 0 && passed < PASSED_MAX {
+            if is_object && node.word(node_word::VISITED) != 0 && passed < PASSED_MAX {
                 passed += 1;
-                unmarked = Some((slot, node.visited));
+                unmarked = Some((slot, node.word(node_word::VISITED)));
                 hand = prev;
                 continue;
             }
@@ -94,7 +89,7 @@ impl Sieve {
             }
             hand = prev;
             locked.set_hand(area, hand);
-            self.lists.progress.note(locked.list, (locked.sweeps(), linked_us(node.mark)));
+            self.lists.progress.note(locked.list, (locked.sweeps(), linked_us(node.word(node_word::MARK))));
             if is_object || word.is_dead() && !word.is_pending() {
                 return Ok(Some(Some(Victim { slot, word, then: Slot::EMPTY })));
             }
@@ -117,7 +112,7 @@ impl Listed for Sieve {
 
     /// The oldest object that was not visited, else the oldest.
     fn rank(seen: &Seen) -> (bool, u64) {
-        (seen.node.visited != 0, linked_us(seen.node.mark))
+        (seen.node.word(node_word::VISITED) != 0, linked_us(seen.node.word(node_word::MARK)))
     }
 
     /// Moves a list's hand until it finds a victim.

@@ -184,7 +184,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         if cleaned >= CLEANS_FORCED_MAX {
             return Ok(false);
         }
-        if self.stock.is_empty() {
+        if self.stock.chunks.is_empty() {
             Box::pin(self.obtain_spare()).await?;
         }
         let cursors = self.cursors().await?;

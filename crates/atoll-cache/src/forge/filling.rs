@@ -60,7 +60,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         self.close_group(queue, 0).await?;
         let left = self.groups.borrow_mut().open(queue, chunk);
         if let Some(left) = left {
-            self.stock.push(left);
+            self.stock.chunks.push(left);
         }
         Ok(())
     }
@@ -86,7 +86,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
 
     async fn queue_closed(&self, ClosedGroup { queue, segment, mut group }: ClosedGroup) -> Result<(), CacheError> {
         if group.map.is_empty() {
-            self.stock.push((group.chunk, group.generation));
+            self.stock.chunks.push((group.chunk, group.generation));
         } else {
             let open = Chunk::owned(ChunkState::Open, self.client.me(), group.generation);
             self.queue_group(queue, segment, &mut group, open).await?;

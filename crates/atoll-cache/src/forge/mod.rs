@@ -98,7 +98,7 @@ pub use technique::{Shipped, Technique};
 
 use crate::CacheError;
 use crate::at_once::AtOnce;
-use crate::extent::{LatelyBound, body_bytes_max};
+use crate::extent::{LatelyBound, value_bytes_max};
 use crate::limit::Limit;
 use crate::operation::Idle;
 use crate::pooled::{EnginePool, describe_pool};
@@ -161,10 +161,7 @@ impl<A> ForgePoolWith<A> {
 
     /// The longest value that fits: half of the heap, so that a new value fits beside the old one.
     pub fn value_bytes_max(&self) -> usize {
-        let layout = &self.pool.layout;
-        let listed = body_bytes_max(layout.chunk_bytes);
-        let half = usize::try_from((layout.heap_bytes() / 2).min(listed)).unwrap_or(usize::MAX);
-        half.saturating_sub(crate::KEY_BYTES_MAX.min(half / 4)).min(crate::VALUE_BYTES_MAX)
+        value_bytes_max(&self.pool.layout, 2)
     }
 }
 
@@ -390,11 +387,6 @@ impl<E: Endpoint, T: Technique<E>> Drop for Forge<E, T> {
     /// before. While its thread panics, it does not touch what it holds, which may be half done. A
     /// repairer takes that over.
     fn drop(&mut self) {
-        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-        if !std::thread::panicking() {
-            let _ = std::pin::pin!(self.leave()).as_mut().poll(&mut context);
-        } else {
-            self.client.abandon_now();
-        }
+        self.client.leave_now(self.leave());
     }
 }

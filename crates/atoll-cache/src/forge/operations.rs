@@ -57,7 +57,7 @@ impl<E: Endpoint, T: Technique<E>> Engine for Forge<E, T> {
         // This client frees the chunks that it does not need now, so that every client can allocate
         // them.
         let kept = self.stock.kept();
-        if self.stock.len() > kept {
+        if self.stock.chunks.len() > kept {
             Box::pin(self.free_stock_beyond(kept)).await?;
         }
         if self.stock.has_waiting() {

@@ -44,7 +44,7 @@
 //! dequeuer finds the chunk in another state or of another generation, and drops the node.
 
 use super::layout::Queue;
-use super::technique::Technique;
+use super::technique::{Section, Technique};
 use super::{Forge, Hole};
 use crate::CacheError;
 use atoll_fabric::{Batch, Buffer, Endpoint};
@@ -171,9 +171,9 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
 
     /// Puts a group at the tail.
     pub(super) async fn enqueue(&self, queue: Queue, node: Node) -> Result<(), CacheError> {
-        self.technique.lock_queue(self, queue).await?;
+        self.technique.lock(self, Section::Queue(queue)).await?;
         let put = self.put_at_tail(queue, node).await;
-        self.technique.unlock_queue(self, queue);
+        self.technique.unlock(self, Section::Queue(queue));
         put
     }
 
@@ -197,9 +197,9 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// empty. The caller READs the cursors again before it concludes anything. The node is still in
     /// the ring: see [`Forge::empty_node`].
     pub(super) async fn dequeue(&self, queue: Queue) -> Result<Option<Head>, CacheError> {
-        self.technique.lock_queue(self, queue).await?;
+        self.technique.lock(self, Section::Queue(queue)).await?;
         let taken = self.take_from_head(queue).await;
-        self.technique.unlock_queue(self, queue);
+        self.technique.unlock(self, Section::Queue(queue));
         taken
     }
 

@@ -46,16 +46,16 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// Fills the stock to `chunks`, and a spare chunk if one can be had. One operation of the
     /// client makes room at a time: most often that is enough for the other operations.
     pub(super) async fn restock(&self, op: &mut Operation, chunks: usize) -> Result<(), CacheError> {
-        self.stock.put_back(&mut op.notes.chunks);
+        self.stock.chunks.put_back(&mut op.notes.chunks);
         let (_turn, has_waited) = self.turn_to_make_room(op).await?;
-        if has_waited && self.stock.len() > chunks {
+        if has_waited && self.stock.chunks.len() > chunks {
             return Ok(());
         }
         self.client.in_flight().renew(&mut op.entry);
         let before = self.client.endpoint.purpose(Purpose::Eviction);
         self.stock.wanted.set(chunks + 1);
         let restocked = self.fill_stock(op, chunks).await;
-        op.notes.chunks = self.stock.draw_up_to(chunks);
+        self.stock.chunks.draw(&mut op.notes.chunks, chunks);
         self.stock.wanted.set(0);
         op.notes.is_restocked = true;
         self.client.endpoint.purpose(before);
@@ -76,7 +76,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     }
 
     async fn fill_stock(&self, op: &mut Operation, chunks: usize) -> Result<(), CacheError> {
-        if self.stock.is_empty() {
+        if self.stock.chunks.is_empty() {
             self.obtain_spare().await?;
         }
         for round in 1.. {
@@ -93,7 +93,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                 }
             }
         }
-        if self.stock.len() == chunks {
+        if self.stock.chunks.len() == chunks {
             match self.obtain_chunk(op, 1).await {
                 Ok(()) | Err(CacheError::OutOfMemory) => {}
                 Err(error) => return Err(error),
@@ -107,11 +107,11 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     pub(super) async fn obtain_spare(&self) -> Result<(), CacheError> {
         for tried in 0..SPARE_TRIES {
             self.recheck_waiting(true).await?;
-            if !self.stock.is_empty() {
+            if !self.stock.chunks.is_empty() {
                 return Ok(());
             }
             if let Some(spare) = self.allocate(FreeCount::Trusted, 0).await? {
-                self.stock.push(spare);
+                self.stock.chunks.push(spare);
                 return Ok(());
             }
             if !self.stock.has_waiting() {
@@ -124,7 +124,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     }
 
     async fn obtain_chunks(&self, op: &mut Operation, chunks: usize) -> Result<(), CacheError> {
-        while self.stock.len() < chunks {
+        while self.stock.chunks.len() < chunks {
             self.obtain_chunk(op, TRIES_MAX).await?;
         }
         Ok(())
@@ -132,10 +132,10 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
 
     /// Adds a chunk to the stock.
     async fn obtain_chunk(&self, op: &mut Operation, tries: u32) -> Result<(), CacheError> {
-        let (before, mut effort, mut tried, mut cleaned) = (self.stock.len(), 0, 0, 0);
+        let (before, mut effort, mut tried, mut cleaned) = (self.stock.chunks.len(), 0, 0, 0);
         let kept = self.chunks_kept();
         self.recheck_waiting(false).await?;
-        while self.stock.len() <= before {
+        while self.stock.chunks.len() <= before {
             let count = match self.client.are_counts_estimated() {
                 false if tried == 0 => FreeCount::Glance,
                 false => FreeCount::Trusted,
@@ -144,7 +144,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             };
             // With nothing to evict, the chunks kept for cleaning may be used.
             if let Some(chunk) = self.allocate(count, if tried == 0 { kept } else { 0 }).await? {
-                self.stock.push(chunk);
+                self.stock.chunks.push(chunk);
                 return Ok(());
             }
             if self.is_open(Hole::IdleEvictor) && self.client.me().slot != 0 {

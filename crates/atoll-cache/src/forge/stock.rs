@@ -13,6 +13,7 @@ use super::technique::Technique;
 use crate::CacheError;
 use crate::backoff::Backoff;
 use crate::extent::OpenChunk;
+use crate::open_chunks::OpenChunks;
 use atoll_fabric::{Endpoint, Purpose};
 use atoll_pool::loan::Lender;
 use atoll_pool::{Chunk, ChunkId, ChunkState, chunks};
@@ -24,7 +25,7 @@ const STOCK_KEPT: usize = 4;
 /// A client's chunks that no operation has drawn.
 #[derive(Debug)]
 pub(super) struct Stock {
-    chunks: RefCell<Vec<OpenChunk>>,
+    pub(super) chunks: OpenChunks,
     /// The chunk that is set aside for the objects that stay of the group that is being cleaned.
     aside: Cell<Option<OpenChunk>>,
     /// How many chunks the operation that makes room wants.
@@ -41,7 +42,7 @@ impl Stock {
     /// A stock without chunks.
     pub(super) fn new() -> Self {
         Self {
-            chunks: RefCell::default(),
+            chunks: OpenChunks::default(),
             aside: Cell::default(),
             wanted: Cell::default(),
             turn: Lender::new(()),
@@ -50,44 +51,15 @@ impl Stock {
         }
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.chunks.borrow().len()
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    pub(super) fn push(&self, chunk: OpenChunk) {
-        self.chunks.borrow_mut().push(chunk);
-    }
-
-    fn pop(&self) -> Option<OpenChunk> {
-        self.chunks.borrow_mut().pop()
-    }
-
-    /// Takes back the chunks that an operation has drawn and not used.
-    pub(super) fn put_back(&self, drawn: &mut Vec<OpenChunk>) {
-        self.chunks.borrow_mut().append(drawn);
-    }
-
     /// Moves `missing` chunks to the operation's, if `left` chunks stay in the stock. Returns
     /// whether it did.
     #[inline]
     fn draw(&self, drawn: &mut Vec<OpenChunk>, missing: usize, left: usize) -> bool {
-        let mut chunks = self.chunks.borrow_mut();
-        let has_enough = chunks.len() >= missing + left;
+        let has_enough = self.chunks.len() >= missing + left;
         if has_enough {
-            let first = chunks.len() - missing;
-            drawn.extend(chunks.drain(first..));
+            self.chunks.draw(drawn, missing);
         }
         has_enough
-    }
-
-    /// Draws up to `most` chunks.
-    pub(super) fn draw_up_to(&self, most: usize) -> Vec<OpenChunk> {
-        let left = self.len().saturating_sub(most);
-        self.chunks.borrow_mut().split_off(left)
     }
 
     /// How many chunks a client keeps. It frees the rest, so that every client can allocate them.
@@ -99,19 +71,21 @@ impl Stock {
     /// Sets a chunk aside, if there is one. No other operation of this client draws it. Returns
     /// whether there was one.
     pub(super) fn set_aside(&self) -> bool {
-        let chunk = self.pop();
+        let chunk = self.chunks.pop();
         self.aside.set(chunk);
         chunk.is_some()
     }
 
     /// Takes back the chunk that was set aside, if it was not used.
     pub(super) fn end_aside(&self) {
-        self.chunks.borrow_mut().extend(self.aside.take());
+        if let Some(chunk) = self.aside.take() {
+            self.chunks.push(chunk);
+        }
     }
 
     /// The chunk that was set aside, or else any chunk of the stock.
     pub(super) fn pop_aside(&self) -> Option<OpenChunk> {
-        self.aside.take().or_else(|| self.pop())
+        self.aside.take().or_else(|| self.chunks.pop())
     }
 
     /// Whether there are chunks that this client emptied and another client protects.
@@ -146,8 +120,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
 
     /// Frees the chunks in the stock beyond the first `kept`.
     pub(super) async fn free_stock_beyond(&self, kept: usize) -> Result<(), CacheError> {
-        while self.stock.len() > kept {
-            let Some((chunk, generation)) = self.stock.pop() else { break };
+        while self.stock.chunks.len() > kept {
+            let Some((chunk, generation)) = self.stock.chunks.pop() else { break };
             let before = self.client.endpoint.purpose(Purpose::Eviction);
             let freed = self.client.free_own(chunk, Chunk::owned(ChunkState::Open, self.client.me(), generation)).await;
             self.client.endpoint.purpose(before);
@@ -164,8 +138,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             return Err(CacheError::Damaged { what: "another client changed the state of a leaving group" });
         }
         // A chunk that this client does not need is freed, so that every client can allocate it.
-        if self.stock.len() < self.stock.kept() {
-            self.stock.push((chunk, generation));
+        if self.stock.chunks.len() < self.stock.kept() {
+            self.stock.chunks.push((chunk, generation));
             return Ok(());
         }
         Ok(self.client.free_own(chunk, open).await?)

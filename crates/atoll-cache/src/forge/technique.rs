@@ -7,8 +7,8 @@
 //!
 //! | step | hooks |
 //! |---|---|
-//! | change of the index | [`begin_change`](Technique::begin_change), [`end_change`](Technique::end_change), [`recalls_misses`](Technique::recalls_misses) |
-//! | queue | [`lock_queue`](Technique::lock_queue), [`unlock_queue`](Technique::unlock_queue), [`take_ticket`](Technique::take_ticket), [`has_one_queue`](Technique::has_one_queue) |
+//! | change of the index | [`lock`](Technique::lock), [`unlock`](Technique::unlock), [`recalls_misses`](Technique::recalls_misses) |
+//! | queue | [`lock`](Technique::lock), [`unlock`](Technique::unlock), [`take_ticket`](Technique::take_ticket), [`has_one_queue`](Technique::has_one_queue) |
 //! | lookup | [`looked_up`](Technique::looked_up), [`counted_hit`](Technique::counted_hit) |
 //! | hotness | [`flush_hotness`](Technique::flush_hotness), [`counters`](Technique::counters), [`counts_by_chunk`](Technique::counts_by_chunk), [`counts_at_once`](Technique::counts_at_once) |
 //! | closing a group | [`group_record`](Technique::group_record) |
@@ -40,41 +40,38 @@ use atoll_fabric::{Address, Buffer, Endpoint};
 use atoll_pool::ChunkId;
 use std::future::ready;
 
+/// A part of the pool that a form may let one client change at a time.
+#[derive(Clone, Copy, Debug)]
+pub enum Section {
+    /// The bucket of a key with this hash.
+    Bucket(KeyHash),
+    /// A queue of groups.
+    Queue(Queue),
+}
+
 /// One form of FORGE, as one client of the pool has it. All clients of a pool have the same form.
 pub trait Technique<E: Endpoint>: Default {
     /// The state that the form adds to the pool and to a process.
     type Annex: Annex;
 
-    /// Called before each try at a change, with the hash of the key that is changed.
+    /// Called before each try at a change, with the bucket of its key, and before a group enters or
+    /// leaves a queue.
     #[inline(always)]
-    fn begin_change(&self, forge: &Forge<E, Self>, hash: KeyHash) -> impl Future<Output = Result<(), CacheError>> {
-        let _ = (forge, hash);
+    fn lock(&self, forge: &Forge<E, Self>, section: Section) -> impl Future<Output = Result<(), CacheError>> {
+        let _ = (forge, section);
         ready(Ok(()))
     }
 
-    /// Called after each try at a change that began.
+    /// Called after each try at a change that began, and after a group has entered or left a queue.
     #[inline(always)]
-    fn end_change(&self, forge: &Forge<E, Self>, hash: KeyHash) {
-        let _ = (forge, hash);
+    fn unlock(&self, forge: &Forge<E, Self>, section: Section) {
+        let _ = (forge, section);
     }
 
     /// Whether an insertion may use the bucket that an earlier miss READ.
     #[inline(always)]
     fn recalls_misses(&self) -> bool {
         true
-    }
-
-    /// Called before a group enters or leaves a queue.
-    #[inline(always)]
-    fn lock_queue(&self, forge: &Forge<E, Self>, queue: Queue) -> impl Future<Output = Result<(), CacheError>> {
-        let _ = (forge, queue);
-        ready(Ok(()))
-    }
-
-    /// Called after a group has entered or left a queue.
-    #[inline(always)]
-    fn unlock_queue(&self, forge: &Forge<E, Self>, queue: Queue) {
-        let _ = (forge, queue);
     }
 
     /// Adds `by` to a queue's cursors and returns the old cursors.

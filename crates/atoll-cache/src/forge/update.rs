@@ -22,7 +22,7 @@ use super::open_groups::{Fate, Place};
 use super::operation::Operation;
 use super::search::{Found, Search};
 use super::slot::{KeyHash, RecordLength, Slot};
-use super::technique::Technique;
+use super::technique::{Section, Technique};
 use super::{Forge, Hole};
 use crate::backoff::pause_ns;
 use crate::extent::{Extents, chunks_needed};
@@ -62,10 +62,10 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         op.overtaken = None;
         op.notes.is_restocked = false;
         for attempt in 0..ATTEMPTS_MAX {
-            self.technique.begin_change(self, hash).await?;
+            self.technique.lock(self, Section::Bucket(hash)).await?;
             let tried = self.try_change(op, hash, key, change).await;
             self.unprotect(op);
-            self.technique.end_change(self, hash);
+            self.technique.unlock(self, Section::Bucket(hash));
             let step = match tried {
                 Ok(Try::Done(token)) => {
                     outcome = Ok(token);
@@ -82,7 +82,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                 Ok(Try::Short(chunks)) => self.restock(op, chunks).await,
                 Ok(Try::Unreserved) => {
                     // Other operations may use the drawn chunks while this one waits.
-                    self.stock.put_back(&mut op.notes.chunks);
+                    self.stock.chunks.put_back(&mut op.notes.chunks);
                     self.reserve_object(op).await
                 }
                 Err(error) => Err(error),
@@ -94,7 +94,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         }
         self.limit.release(&self.client, op);
         if !op.notes.chunks.is_empty() {
-            self.stock.put_back(&mut op.notes.chunks);
+            self.stock.chunks.put_back(&mut op.notes.chunks);
         }
         outcome
     }

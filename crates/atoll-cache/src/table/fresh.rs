@@ -5,7 +5,7 @@
 //! | fresh: nothing was ever cut from it | an operation draws it, a slab is cut from it, or it is freed |
 //! | orphan: some of its blocks were published, and its owner will not cut the rest | it is reclaimed (see `reclaim`) |
 
-use crate::extent::OpenChunk;
+use crate::open_chunks::OpenChunks;
 use atoll_pool::{Chunk, ChunkId};
 use std::cell::{Cell, RefCell};
 
@@ -15,7 +15,8 @@ const SEARCHES_LEFT_OUT: u32 = 15;
 /// The chunks that a client owns in state Open and does not cut.
 #[derive(Debug, Default)]
 pub(super) struct FreshChunks {
-    fresh: RefCell<Vec<OpenChunk>>,
+    /// Fresh chunks.
+    pub(super) chunks: OpenChunks,
     /// With their states.
     orphans: RefCell<Vec<(ChunkId, Chunk)>>,
     /// Searches for a free chunk that are still skipped, since the last one found none.
@@ -23,43 +24,6 @@ pub(super) struct FreshChunks {
 }
 
 impl FreshChunks {
-    /// Fresh chunks.
-    pub(super) fn len(&self) -> usize {
-        self.fresh.borrow().len()
-    }
-
-    /// Whether there is no fresh chunk.
-    pub(super) fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Adds a fresh chunk.
-    pub(super) fn push(&self, chunk: OpenChunk) {
-        self.fresh.borrow_mut().push(chunk);
-    }
-
-    /// Draws a fresh chunk.
-    pub(super) fn pop(&self) -> Option<OpenChunk> {
-        self.fresh.borrow_mut().pop()
-    }
-
-    /// Draws all fresh chunks.
-    pub(super) fn take(&self) -> Vec<OpenChunk> {
-        self.fresh.take()
-    }
-
-    /// Draws up to `most` fresh chunks.
-    pub(super) fn draw(&self, drawn: &mut Vec<OpenChunk>, most: usize) {
-        let mut fresh = self.fresh.borrow_mut();
-        let left = fresh.len().saturating_sub(most);
-        drawn.extend(fresh.drain(left..));
-    }
-
-    /// Takes back chunks that an operation has drawn and not used.
-    pub(super) fn put_back(&self, drawn: &mut Vec<OpenChunk>) {
-        self.fresh.borrow_mut().append(drawn);
-    }
-
     /// Adds an orphan.
     pub(super) fn push_orphan(&self, chunk: ChunkId, open: Chunk) {
         self.orphans.borrow_mut().push((chunk, open));

@@ -29,12 +29,17 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     }
 
     async fn settle_in(&self) -> Result<(), CacheError> {
+        self.work_in_turn(self.look_for_what_is_left()).await
+    }
+
+    /// Runs this work as an operation that has the turn to make room.
+    async fn work_in_turn(&self, work: impl Future<Output = Result<(), CacheError>>) -> Result<(), CacheError> {
         let op = &mut *self.core.operations.take(&self.core.client);
         let begun = self.enter(op).await;
         self.noted(begun)?;
         let _turn = self.turn_to_make_room(op).await?;
-        let settled = self.look_for_what_is_left().await;
-        self.end(op, settled).await
+        let done = work.await;
+        self.end(op, done).await
     }
 
     async fn look_for_what_is_left(&self) -> Result<(), CacheError> {
@@ -109,12 +114,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     /// Operations do this by themselves. An idle client should call it every
     /// [`Times::look_ns`](atoll_pool::registry::Times).
     pub async fn tend(&self) -> Result<(), CacheError> {
-        let op = &mut *self.core.operations.take(&self.core.client);
-        let begun = self.enter(op).await;
-        self.noted(begun)?;
-        let _turn = self.turn_to_make_room(op).await?;
-        let tended = self.tend_and_hold_limit().await;
-        self.end(op, tended).await
+        self.work_in_turn(self.tend_and_hold_limit()).await
     }
 
     pub(super) async fn tend_and_hold_limit(&self) -> Result<(), CacheError> {
@@ -154,11 +154,6 @@ impl<E: Endpoint, R: Replacement<E>> Drop for Objects<E, R> {
     /// before. While its thread panics, it does not touch what it holds, which may be half done. A
     /// repairer takes that over.
     fn drop(&mut self) {
-        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-        if !std::thread::panicking() {
-            let _ = std::pin::pin!(self.leave()).as_mut().poll(&mut context);
-        } else {
-            self.core.client.abandon_now();
-        }
+        self.core.client.leave_now(self.leave());
     }
 }

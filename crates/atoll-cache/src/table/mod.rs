@@ -162,7 +162,7 @@ pub struct Core<E: Endpoint> {
 /// A client of a pool.
 pub struct Objects<E: Endpoint, R: Replacement<E>> {
     core: Core<E>,
-    replacement: replacement::Shared<R>,
+    replacement: replacement::Shared<E, R>,
     /// Lent to the operation that makes room, tends or leaves, one at a time. Other operations
     /// continue meanwhile with the blocks that they have drawn.
     making_room: Lender<()>,

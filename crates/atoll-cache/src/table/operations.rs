@@ -79,7 +79,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
 
     /// Frees the blocks and chunks that this client does not need between operations.
     async fn release_surplus(&self) -> Result<(), CacheError> {
-        let are_chunks_surplus = !self.core.fresh.is_empty() && self.core.slabs_max() == 0;
+        let are_chunks_surplus = !self.core.fresh.chunks.is_empty() && self.core.slabs_max() == 0;
         if !are_chunks_surplus && !self.core.has_surplus(STOCK_KEPT) {
             return Ok(());
         }

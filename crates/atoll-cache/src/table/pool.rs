@@ -3,7 +3,7 @@
 use super::layout::{self, TableLayout};
 use super::settings::TableSettings;
 use super::slot;
-use crate::extent::body_bytes_max;
+use crate::extent::value_bytes_max;
 use crate::pooled::{EnginePool, describe_pool};
 use crate::record::Hasher;
 use atoll_fabric::Address;
@@ -37,10 +37,7 @@ impl TablePool {
     /// The longest value that fits: a quarter of the heap. So a new value fits beside the old one
     /// and the blocks that clients hold.
     pub fn value_bytes_max(&self) -> usize {
-        let layout = &self.pool.layout;
-        let listed = body_bytes_max(layout.chunk_bytes);
-        let quarter = usize::try_from((layout.heap_bytes() / 4).min(listed)).unwrap_or(usize::MAX);
-        quarter.saturating_sub(crate::KEY_BYTES_MAX.min(quarter / 4)).min(crate::VALUE_BYTES_MAX)
+        value_bytes_max(&self.pool.layout, 4)
     }
 
     /// Objects that the index is made for: half of its slots.

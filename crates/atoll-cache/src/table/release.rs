@@ -138,7 +138,7 @@ impl<E: Endpoint> Core<E> {
             self.recheck_orphans().await?;
             self.recheck_waiting(DrainLook::All).await?;
             self.publish_cells().await?;
-            let has_chunks = !self.fresh.is_empty() || !self.slabs.borrow().is_empty();
+            let has_chunks = !self.fresh.chunks.is_empty() || !self.slabs.borrow().is_empty();
             // This includes what the place's last client left in its cells: in a free place no
             // client would look for it.
             is_done = !has_chunks

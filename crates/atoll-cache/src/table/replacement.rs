@@ -8,6 +8,7 @@ use arrayvec::ArrayVec;
 use atoll_fabric::{Buffer, Endpoint};
 use atoll_pool::PoolError;
 use atoll_pool::loan::{Lender, Loan};
+use std::marker::PhantomData;
 
 /// An object that was accessed.
 #[derive(Clone, Copy, Debug)]
@@ -186,113 +187,72 @@ pub trait Replacement<E: Endpoint>: Sized {
 }
 
 /// A client's replacement. One operation uses it at a time; others wait.
-pub(super) struct Shared<R>(Lender<Box<R>>);
+pub(super) struct Shared<E, R> {
+    lender: Lender<Box<R>>,
+    /// The replacement is one for this endpoint.
+    endpoint: PhantomData<fn(E)>,
+}
 
-impl<R> Shared<R> {
+impl<E: Endpoint, R: Replacement<E>> Shared<E, R> {
     pub(super) fn new(replacement: R) -> Self {
-        Self(Lender::new(Box::new(replacement)))
+        Self { lender: Lender::new(Box::new(replacement)), endpoint: PhantomData }
     }
 
     /// Lends the replacement to a caller while no operation is under way; `None` otherwise.
     pub(super) fn idle(&self) -> Option<Loan<'_, Box<R>>> {
-        self.0.lend()
+        self.lender.lend()
     }
 
-    pub(super) async fn how_to_sample<E: Endpoint>(&self) -> Sampling
-    where
-        R: Replacement<E>,
-    {
-        self.0.lent().await.sampling()
+    pub(super) async fn how_to_sample(&self) -> Sampling {
+        self.lender.lent().await.sampling()
     }
 
-    pub(super) async fn where_to_sample<E: Endpoint>(&self) -> (usize, ArrayVec<(u64, Slot), REMEMBERED_MAX>)
-    where
-        R: Replacement<E>,
-    {
-        let replacement = self.0.lent().await;
+    pub(super) async fn where_to_sample(&self) -> (usize, ArrayVec<(u64, Slot), REMEMBERED_MAX>) {
+        let replacement = self.lender.lent().await;
         (replacement.sample_buckets(), replacement.remembered().iter().copied().collect())
     }
 
-    pub(super) async fn accessed<E: Endpoint>(&self, core: &Core<E>, object: Accessed<'_>) -> Result<(), CacheError>
-    where
-        R: Replacement<E>,
-    {
-        self.0.lent().await.accessed(core, object).await
+    pub(super) async fn accessed(&self, core: &Core<E>, object: Accessed<'_>) -> Result<(), CacheError> {
+        self.lender.lent().await.accessed(core, object).await
     }
 
-    pub(super) async fn missed<E: Endpoint>(
-        &self,
-        core: &Core<E>,
-        hash: KeyHash,
-        seen: &Buffer,
-    ) -> Result<(), CacheError>
-    where
-        R: Replacement<E>,
-    {
-        self.0.lent().await.missed(core, hash, seen).await
+    pub(super) async fn missed(&self, core: &Core<E>, hash: KeyHash, seen: &Buffer) -> Result<(), CacheError> {
+        self.lender.lent().await.missed(core, hash, seen).await
     }
 
-    pub(super) async fn inserted<E: Endpoint>(&self, core: &Core<E>, inserted: Inserted<'_>) -> Result<(), CacheError>
-    where
-        R: Replacement<E>,
-    {
-        self.0.lent().await.inserted(core, inserted).await
+    pub(super) async fn inserted(&self, core: &Core<E>, inserted: Inserted<'_>) -> Result<(), CacheError> {
+        self.lender.lent().await.inserted(core, inserted).await
     }
 
-    pub(super) async fn removed<E: Endpoint>(&self, core: &Core<E>, slot: u64, word: Slot) -> Result<(), CacheError>
-    where
-        R: Replacement<E>,
-    {
-        self.0.lent().await.removed(core, slot, word).await
+    pub(super) async fn removed(&self, core: &Core<E>, slot: u64, word: Slot) -> Result<(), CacheError> {
+        self.lender.lent().await.removed(core, slot, word).await
     }
 
-    pub(super) async fn choose<E: Endpoint>(
+    pub(super) async fn choose(&self, core: &Core<E>, candidates: &[Candidate]) -> Result<Option<Victim>, CacheError> {
+        self.lender.lent().await.choose(core, candidates).await
+    }
+
+    pub(super) async fn victim(&self, core: &Core<E>) -> Result<Option<Victim>, CacheError> {
+        self.lender.lent().await.victim(core).await
+    }
+
+    pub(super) async fn spared(&self, core: &Core<E>, victim: Victim) -> Result<(), CacheError> {
+        self.lender.lent().await.spared(core, victim).await
+    }
+
+    pub(super) async fn unqueued(
         &self,
         core: &Core<E>,
         candidates: &[Candidate],
-    ) -> Result<Option<Victim>, CacheError>
-    where
-        R: Replacement<E>,
-    {
-        self.0.lent().await.choose(core, candidates).await
+    ) -> Result<Option<Victim>, CacheError> {
+        self.lender.lent().await.unqueued(core, candidates).await
     }
 
-    pub(super) async fn victim<E: Endpoint>(&self, core: &Core<E>) -> Result<Option<Victim>, CacheError>
-    where
-        R: Replacement<E>,
-    {
-        self.0.lent().await.victim(core).await
+    pub(super) async fn verify(&self, core: &Core<E>, faults: &mut Vec<String>) -> Result<(), CacheError> {
+        self.lender.lent().await.verify(core, faults).await
     }
 
-    pub(super) async fn spared<E: Endpoint>(&self, core: &Core<E>, victim: Victim) -> Result<(), CacheError>
-    where
-        R: Replacement<E>,
-    {
-        self.0.lent().await.spared(core, victim).await
-    }
-
-    pub(super) async fn unqueued<E: Endpoint>(
-        &self,
-        core: &Core<E>,
-        candidates: &[Candidate],
-    ) -> Result<Option<Victim>, CacheError>
-    where
-        R: Replacement<E>,
-    {
-        self.0.lent().await.unqueued(core, candidates).await
-    }
-
-    pub(super) async fn verify<E: Endpoint>(&self, core: &Core<E>, faults: &mut Vec<String>) -> Result<(), CacheError>
-    where
-        R: Replacement<E>,
-    {
-        self.0.lent().await.verify(core, faults).await
-    }
-
-    pub(super) async fn round<E: Endpoint>(&self, core: &Core<E>) -> Result<(), CacheError>
-    where
-        R: Replacement<E>,
-    {
-        self.0.lent().await.round(core).await
+    pub(super) async fn round(&self, core: &Core<E>) -> Result<(), CacheError> {
+        self.lender.lent().await.round(core).await
     }
 }

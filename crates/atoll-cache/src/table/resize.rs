@@ -32,13 +32,13 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         op.notes.gathers_left = GATHERS_MAX.saturating_mul(most as u32);
         match self.obtain_chunks(op, most as usize).await {
             // Fewer chunks than were wanted count as success.
-            Err(CacheError::OutOfMemory) if !self.core.fresh.is_empty() => {}
+            Err(CacheError::OutOfMemory) if !self.core.fresh.chunks.is_empty() => {}
             obtained => obtained?,
         }
         let core = &self.core;
         let mut retired = 0;
         while retired < most {
-            let fresh = core.fresh.pop();
+            let fresh = core.fresh.chunks.pop();
             let Some(fresh) = fresh else { break };
             if !core.client.retire(fresh).await? {
                 return Err(CacheError::Damaged { what: "another client changed the state of an open chunk" });

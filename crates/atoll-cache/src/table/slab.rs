@@ -212,12 +212,12 @@ impl<E: Endpoint> Core<E> {
             return Ok(false);
         }
         // Taken before any await: other operations of this client draw fresh chunks.
-        let Some(fresh) = self.fresh.pop() else { return Ok(false) };
+        let Some(fresh) = self.fresh.chunks.pop() else { return Ok(false) };
         let slabs_max = self.slabs_max();
         if self.slabs.borrow().cut.iter().flatten().count() >= slabs_max
             && let Err(error) = self.end_slabs().await
         {
-            self.fresh.push(fresh);
+            self.fresh.chunks.push(fresh);
             return Err(error);
         }
         let (chunk, generation) = fresh;
@@ -279,7 +279,7 @@ impl<E: Endpoint> Core<E> {
 
     /// Makes sure that there are more than `kept` fresh chunks, if the pool has free ones.
     pub(super) async fn obtain_free_chunk_beyond(&self, kept: usize) -> Result<bool, CacheError> {
-        if self.fresh.len() > kept {
+        if self.fresh.chunks.len() > kept {
             return Ok(true);
         }
         if self.fresh.leave_search_out() {
@@ -290,14 +290,14 @@ impl<E: Endpoint> Core<E> {
 
     /// Allocates another free chunk; returns whether there was one.
     pub(super) async fn allocate_another_chunk(&self) -> Result<bool, CacheError> {
-        let had = self.fresh.len();
+        let had = self.fresh.chunks.len();
         self.allocate_chunk(had + 1).await
     }
 
     /// Allocates a free chunk, searching until there are `wanted`; returns whether there is one
     /// more now.
     pub(super) async fn allocate_chunk(&self, wanted: usize) -> Result<bool, CacheError> {
-        if self.fresh.len() >= wanted {
+        if self.fresh.chunks.len() >= wanted {
             return Ok(true);
         }
         let count = match self.client.are_counts_estimated() {
@@ -309,7 +309,7 @@ impl<E: Endpoint> Core<E> {
             let found = self.client.allocate(count, 0).await?;
             match found {
                 Some((chunk, generation)) => {
-                    self.fresh.push((chunk, generation));
+                    self.fresh.chunks.push((chunk, generation));
                     self.fresh.note_search(true);
                     return Ok(true);
                 }
@@ -325,7 +325,7 @@ impl<E: Endpoint> Core<E> {
 
     /// Frees the fresh chunks.
     pub(super) async fn free_fresh_chunks(&self) -> Result<(), CacheError> {
-        for (chunk, generation) in self.fresh.take() {
+        for (chunk, generation) in self.fresh.chunks.take() {
             let open = Chunk::owned(ChunkState::Open, self.client.me(), generation);
             self.client.free_own(chunk, open).await?;
         }

@@ -7,14 +7,14 @@ use atoll_cache::Pooled;
 use atoll_cache::forge::{Forge, ForgeOptions, ForgePool};
 use atoll_cache::table::TablePool;
 use atoll_cache::{Cache, SetOptions, Value};
-use atoll_cases::{Case, KvsSubject, load};
+use atoll_cases::{Case, Cast, KvsSubject, load};
 use atoll_fabric::batch::Operation;
 use atoll_fabric::pass_on;
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, VerbError, run_ready};
 use atoll_pool::registry::{Member, Protection};
 use atoll_pool::{ChunkState, Pool, chunks};
-use atoll_sim::{After, ClientId, Fault};
+use atoll_sim::{After, Fault};
 use std::cell::Cell;
 use std::ops::Range;
 use std::rc::Rc;
@@ -192,8 +192,7 @@ fn a_stopped_repairer_does_not_keep_others_from_settling_the_cells_of_the_dead()
     for steps in 0..REPAIR_STEPS {
         let case = Case::<KvsSubject> { clients: 3, chunks: 40, verified: false, ..Case::default() };
         let (sim, pool) = case.formatted(steps).unwrap();
-        let (control, history) = (sim.control(), Rc::default());
-        let tasks: Rc<[Cell<Option<ClientId>>; 3]> = Rc::default();
+        let (cast, history) = (Cast::new(sim.control()), Rc::default());
         let settled = Rc::new(Cell::new((0, 0, false)));
         let cells = {
             let layout = pool.layout().clone();
@@ -206,23 +205,19 @@ fn a_stopped_repairer_does_not_keep_others_from_settling_the_cells_of_the_dead()
         let sim = Rc::new(sim);
         let weak = Rc::downgrade(&sim);
         case.play(&sim, &history, |client| {
-            let (control, tasks, settled) = (control.clone(), tasks.clone(), settled.clone());
+            let (cast, settled) = (cast.clone(), settled.clone());
             let (cells, weak, number) = (cells.clone(), weak.clone(), client.number as usize);
             async move {
-                client.cache.tend().await?;
-                let me = control.identified(client.endpoint().identity()).expect("it has posted");
-                tasks[number].set(Some(me));
+                let me = cast.enter(&client).await?;
                 if number == 0 {
                     for (step, bytes) in (0..).zip([20, 60, 100, 150, 60, 100, 150, 20]) {
                         client.set(&[b'a' + step as u8 % 4], load::unique_value(0, step, bytes)).await?;
                     }
-                    control.kill(me);
+                    cast.control.kill(me);
                 }
-                while tasks[..1].iter().any(|task| task.get().is_none_or(|task| control.is_alive(task))) {
-                    client.endpoint().pause(1_000).await;
-                }
+                cast.wait_for_deaths(&client, 1).await;
                 if number == 1 {
-                    control.fault(me, Fault::Pause { ns: u64::MAX }, After::Steps(steps));
+                    cast.control.fault(me, Fault::Pause { ns: u64::MAX }, After::Steps(steps));
                     client.cache.engine().repair().await?;
                     settled.set((settled.get().0, settled.get().1, true));
                     return Ok(client);
@@ -236,7 +231,7 @@ fn a_stopped_repairer_does_not_keep_others_from_settling_the_cells_of_the_dead()
                 let after = cells(&weak.upgrade().expect("it runs"));
                 settled.set((before, after, settled.get().2));
                 // The stopped one goes on, or does not stop any more.
-                control.calm();
+                cast.control.calm();
                 Ok(client)
             }
         })

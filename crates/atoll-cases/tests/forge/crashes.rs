@@ -18,12 +18,12 @@ use atoll_cache::Pooled;
 use atoll_cache::forge::layout::Queue;
 use atoll_cache::forge::{ForgeOptions, Hole};
 use atoll_cases::holes::{Shown, show_faulty_case};
-use atoll_cases::{Case, FaultyCase, ForgePoolWords, ForgeSubject, Load, load};
+use atoll_cases::{Case, Cast, FaultyCase, ForgePoolWords, ForgeSubject, Load, load};
 use atoll_fabric::{Batch, Endpoint};
 use atoll_pool::registry::Times;
 use atoll_sim::ClientState;
 use atoll_sim::history::Evictions;
-use atoll_sim::{After, ClientId, Fault};
+use atoll_sim::{After, Fault};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -108,19 +108,16 @@ fn a_group_that_a_repairer_queued_again_has_one_node() {
         let case: Case =
             Case { subject, chunk_bytes: 512, chunks: 18, group_objects_max: 2, clients: 3, hole, ..Case::default() };
         let (sim, _) = case.formatted(1)?;
-        let (control, history) = (sim.control(), Rc::default());
-        let tasks: Rc<[Cell<Option<ClientId>>; 3]> = Rc::default();
+        let (cast, history) = (Cast::new(sim.control()), Rc::default());
         let is_repaired = Rc::new(Cell::new(false));
         case.play(&sim, &history, |client| {
-            let (control, tasks, number) = (control.clone(), tasks.clone(), client.number as usize);
+            let (cast, number) = (cast.clone(), client.number as usize);
             let is_repaired = is_repaired.clone();
             async move {
-                client.cache.tend().await?;
-                let me = control.identified(client.endpoint().identity()).expect("it has posted");
-                tasks[number].set(Some(me));
+                let me = cast.enter(&client).await?;
                 match number {
                     0 => {
-                        control.fault(me, Fault::Pause { ns: u64::MAX }, After::Steps(steps));
+                        cast.control.fault(me, Fault::Pause { ns: u64::MAX }, After::Steps(steps));
                         let mut random = client.random();
                         // What it does later would take the second node away.
                         for step in (0..300).take_while(|_| !is_repaired.get()) {
@@ -131,18 +128,18 @@ fn a_group_that_a_repairer_queued_again_has_one_node() {
                         }
                     }
                     // The repairer has something to repair.
-                    1 => control.kill(me),
+                    1 => cast.control.kill(me),
                     _ => {
                         let dequeuer = loop {
                             client.endpoint().pause(1_000).await;
-                            match tasks[0].get() {
-                                Some(task) if control.state(task) != ClientState::Running => break task,
+                            match cast.task(0) {
+                                Some(task) if cast.control.state(task) != ClientState::Running => break task,
                                 _ => {}
                             }
                         };
                         client.cache.engine().repair().await?;
                         is_repaired.set(true);
-                        control.resume(dequeuer);
+                        cast.control.resume(dequeuer);
                     }
                 }
                 Ok(client)

@@ -27,7 +27,7 @@ use atoll_cache::table::layout::CELLS;
 use atoll_cache::table::{self, Hole};
 use atoll_cache::{CacheError, Condition, Pooled};
 use atoll_cases::holes::{Shown, show, show_faulty_case, show_run};
-use atoll_cases::{Case, Client, DittoSubject, FaultyCase, KvsSubject, Load, Subject, load};
+use atoll_cases::{Case, Cast, Client, DittoSubject, FaultyCase, KvsSubject, Load, Subject, load};
 use atoll_fabric::Endpoint;
 use atoll_sim::history::Evictions;
 use atoll_sim::{After, ClientId, Fault, Random, Strategy};
@@ -166,28 +166,23 @@ fn a_block_comes_back_although_who_puts_it_back_dies() {
     let run = |seed, hole| {
         let case = Case::<KvsSubject> { clients: 3, verified: false, hole, ..Case::default() };
         let (sim, _) = case.formatted(seed)?;
-        let (control, history) = (sim.control(), Rc::default());
-        let tasks: Rc<[Cell<Option<ClientId>>; 3]> = Rc::default();
+        let (cast, history) = (Cast::new(sim.control()), Rc::default());
         case.play(&sim, &history, |client| {
-            let (control, tasks, number) = (control.clone(), tasks.clone(), client.number as usize);
+            let (cast, number) = (cast.clone(), client.number as usize);
             async move {
-                client.cache.tend().await?;
-                let me = control.identified(client.endpoint().identity()).expect("it has posted");
-                tasks[number].set(Some(me));
+                let me = cast.enter(&client).await?;
                 if number == 0 {
                     // The first object's chunk is not the client's own any more when the client
                     // takes that object's block.
                     for (step, key) in (0..).zip([b"a", b"b", b"c", b"d", b"e", b"f", b"a"]) {
                         client.set(key, load::unique_value(0, step, 100)).await?;
                     }
-                    control.kill(me);
+                    cast.control.kill(me);
                 }
                 // A task that kills itself ends here.
-                while tasks[..number.max(1)].iter().any(|task| task.get().is_none_or(|task| control.is_alive(task))) {
-                    client.endpoint().pause(1_000).await;
-                }
+                cast.wait_for_deaths(&client, number.max(1)).await;
                 if number == 1 {
-                    control.fault(me, Fault::Kill, After::Steps(seed % REPAIR_STEPS));
+                    cast.control.fault(me, Fault::Kill, After::Steps(seed % REPAIR_STEPS));
                 }
                 client.cache.engine().repair().await?;
                 Ok(client)

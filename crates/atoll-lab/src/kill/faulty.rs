@@ -8,7 +8,8 @@ use super::value::Keys;
 use crate::LabError;
 use crate::deployment::{Bound, Deployment, EngineName, Experiment, Plan, on_engine};
 use crate::random::Random;
-use atoll_cache::{Cache, CacheError, Change, Engine, Lookup, Old, Value, Verdict, Want};
+use crate::reviewed::{Review, Reviewed};
+use atoll_cache::{Cache, CacheError, Change, Engine, Lookup, Value, Verdict};
 use atoll_fabric::Clock;
 use atoll_fabric::shm::ShmRegion;
 use std::cell::RefCell;
@@ -50,32 +51,16 @@ impl<G: Engine> FaultyEngine<G> {
     }
 }
 
-/// A change that a fault turns into another.
-struct FaultyChange<C> {
-    change: C,
+/// Turns a change into another by a fault.
+#[derive(Default)]
+struct FaultyReview {
     fault: Option<Fault>,
     value: Vec<u8>,
 }
 
-impl<C: Change> Change for FaultyChange<C> {
-    type Lasting = FaultyChange<C::Lasting>;
-
-    fn lasting(&mut self) -> Self::Lasting {
-        FaultyChange { change: self.change.lasting(), fault: self.fault, value: std::mem::take(&mut self.value) }
-    }
-
-    fn ended(&mut self, lasting: Self::Lasting) {
-        self.change.ended(lasting.change);
-        self.value = lasting.value;
-    }
-
-    fn wants(&self) -> Want {
-        self.change.wants()
-    }
-
-    fn decide(&mut self, now_ms: u64, old: Option<Old<'_>>) -> Verdict {
-        let verdict = self.change.decide(now_ms, old);
-        self.value = self.change.value().to_vec();
+impl Review for FaultyReview {
+    fn review(&mut self, change: &impl Change, verdict: Verdict) -> Verdict {
+        self.value = change.value().to_vec();
         match (self.fault, verdict) {
             (Some(Fault::LostChange), Verdict::Put { .. }) | (Some(Fault::LostRemoval), Verdict::Remove) => {
                 Verdict::Leave
@@ -92,7 +77,7 @@ impl<C: Change> Change for FaultyChange<C> {
         }
     }
 
-    fn value(&self) -> &[u8] {
+    fn value<'v>(&'v self, _change: &'v impl Change) -> &'v [u8] {
         &self.value
     }
 }
@@ -118,7 +103,7 @@ impl<G: Engine> Engine for FaultyEngine<G> {
         }
         let fault = self.fault;
         let fault = self.fails(fault).then_some(fault);
-        let mut faulty = FaultyChange { change: change.lasting(), fault, value: Vec::new() };
+        let mut faulty = Reviewed { change: change.lasting(), review: FaultyReview { fault, value: Vec::new() } };
         let token = self.engine.update(key, &mut faulty).await;
         change.ended(faulty.change);
         token

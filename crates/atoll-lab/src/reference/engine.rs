@@ -5,6 +5,7 @@
 //! bytes.
 
 use super::Policy;
+use crate::reviewed::{Review, Reviewed};
 use atoll_cache::model::Model;
 use atoll_cache::{CacheError, Change, Engine, Lookup, Meta, Old, Stats, VALUE_BYTES_MAX, Value, Verdict, Want};
 use atoll_fabric::{Clock, run_ready};
@@ -66,35 +67,14 @@ impl Change for Evict {
     }
 }
 
-/// Passes a change on and remembers what it decided.
-struct Watched<C> {
-    change: C,
-    verdict: Verdict,
-}
+/// Remembers what a change decided last.
+#[derive(Default)]
+struct Watch(Option<Verdict>);
 
-impl<C: Change> Change for Watched<C> {
-    type Lasting = Watched<C::Lasting>;
-
-    fn lasting(&mut self) -> Self::Lasting {
-        Watched { change: self.change.lasting(), verdict: self.verdict }
-    }
-
-    fn ended(&mut self, lasting: Self::Lasting) {
-        self.change.ended(lasting.change);
-        self.verdict = lasting.verdict;
-    }
-
-    fn wants(&self) -> Want {
-        self.change.wants()
-    }
-
-    fn decide(&mut self, now_ms: u64, old: Option<Old<'_>>) -> Verdict {
-        self.verdict = self.change.decide(now_ms, old);
-        self.verdict
-    }
-
-    fn value(&self) -> &[u8] {
-        self.change.value()
+impl Review for Watch {
+    fn review(&mut self, _change: &impl Change, verdict: Verdict) -> Verdict {
+        self.0 = Some(verdict);
+        verdict
     }
 }
 
@@ -121,14 +101,14 @@ impl Engine for ReferenceEngine {
 
     async fn update<C: Change>(&self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
         let state = &mut *self.shared.0.borrow_mut();
-        let mut watched = Watched { change: change.lasting(), verdict: Verdict::Leave };
+        let mut watched = Reviewed { change: change.lasting(), review: Watch::default() };
         let token = run_ready(state.model.update(key, &mut watched));
         let owned = key.to_vec();
         let bytes = (key.len() + watched.change.value().len()) as u64;
         change.ended(watched.change);
         let token = token?;
-        match watched.verdict {
-            Verdict::Put { .. } => {
+        match watched.review.0 {
+            Some(Verdict::Put { .. }) => {
                 self.stats.borrow_mut().puts += 1;
                 if state.policy.contains(&owned) {
                     state.policy.touch(&owned);
@@ -137,11 +117,11 @@ impl Engine for ReferenceEngine {
                     self.stats.borrow_mut().evictions += 1;
                 }
             }
-            Verdict::Remove => {
+            Some(Verdict::Remove) => {
                 self.stats.borrow_mut().removes += 1;
                 state.policy.remove(&owned);
             }
-            Verdict::Leave | Verdict::Expire { .. } => {}
+            None | Some(Verdict::Leave | Verdict::Expire { .. }) => {}
         }
         Ok(token)
     }

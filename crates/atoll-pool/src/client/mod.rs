@@ -253,6 +253,18 @@ impl<E: Endpoint> Client<E> {
         let _ = std::pin::pin!(self.abandon()).as_mut().poll(&mut context);
     }
 
+    /// Ends the client in a destructor, which cannot await: `leave` leaves the pool if the fabric
+    /// needs no waiting. While the thread panics, what the client holds may be half done, so it
+    /// frees only its place.
+    pub fn leave_now<T>(&self, leave: impl Future<Output = T>) {
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        if !std::thread::panicking() {
+            let _ = std::pin::pin!(leave).as_mut().poll(&mut context);
+        } else {
+            self.abandon_now();
+        }
+    }
+
     // Words of the pool.
 
     /// The pool's time. `now_ns` is the endpoint's monotone clock.

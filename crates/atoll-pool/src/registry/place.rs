@@ -27,10 +27,14 @@
 //! however far it has come. A place that is not alive has no identity. The process in an account is
 //! for display; no decision depends on it.
 
+use crate::fields::Numbers;
 use crate::in_flight::{OPERATIONS_MAX, ROUNDS_PROVING};
 use atoll_fabric::{Identity, Origin};
 
 pub(super) const STATE_SHIFT: u32 = 62;
+/// The states by their numbers in a signal.
+const STATES: Numbers<PlaceState, 4> =
+    Numbers([(0, PlaceState::Free), (1, PlaceState::Taken), (2, PlaceState::Fenced), (3, PlaceState::Joining)]);
 pub(super) const IDENTITY_SHIFT: u32 = 32;
 pub(super) const EPOCH_MASK: u64 = u32::MAX as u64;
 /// Bytes of a client's signal.
@@ -72,32 +76,26 @@ pub(super) const ORIGIN_WORDS: usize = 3;
 
 /// The state of a place of the registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
 pub enum PlaceState {
     /// The place has no client.
-    Free = 0,
+    Free,
     /// The place has a client.
-    Taken = 1,
+    Taken,
     /// The place's client was shut out; it may still own chunks.
-    Fenced = 2,
+    Fenced,
     /// A client is about to join at this place.
-    Joining = 3,
+    Joining,
 }
 
 impl PlaceState {
     pub(super) fn of(word: u64) -> Self {
-        match word >> STATE_SHIFT {
-            0 => Self::Free,
-            1 => Self::Taken,
-            2 => Self::Fenced,
-            _ => Self::Joining,
-        }
+        STATES.value(word >> STATE_SHIFT).expect("two bits are one of four numbers")
     }
 
     /// The signal word of a place in this state, whose client is `who`.
     pub fn word(self, who: Identity, epoch: u32) -> u64 {
         assert!(self.is_alive() || who == Identity::NOBODY, "only the living have an identity");
-        (self as u64) << STATE_SHIFT | u64::from(who.bits()) << IDENTITY_SHIFT | u64::from(epoch)
+        STATES.number(self) << STATE_SHIFT | u64::from(who.bits()) << IDENTITY_SHIFT | u64::from(epoch)
     }
 
     /// Whether the place's client may write to the pool.

@@ -182,7 +182,7 @@ impl<E: Endpoint> Core<E> {
         let generation = owned.generation.wrapping_add(1);
         let open = Chunk { state: ChunkState::Open, generation, ..owned };
         if chunks::transition(&self.client.endpoint, &layout, chunk, owned.word(), open).await? {
-            self.fresh.push((chunk, generation));
+            self.fresh.chunks.push((chunk, generation));
         } else {
             self.client.check_membership().await?;
         }

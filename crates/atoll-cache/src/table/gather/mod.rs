@@ -136,7 +136,7 @@ impl<E: Endpoint> Core<E> {
             let Some(sparse) = self.find_sparse(op).await? else { break };
             let blocks = sparse.class.blocks(self.client.pool.layout.chunk_bytes);
             let live = blocks.saturating_sub(sparse.dead_bytes / sparse.class.bytes());
-            if live > self.room_at_hand(sparse.class) && self.fresh.is_empty() {
+            if live > self.room_at_hand(sparse.class) && self.fresh.chunks.is_empty() {
                 // Without a free chunk, objects move into dead blocks of other chunks.
                 self.allocate_chunk(1).await?;
             }

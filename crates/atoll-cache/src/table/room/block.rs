@@ -12,6 +12,14 @@ use crate::table::slot::Slot;
 use crate::table::{Core, Objects};
 use atoll_fabric::Endpoint;
 
+/// The block that a search makes room for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BlockRequest {
+    pub(super) class: Class,
+    /// Whether a chunk is emptied for it.
+    pub(super) drained: bool,
+}
+
 impl<E: Endpoint> Core<E> {
     pub(in crate::table) fn fits(&self, word: Slot, wanted: Class) -> bool {
         self.block_fits(word.class(self.shared.settings.large_class), wanted)
@@ -50,7 +58,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             }
             self.core.recheck_waiting(DrainLook::ForRoom).await?;
             self.free_a_cell(op).await?;
-            let has_chunk = self.core.fresh.len() > chunks_kept;
+            let has_chunk = self.core.fresh.chunks.len() > chunks_kept;
             if !has_chunk && self.core.fresh.is_search_due() && Box::pin(self.core.gather_if_scarce(op)).await? {
                 continue;
             }
@@ -67,7 +75,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             {
                 continue;
             }
-            let made = self.make_room(op, class, search.drains()).await?;
+            let made = self.make_room(op, BlockRequest { class, drained: search.drains() }).await?;
             match search.after(made, false) {
                 Next::Again => {}
                 Next::Wait { tried } => Box::pin(self.wait_for_others(op, tried)).await?,
@@ -76,11 +84,12 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         }
     }
 
-    /// Takes one block of use for the class; with `drained`, or now and then, by emptying a chunk.
-    async fn make_room(&self, op: &mut Operation, class: Class, drained: bool) -> Result<Made, CacheError> {
+    /// Takes one block of use; if it is to be `drained`, or now and then, by emptying a chunk.
+    async fn make_room(&self, op: &mut Operation, request: BlockRequest) -> Result<Made, CacheError> {
         if R::QUEUES {
-            return self.make_room_by_queue(op, class, drained).await;
+            return self.make_room_by_queue(op, request).await;
         }
+        let BlockRequest { class, drained } = request;
         let mut sample = self.look_at_some(Some(class)).await?;
         sample.candidates.iter().for_each(|candidate| self.core.note_share(candidate.word));
         if let Some(made) = self.take_free_of(op, &sample, class).await? {

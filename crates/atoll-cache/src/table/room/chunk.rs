@@ -17,7 +17,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     pub(in crate::table) async fn obtain_chunks(&self, op: &mut Operation, chunks: usize) -> Result<(), CacheError> {
         let mut search = Search::new(Need::Chunks);
         loop {
-            let had = self.core.fresh.len();
+            let had = self.core.fresh.chunks.len();
             if had >= chunks {
                 break;
             }
@@ -34,7 +34,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
                 true => self.empty_chunk_by_queue(op, search.drains()).await?,
                 false => self.make_chunk(op, search.drains()).await?,
             };
-            let has_more = self.core.fresh.len() > had;
+            let has_more = self.core.fresh.chunks.len() > had;
             match search.after(made, has_more) {
                 Next::Again => {}
                 Next::Wait { tried } => Box::pin(self.wait_for_others(op, tried)).await?,

@@ -75,7 +75,7 @@ impl<E: Endpoint> Core<E> {
         }
         let missing = chunks.saturating_sub(notes.chunks.len());
         if missing > 0 {
-            self.fresh.draw(&mut notes.chunks, missing);
+            self.fresh.chunks.draw(&mut notes.chunks, missing);
         }
         notes.block.is_some() && notes.chunks.len() >= chunks && self.stock.borrow().has_cell()
     }
@@ -87,7 +87,7 @@ impl<E: Endpoint> Core<E> {
             self.keep(held, held.tag);
         }
         if !op.notes.chunks.is_empty() {
-            self.fresh.put_back(&mut op.notes.chunks);
+            self.fresh.chunks.put_back(&mut op.notes.chunks);
         }
     }
 }

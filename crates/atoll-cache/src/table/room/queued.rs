@@ -15,6 +15,7 @@
 //! A victim has left its queue when the replacement returns it. If it is not evicted, the
 //! replacement is told, and puts it back.
 
+use super::block::BlockRequest;
 use super::share::WANTED_ONCE_FOR;
 use super::victim::Made;
 use crate::table::Objects;
@@ -42,13 +43,13 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         Ok(Some(self.look_at_some(class).await?))
     }
 
-    /// Takes one block of use for the class; with `drained`, or now and then, by emptying a chunk.
+    /// Takes one block of use; if it is to be `drained`, or now and then, by emptying a chunk.
     pub(super) async fn make_room_by_queue(
         &self,
         op: &mut Operation,
-        class: Class,
-        drained: bool,
+        request: BlockRequest,
     ) -> Result<Made, CacheError> {
+        let BlockRequest { class, drained } = request;
         let mut sample = self.due_look(Some(class)).await?;
         if let Some(sample) = &sample
             && let Some(made) = self.take_free_of(op, sample, class).await?
@@ -69,7 +70,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             return Ok(made);
         }
         let Some(victim) = self.replacement.victim(&self.core).await? else {
-            return self.make_room_without_queue(op, class, drained).await;
+            return self.make_room_without_queue(op, request).await;
         };
         self.core.note_share(victim.word);
         let draw = self.core.client.endpoint.random() as u32;
@@ -99,12 +100,8 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     }
 
     /// Makes room when no queue gives a victim: all are empty, or another client keeps their locks.
-    async fn make_room_without_queue(
-        &self,
-        op: &mut Operation,
-        class: Class,
-        drained: bool,
-    ) -> Result<Made, CacheError> {
+    async fn make_room_without_queue(&self, op: &mut Operation, request: BlockRequest) -> Result<Made, CacheError> {
+        let BlockRequest { class, drained } = request;
         let mut sample = self.look_at_some(Some(class)).await?;
         if let Some(made) = self.take_free_of(op, &sample, class).await? {
             return Ok(made);
