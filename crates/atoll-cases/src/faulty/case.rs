@@ -37,6 +37,12 @@ pub struct FaultyCase<S: Subject = ForgeSubject> {
 const STEPS_MAX: u64 = 5_000_000;
 /// A wall clock jumps by up to three years.
 const CLOCK_JUMP_MS_MAX: u64 = 3 * 365 * 86_400_000;
+/// Chunks for each lane of a pool that evicts nothing. With a lane there is one operation more of
+/// every client under way, dead clients included until they are repaired, and there are more keys.
+/// The most that a run was seen to hold is ten.
+const CHUNKS_PER_LANE: u64 = 32;
+/// Slots for each lane of such a pool, so many that no bucket is full: six keys come with a lane.
+const SLOTS_PER_LANE: u64 = 64;
 
 impl<S: Subject> FaultyCase<S> {
     /// Everything from the seed.
@@ -81,12 +87,18 @@ impl<S: Subject> FaultyCase<S> {
     }
 
     /// The same with so many operations of each client under way at once. At least one of each, and
-    /// at so many keys that the checker can put in order what meets at one.
+    /// at so many keys that the checker can put in order what meets at one. Where nothing may be
+    /// evicted, the pool has room for all of it.
     pub fn with_lanes(mut self, lanes: u64) -> Self {
-        let load = &mut self.case.load;
+        let Case { load, chunks, slots, evictions, .. } = &mut self.case;
         if lanes > 1 {
             load.operations = load.operations.max(2 * lanes);
             load.keys = load.keys.max(2 * lanes);
+        }
+        // The lanes bring more than a pool for one operation at a time has room for.
+        if lanes > 1 && *evictions == Evictions::Never {
+            *chunks = (*chunks).max(CHUNKS_PER_LANE * lanes);
+            *slots = (*slots).max(SLOTS_PER_LANE * lanes);
         }
         self.case.steps_max *= lanes;
         self.case.lanes = lanes;
