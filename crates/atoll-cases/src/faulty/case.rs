@@ -40,7 +40,7 @@ const CLOCK_JUMP_MS_MAX: u64 = 3 * 365 * 86_400_000;
 /// Chunks for each lane of a pool that evicts nothing. With a lane there is one operation more of
 /// every client under way, dead clients included until they are repaired, and there are more keys.
 /// The most that a run was seen to hold is ten.
-const CHUNKS_PER_LANE: u64 = 32;
+const CHUNKS_PER_LANE: u64 = 25;
 /// Slots for each lane of such a pool, so many that no bucket is full: six keys come with a lane.
 const SLOTS_PER_LANE: u64 = 64;
 
