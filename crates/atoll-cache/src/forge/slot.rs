@@ -72,6 +72,12 @@ impl SlotFormat {
         (slot.0 & ((1 << self.pointer_bits) - 1)) * UNIT_BYTES
     }
 
+    /// The low bits of the generation that the record's chunk had when the word was written.
+    #[inline]
+    pub fn tag(&self, slot: Slot) -> u16 {
+        (slot.0 >> self.pointer_bits & self.tag_mask) as u16
+    }
+
     /// Whether the word was written when the record's chunk had this generation, as far as the tag
     /// shows.
     #[inline]
