@@ -55,6 +55,7 @@ impl Args for EngineArgs {
         let shipped = EngineOptions::default().id();
         let engine = Arg::new(ENGINE)
             .long(ENGINE)
+            .value_name("ENGINE")
             .help(format!("The engine, which chooses the objects to evict [default: {shipped}]"))
             .value_parser(PossibleValuesParser::new(names));
         options().fold(command.arg(engine), |command, (_, option)| {
