@@ -1,6 +1,7 @@
 //! The command line: one file for each command.
 
 mod engine;
+mod new_pool;
 mod pool;
 mod serve;
 #[cfg(feature = "lab")]
