@@ -316,7 +316,7 @@ impl<E: Endpoint> Engine for Chosen<E> {
         on_engine!(self, engine => engine.get(key, into).await)
     }
 
-    async fn get_many<F: FnMut(usize, Lookup, &Value)>(&self, keys: &[&[u8]], found: F) -> Result<(), CacheError> {
+    async fn get_many<F: FnMut(usize, Lookup, &mut Value)>(&self, keys: &[&[u8]], found: F) -> Result<(), CacheError> {
         on_engine!(self, engine => engine.get_many(keys, found).await)
     }
 
