@@ -162,11 +162,14 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                         if !Box::pin(self.take_expired(op, number, slot)).await? {
                             return Ok(None);
                         }
-                        self.stats.misses_expired.add(u64::from(counted));
+                        if counted {
+                            self.stats.misses_expired.add(1);
+                            self.note_read(hash, false);
+                        }
                         return Ok(Some(Lookup::Expired));
                     }
                     if counted {
-                        self.count_hit(slot, &header);
+                        self.count_hit(hash, slot, &header);
                     }
                     self.addresses.borrow_mut().learn(hash, number, slot);
                     return Ok(Some(Lookup::Hit));
@@ -177,6 +180,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         }
         if counted {
             self.stats.misses_absent.add(1);
+            self.note_read(hash, false);
             if self.absences.is_on() {
                 self.remember_absence(op, hash, begun_ns);
             }
@@ -268,8 +272,9 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
 
     /// Counts an access to the object in the slot.
     #[inline(always)]
-    pub(super) fn count_hit(&self, slot: Slot, header: &Header) {
+    pub(super) fn count_hit(&self, hash: KeyHash, slot: Slot, header: &Header) {
         self.stats.hits.add(1);
+        self.note_read(hash, true);
         let (chunk, _) = self.client.pool.layout.divide(self.shared.format.heap_offset(slot));
         let (chunk, max) = (ChunkId(chunk as u32), self.shared.settings.options.frequency_max);
         self.shared.hotness.touch(chunk, header.number, header.generation, max);
@@ -304,15 +309,18 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                 let value = &mut values[index];
                 let lookup = match candidates[index] {
                     None => {
-                        self.technique.looked_up(self, self.key_hash(key));
+                        let hash = self.key_hash(key);
+                        self.technique.looked_up(self, hash);
+                        self.note_read(hash, false);
                         self.stats.misses_absent.add(1);
                         Lookup::Absent
                     }
                     Some(slot) => match self.judge_candidate(slot, key, value, begun_ns).await? {
                         Candidate::Ours(header) if !self.has_expired(&header, begun_ns).await? => {
                             value.meta = Meta::of(&header);
-                            self.technique.looked_up(self, self.key_hash(key));
-                            self.count_hit(slot, &header);
+                            let hash = self.key_hash(key);
+                            self.technique.looked_up(self, hash);
+                            self.count_hit(hash, slot, &header);
                             Lookup::Hit
                         }
                         _ => self.lookup(op, key, value, true).await?,

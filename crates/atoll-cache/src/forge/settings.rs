@@ -27,12 +27,15 @@ pub const BUCKETS_MAX: u64 = 1 << 30;
 pub enum Rule {
     /// Each object by itself. From the small queue an object with enough hits moves to a main
     /// group. In the main queue an object that was hit stays, and its frequency becomes one less.
-    /// Objects that stay are regrouped. Default.
+    /// Objects that stay are regrouped.
     Object = 0,
     /// As in the paper: eight groups at a time. The hottest objects are merged into one group.
     /// Groups that are mostly active are put back whole. Merged groups have virtual segments by
     /// their mean frequency.
     Paper = 1,
+    /// As [`Self::Object`]. Each client chooses the length of the small queue, the age of ghosts and
+    /// the rest among [`RULES`](super::rules::RULES), by its own requests. Default.
+    Chosen = 2,
 }
 
 /// Choices of a `forge` pool.
@@ -40,7 +43,7 @@ pub enum Rule {
 pub struct ForgeOptions {
     /// How evicted groups are judged.
     pub rule: Rule,
-    /// The small queue's share of the groups, in percent.
+    /// The small queue's share of the groups, in percent (not [`Rule::Chosen`]).
     pub small_percent: u8,
     /// Accesses after which an object of the small queue is promoted ([`Rule::Object`]).
     pub promote_hits: u8,
@@ -51,7 +54,8 @@ pub struct ForgeOptions {
     /// Whether evicted keys leave ghosts in the index, so that a returning key starts in the main
     /// queue.
     pub ghosts: bool,
-    /// How long a ghost counts: the evictions since, in percent of the groups in both queues.
+    /// How long a ghost counts: the evictions since, in percent of the groups in both queues
+    /// ([`Rule::Object`]).
     pub ghost_age_percent: u16,
     /// Expected bytes of an object (key, value and header). The index is sized by it.
     pub object_bytes_mean: u32,
@@ -60,7 +64,7 @@ pub struct ForgeOptions {
 impl Default for ForgeOptions {
     fn default() -> Self {
         Self {
-            rule: Rule::Object,
+            rule: Rule::Chosen,
             small_percent: 10,
             promote_hits: 2,
             frequency_max: 3,
@@ -73,6 +77,11 @@ impl Default for ForgeOptions {
 }
 
 impl ForgeOptions {
+    /// One rule for all loads: the clients choose none.
+    pub fn fixed() -> Self {
+        Self { rule: Rule::Object, ..Self::default() }
+    }
+
     /// The paper's configuration, without our improvements.
     pub fn paper() -> Self {
         Self {
@@ -150,6 +159,7 @@ impl ForgeSettings {
         let rule = match rule {
             0 => Rule::Object,
             1 => Rule::Paper,
+            2 => Rule::Chosen,
             _ => return Err(PoolError::ENGINE_SETTINGS),
         };
         let decoded = Self {
@@ -185,10 +195,12 @@ impl ForgeSettings {
 type Named = (&'static str, fn() -> ForgeOptions);
 
 /// The choices that have a name of their own.
-const NAMED: [Named; 2] = [("forge", ForgeOptions::default), ("forge-paper", ForgeOptions::paper)];
+const NAMED: [Named; 3] =
+    [("forge", ForgeOptions::default), ("forge-fixed", ForgeOptions::fixed), ("forge-paper", ForgeOptions::paper)];
 
 impl EngineChoices for ForgeOptions {
-    const ENGINE: EngineIdentity = EngineIdentity { name: "forge", names: "forge, forge-paper", number: ENGINE_FORGE };
+    const ENGINE: EngineIdentity =
+        EngineIdentity { name: "forge", names: "forge, forge-fixed, forge-paper", number: ENGINE_FORGE };
 
     fn named(name: &str) -> Option<Result<Self, String>> {
         NAMED.iter().find(|(known, _)| *known == name).map(|(_, options)| Ok(options()))

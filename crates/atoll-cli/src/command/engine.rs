@@ -3,7 +3,7 @@
 use atoll::EngineOptions;
 use atoll_cache::ditto::DittoOptions;
 use atoll_cache::experts::ExpertSet;
-use atoll_cache::forge::ForgeOptions;
+use atoll_cache::forge::{ForgeOptions, Rule};
 use clap::{Args, ValueEnum};
 
 /// The engine of a new pool. A process that opens the pool reads it from the header.
@@ -15,7 +15,8 @@ pub(super) struct EngineArgs {
     /// Eviction policies that ditto weighs against each other, such as lru+lfu, or a single one
     #[arg(long, value_name = "POLICY+POLICY")]
     experts: Option<ExpertSet>,
-    /// The small queue's share of the pool, in percent (forge: 10, forge-paper: 20)
+    /// The small queue's share of the pool, in percent (forge-paper: 20; without it, each client of
+    /// forge chooses)
     #[arg(long, value_parser = clap::value_parser!(u8).range(0..=100))]
     small_percent: Option<u8>,
     /// Keep no ghosts of evicted keys in the index of forge
@@ -26,7 +27,8 @@ pub(super) struct EngineArgs {
 /// The engines as users name them. Engines for comparison are in `atoll lab`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum EngineChoice {
-    /// Groups of objects in two queues, each object judged by its own accesses, with ghosts
+    /// Groups of objects in two queues, each object judged by its own accesses, with ghosts; each
+    /// client chooses the rule that fits its requests
     #[default]
     Forge,
     /// FORGE as in the paper: eight groups merged into one, virtual segments, no ghosts
@@ -70,6 +72,9 @@ impl EngineArgs {
 
     fn forge(&self, shipped: ForgeOptions) -> ForgeOptions {
         let small_percent = self.small_percent.unwrap_or(shipped.small_percent);
-        ForgeOptions { small_percent, ghosts: shipped.ghosts && !self.no_ghosts, ..shipped }
+        // Clients that choose their rule would choose these too.
+        let is_given = self.small_percent.is_some() || self.no_ghosts;
+        let rule = if is_given && shipped.rule == Rule::Chosen { Rule::Object } else { shipped.rule };
+        ForgeOptions { rule, small_percent, ghosts: shipped.ghosts && !self.no_ghosts, ..shipped }
     }
 }
