@@ -168,11 +168,14 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                         if !Box::pin(self.take_expired(op, number, slot)).await? {
                             return Ok(None);
                         }
-                        self.stats.misses_expired.add(u64::from(counted));
+                        if counted {
+                            self.stats.misses_expired.add(1);
+                            self.note_read(hash, false);
+                        }
                         return Ok(Some(Lookup::Expired));
                     }
                     if counted {
-                        self.count_hit(slot, &header);
+                        self.count_hit(hash, slot, &header);
                     }
                     self.addresses.borrow_mut().learn(hash, number, slot);
                     return Ok(Some(Lookup::Hit));
@@ -183,6 +186,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         }
         if counted {
             self.stats.misses_absent.add(1);
+            self.note_read(hash, false);
             if self.absences.is_on() {
                 self.remember_absence(op, hash, begun_ns);
             }
@@ -274,8 +278,9 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
 
     /// Counts an access to the object in the slot.
     #[inline(always)]
-    pub(super) fn count_hit(&self, slot: Slot, header: &Header) {
+    pub(super) fn count_hit(&self, hash: KeyHash, slot: Slot, header: &Header) {
         self.stats.hits.add(1);
+        self.note_read(hash, true);
         let (chunk, _) = self.client.pool.layout.divide(self.shared.format.heap_offset(slot));
         let (chunk, max) = (ChunkId(chunk as u32), self.shared.settings.options.frequency_max);
         self.shared.hotness.touch(chunk, header.number, header.generation, max);

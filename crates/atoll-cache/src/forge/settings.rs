@@ -31,12 +31,15 @@ const GROUP_OBJECT_BYTES_MIN: u32 = 40;
 pub enum Rule {
     /// Each object by itself. From the small queue an object with enough hits moves to a main
     /// group. In the main queue an object that was hit stays, and its frequency becomes one less.
-    /// Objects that stay are regrouped. Default.
+    /// Objects that stay are regrouped.
     Object = 0,
     /// As in the paper: eight groups at a time. The hottest objects are merged into one group.
     /// Groups that are mostly active are put back whole. Merged groups have virtual segments by
     /// their mean frequency.
     Paper = 1,
+    /// As [`Self::Object`]. Each client chooses the length of the small queue, the age of ghosts and
+    /// the rest among [`RULES`](super::rules::RULES), by its own requests. Default.
+    Chosen = 2,
 }
 
 /// Choices of a `forge` pool.
@@ -44,7 +47,7 @@ pub enum Rule {
 pub struct ForgeOptions {
     /// How evicted groups are judged.
     pub rule: Rule,
-    /// The small queue's share of the groups, in percent.
+    /// The small queue's share of the groups, in percent (not [`Rule::Chosen`]).
     pub small_percent: u8,
     /// Accesses after which an object of the small queue is promoted ([`Rule::Object`]).
     pub promote_hits: u8,
@@ -55,7 +58,8 @@ pub struct ForgeOptions {
     /// Whether evicted keys leave ghosts in the index, so that a returning key starts in the main
     /// queue.
     pub ghosts: bool,
-    /// How long a ghost counts: the evictions since, in percent of the groups in both queues.
+    /// How long a ghost counts: the evictions since, in percent of the groups in both queues
+    /// ([`Rule::Object`]).
     pub ghost_age_percent: u16,
     /// Expected bytes of an object (key, value and header). The index is sized by it.
     pub object_bytes_mean: u32,
@@ -64,7 +68,7 @@ pub struct ForgeOptions {
 impl Default for ForgeOptions {
     fn default() -> Self {
         Self {
-            rule: Rule::Object,
+            rule: Rule::Chosen,
             small_percent: 10,
             promote_hits: 2,
             frequency_max: 3,
@@ -77,6 +81,11 @@ impl Default for ForgeOptions {
 }
 
 impl ForgeOptions {
+    /// One rule for all loads: the clients choose none.
+    pub fn fixed() -> Self {
+        Self { rule: Rule::Object, ..Self::default() }
+    }
+
     /// The paper's configuration, without our improvements.
     pub fn paper() -> Self {
         Self {
@@ -156,6 +165,7 @@ impl ForgeSettings {
         let rule = match rule {
             0 => Rule::Object,
             1 => Rule::Paper,
+            2 => Rule::Chosen,
             _ => return Err(PoolError::ENGINE_SETTINGS),
         };
         let decoded = Self {
@@ -191,12 +201,17 @@ impl ForgeSettings {
 type Named = (&'static str, fn() -> ForgeOptions);
 
 /// The choices that have a name of their own.
-const NAMED: [Named; 2] = [(FORMS[0].name, ForgeOptions::default), (FORMS[1].name, ForgeOptions::paper)];
-const FORMS: [Described; 2] = [
+const NAMED: [Named; 3] = [
+    (FORMS[0].name, ForgeOptions::default),
+    (FORMS[1].name, ForgeOptions::fixed),
+    (FORMS[2].name, ForgeOptions::paper),
+];
+const FORMS: [Described; 3] = [
     Described {
         name: "forge",
-        what: "Groups of objects in two queues, each object judged by its own accesses, with ghosts",
+        what: "Groups of objects in two queues, with ghosts; each client chooses the rule that fits its requests",
     },
+    Described { name: "forge-fixed", what: "The same with one rule for all loads" },
     Described {
         name: "forge-paper",
         what: "FORGE as in the paper: eight groups merged into one, virtual segments, no ghosts",
@@ -208,7 +223,8 @@ const OPTIONS: [EngineOption; 2] = [
     EngineOption {
         described: Described {
             name: SMALL_PERCENT,
-            what: "The small queue's share of the pool, in percent (forge: 10, forge-paper: 20)",
+            what: "The small queue's share of the pool, in percent (forge: each client chooses; \
+                   forge-fixed: 10; forge-paper: 20)",
         },
         value: Some("PERCENT"),
     },
@@ -239,6 +255,10 @@ impl EngineChoices for ForgeOptions {
             }
             NO_GHOSTS => self.ghosts = false,
             _ => return Err(format!("{} has no option {option}", Self::ENGINE.name)),
+        }
+        // Clients that choose their rule would choose this too.
+        if self.rule == Rule::Chosen {
+            self.rule = Rule::Object;
         }
         Ok(())
     }

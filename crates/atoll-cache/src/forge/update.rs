@@ -294,6 +294,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             self.give_up_extents(written).await?;
             return Ok(Try::Short(fresh_chunks + 1));
         };
+        let overwrites = found.is_some();
         let published = match found {
             Some(found) => self.try_replace(op, (hash, key), value, &new, (&place, found), same_body).await,
             None => self.try_insert(op, (hash, key), value, &new, &place).await,
@@ -306,6 +307,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                     self.bind_extents(extents);
                 }
                 self.stats.puts.add(1);
+                self.note_written(hash, overwrites);
                 return Ok(Try::Done(Some(header.token)));
             }
             Ok(false) => self.settle_place(&place, &header, Fate::Withdrawn),

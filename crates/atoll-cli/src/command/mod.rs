@@ -25,6 +25,8 @@ pub(crate) enum Command {
     /// Replay a trace on a cache; report its hit ratio and its speed
     Replay(atoll_lab::replay::ReplayCommand),
     #[cfg(feature = "lab")]
+    Advise(atoll_lab::advise::AdviseCommand),
+    #[cfg(feature = "lab")]
     /// Experiments
     #[command(subcommand)]
     Lab(atoll_lab::LabCommand),
@@ -42,6 +44,8 @@ impl Command {
             Self::Pool(command) => command.run(),
             #[cfg(feature = "lab")]
             Self::Replay(command) => Ok(command.run()?),
+            #[cfg(feature = "lab")]
+            Self::Advise(command) => Ok(command.run()?),
             #[cfg(feature = "lab")]
             Self::Lab(command) => Ok(command.run()?),
             #[cfg(feature = "lab")]
