@@ -25,6 +25,7 @@
 //! | [`wait`] | blocking a thread until a future has ended |
 //! | [`clock`] | where an endpoint's time comes from |
 //! | [`shm`] | one host: loads, stores and atomic instructions on a shared mapping |
+//! | `tcp` | any network: an agent at the target executes batches; with the feature `tcp` |
 //! | [`conformance`] | the suite that every fabric passes |
 //!
 //! This is the only crate of the workspace with `unsafe` code.
@@ -48,6 +49,8 @@ pub mod prefetch;
 pub mod purpose;
 pub mod region;
 pub mod shm;
+#[cfg(feature = "tcp")]
+pub mod tcp;
 pub mod wait;
 
 pub use address::{Address, COMPUTE_NODES_MAX};
