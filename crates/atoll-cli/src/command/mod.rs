@@ -1,13 +1,16 @@
 //! The command line: one file for each command.
 
 mod engine;
+mod node;
 mod pool;
 mod serve;
 #[cfg(feature = "lab")]
 mod sim;
 mod size;
 
+use atoll::fabric::PoolFabric;
 use atoll::{OpenError, Pool};
+use atoll_fabric::FabricError;
 use clap::Parser;
 use std::error::Error;
 
@@ -17,6 +20,8 @@ use std::error::Error;
 pub(crate) enum Command {
     /// Serve a cache to Redis clients
     Serve(serve::ServeCommand),
+    /// Lend memory of this host to pools of other hosts
+    Node(node::NodeCommand),
     /// Create, inspect, verify, repair and remove pools
     #[command(subcommand)]
     Pool(pool::PoolCommand),
@@ -38,6 +43,7 @@ impl Command {
     pub(crate) fn run(self) -> Result<(), Box<dyn Error>> {
         match self {
             Self::Serve(command) => command.run(),
+            Self::Node(command) => command.run(),
             Self::Pool(command) => command.run(),
             #[cfg(feature = "lab")]
             Self::Replay(command) => Ok(command.run()?),
@@ -62,9 +68,19 @@ fn capacity_or_default(given: Option<u64>, name: Option<&str>) -> u64 {
     })
 }
 
+/// The requested capacity of a pool on this fabric. The default is what the memory nodes have left;
+/// where memory nodes have no capacity of their own, see [`capacity_or_default`].
+fn capacity_of_fabric(given: Option<u64>, fabric: &impl PoolFabric) -> Result<u64, FabricError> {
+    Ok(match (given, fabric.room_bytes()?) {
+        (None, Some(left_bytes)) => left_bytes,
+        _ => capacity_or_default(given, fabric.address()),
+    })
+}
+
 /// Opens a pool. If opening it emptied it, that is reported on standard error.
-fn open_pool(name: &str) -> Result<Pool, OpenError> {
-    let pool = Pool::open(name)?;
+fn open_pool<F: PoolFabric>(fabric: &F) -> Result<Pool<F>, OpenError> {
+    let pool = Pool::open_on(fabric)?;
+    let name = fabric.address().unwrap_or("the pool");
     if pool.was_reformatted() {
         eprintln!("{name} was in use when its host went down: it was made anew with the same settings, and is empty");
     }

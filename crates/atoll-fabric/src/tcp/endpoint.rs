@@ -15,6 +15,7 @@
 //!   sent to any agent.
 //! - A verb is sent to a further agent only after the home's agent knows that session.
 
+use super::arrivals::Readiness;
 use super::call::{Answer, Call};
 use super::control::close;
 use super::fabric::{TcpReach, TcpRegion};
@@ -25,7 +26,8 @@ use super::wire::VERB_BYTES_MAX;
 use crate::batch::BATCH_VERBS_MAX;
 use crate::shm::process::{self, ForkGuard};
 use crate::{
-    Address, Batch, Buffer, Clock, Endpoint, FabricError, Identity, Limits, Origin, Region, RegionAttributes, VerbError,
+    Address, Arrivals, Batch, Buffer, Clock, Endpoint, Fabric, FabricError, Identity, Limits, Origin, Region,
+    RegionAttributes, VerbError,
 };
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
@@ -38,7 +40,7 @@ pub(super) const BATCHES_MAX: usize = 512;
 /// A link with so many bytes to send takes no more.
 const QUEUED_BYTES_MAX: usize = 4 << 20;
 /// Polls that do nothing after one that looked at the links, at most.
-const IDLE_POLLS_MAX: usize = 64;
+pub(super) const IDLE_POLLS_MAX: usize = 64;
 
 /// One thread's access.
 pub struct TcpEndpoint {
@@ -63,8 +65,9 @@ pub(super) struct Core {
     /// Exported regions that it reaches.
     pub(super) exports: HashMap<(u16, u8), RegionAttributes>,
     /// Polls that need not look at the links.
-    idle_polls: usize,
-    deadline_ns: u64,
+    pub(super) idle_polls: usize,
+    pub(super) deadline_ns: u64,
+    pub(super) readiness: Readiness,
 }
 
 impl Core {
@@ -95,10 +98,11 @@ impl TcpEndpoint {
         let (guard, process) = ForkGuard::new();
         let deadline = reach.fabric().options().deadline;
         let core = Core {
-            links: (0..reach.fabric().agents()).map(|_| None).collect(),
+            links: (0..Fabric::agents(reach.fabric())).map(|_| None).collect(),
             flights: Flights::default(),
             exports: HashMap::new(),
             idle_polls: 0,
+            readiness: Readiness::default(),
             deadline_ns: deadline.as_nanos() as u64,
         };
         Self {
@@ -153,6 +157,7 @@ impl TcpEndpoint {
         let (agent, id) = (region.agent(), region.id());
         if core.links[home].is_none() {
             let (link, _) = self.connect(home)?;
+            core.readiness.add(&link);
             core.links[home] = Some(link);
             self.attach(core, home, 0, self.reach.home_region().id());
         }
@@ -162,7 +167,10 @@ impl TcpEndpoint {
             let slot = core.flights.begin(false);
             self.queue_call(core, home, slot, &named);
             match self.block_on_slot(core, slot)? {
-                Answer::Number { .. } => core.links[agent] = Some(link),
+                Answer::Number { .. } => {
+                    core.readiness.add(&link);
+                    core.links[agent] = Some(link);
+                }
                 _ => return Err(VerbError::Fenced),
             }
         }
@@ -410,6 +418,10 @@ impl Endpoint for TcpEndpoint {
             link.check_deadline(&mut core.flights, self.clock.now_ns(), core.deadline_ns);
         }
         core.idle_polls = core.flights.len().min(IDLE_POLLS_MAX);
+    }
+
+    fn arrivals(&self) -> Option<&dyn Arrivals> {
+        Some(self)
     }
 
     fn pause(&self, ns: u64) -> impl Future<Output = ()> {

@@ -66,17 +66,13 @@ impl TcpFabric {
         &self.0.agents[agent]
     }
 
-    pub(super) fn agents(&self) -> usize {
-        self.0.agents.len()
-    }
-
     pub(super) fn connect(&self, agent: usize) -> Result<Control, FabricError> {
         Control::connect(self.agent(agent), self.options())
     }
 
     /// The agent on which a node is made.
     fn maker(&self, node: u8) -> usize {
-        usize::from(node) % self.agents()
+        usize::from(node) % self.0.agents.len()
     }
 
     fn name_of(&self, node: u8) -> String {
@@ -90,7 +86,7 @@ impl TcpFabric {
         let maker = self.maker(node);
         let mut unreached = None;
         // The home is where the address says: another agent's node 0 is another pool's.
-        let others = (0..self.agents()).filter(|agent| *agent != maker && node != 0);
+        let others = (0..self.0.agents.len()).filter(|agent| *agent != maker && node != 0);
         for agent in std::iter::once(maker).chain(others) {
             // An agent that is gone has no node.
             let asked = self.connect(agent).and_then(|mut control| {
@@ -167,13 +163,22 @@ impl Fabric for TcpFabric {
         Some(self.name_of(node))
     }
 
-    fn check_room(&self, bytes: u64) -> Result<(), FabricError> {
+    fn agents(&self) -> u32 {
+        self.0.agents.len() as u32
+    }
+
+    fn room_bytes(&self) -> Result<Option<u64>, FabricError> {
         let mut left_bytes = 0;
-        for agent in 0..self.agents() {
+        for agent in 0..self.0.agents.len() {
             if let Answer::Room { left, .. } = self.connect(agent)?.ask(&Call::Room {})? {
                 left_bytes += left;
             }
         }
+        Ok(Some(left_bytes))
+    }
+
+    fn check_room(&self, bytes: u64) -> Result<(), FabricError> {
+        let left_bytes = self.room_bytes()?.unwrap_or(u64::MAX);
         if left_bytes < bytes {
             let why = format!("the memory nodes have {left_bytes} bytes left (atoll node --capacity)");
             return Err(FabricError::NoRoom { name: self.0.address.clone(), bytes, why });

@@ -14,7 +14,7 @@
 //! | `fabric` | the control plane |
 //! | `link` | a connection for batches: many in flight, answered in order |
 //! | `flight` | what is in flight, and where its results go |
-//! | `endpoint`, `post`, `messenger` | one thread's access |
+//! | `endpoint`, `post`, `messenger`, `arrivals` | one thread's access |
 //! | [`agent`] | the other side |
 //!
 //! **Order.** An agent executes the batches of one connection in order, and the verbs of a batch in
@@ -31,6 +31,7 @@
 //! was silent for the agent's lease.
 
 pub mod agent;
+mod arrivals;
 mod call;
 mod control;
 mod endpoint;
