@@ -4,7 +4,7 @@
 //! limits of keys and values, and builds all its operations from the engine's.
 
 use crate::{Meta, Removals, Stats, Value};
-use atoll_fabric::VerbError;
+use atoll_fabric::{Arrivals, VerbError};
 use atoll_pool::PoolError;
 
 /// Why an operation could not be done. It changed nothing, unless the variant says otherwise.
@@ -258,6 +258,12 @@ pub trait Engine {
 
     /// This client's counters.
     fn stats(&self) -> Stats;
+
+    /// How a thread waits for this client's fabric that waits for other things, too.
+    #[inline]
+    fn arrivals(&self) -> Option<&dyn Arrivals> {
+        None
+    }
 
     /// The objects that this client has removed, if its engine notes them.
     #[inline]

@@ -16,7 +16,7 @@
 
 use crate::audit::Audit;
 use crate::{CacheError, Change, Engine, Lookup, Meta, Pooled, Removals, Stats, Value};
-use atoll_fabric::Endpoint;
+use atoll_fabric::{Arrivals, Endpoint};
 use atoll_pool::{Client, PoolError, Repaired};
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
@@ -226,6 +226,10 @@ impl<G: Engine + 'static> Engine for Lasting<G> {
 
     fn stats(&self) -> Stats {
         self.engine.stats()
+    }
+
+    fn arrivals(&self) -> Option<&dyn Arrivals> {
+        self.engine.arrivals()
     }
 
     #[inline]

@@ -52,6 +52,7 @@ pub mod forge;
 mod index;
 pub mod lasting;
 mod limit;
+pub mod miniature;
 pub mod model;
 mod node_order;
 mod open_chunks;

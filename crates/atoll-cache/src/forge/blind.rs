@@ -77,7 +77,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let token = self.client.next_token().await?;
         self.client.member().prepare(&self.client.endpoint, &mut op.notes.protection).await?;
         let header = Header { main: known.main, ..Header::of_new(key.len(), value.len(), true, expiry_ms, token) };
-        let hits = self.shared.hotness.count(guess.chunk, known.number, self.shared.format.tag(known.word));
+        let hits = self.shared.hotness.count(guess.chunk, known.number, self.shared.format.tag_of(known.word));
         let carry = hits.saturating_add(1).min(3);
         // Another operation may have used the room meanwhile.
         let Some(place) = self.take_place(queue, (known.slot, hash), carry, &header) else { return Ok(None) };

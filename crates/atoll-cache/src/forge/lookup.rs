@@ -25,7 +25,7 @@ use super::technique::Technique;
 use super::{Forge, Hole};
 use crate::candidate::Candidate;
 use crate::index::{ATTEMPTS_MAX, Index, Unlink};
-use crate::record::{HEADER_BYTES, Header, LargeBody, Record};
+use crate::record::{Header, LargeBody, Record};
 use crate::{CacheError, Lookup, Meta, Value};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint};
 use atoll_pool::ChunkId;
@@ -87,11 +87,18 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Some((layout.chunk(chunk).add(within), slot.length().bytes().min(room) as usize, chunk))
     }
 
+    /// The generation that a brief record's checksum has, in a chunk with this tag. With the hole
+    /// open it has none.
+    #[inline]
+    pub(super) fn sealed_tag(&self, tag: u16) -> u16 {
+        if self.is_open(Hole::Generation) { 0 } else { tag }
+    }
+
     /// The record that was READ, if it is whole and belongs to the slot. `None` if it is torn, or
     /// of another generation. The caller compares the key.
     #[inline]
     pub(super) fn judge<'r>(&self, slot: Slot, record: &'r Buffer) -> Option<Record<'r>> {
-        let record = Record::decode(record, &self.shared.hasher)?;
+        let record = Record::decode(record, &self.shared.hasher, self.sealed_tag(self.shared.format.tag_of(slot)))?;
         let same = self.shared.format.has_generation(slot, record.header.generation.into())
             && record.header.large == slot.is_large();
         (same || self.is_open(Hole::Generation)).then_some(record)
@@ -160,11 +167,14 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                         if !Box::pin(self.take_expired(op, number, slot)).await? {
                             return Ok(None);
                         }
-                        self.stats.misses_expired.add(u64::from(counted));
+                        if counted {
+                            self.stats.misses_expired.add(1);
+                            self.note_read(hash, false);
+                        }
                         return Ok(Some(Lookup::Expired));
                     }
                     if counted {
-                        self.count_hit(slot, &header);
+                        self.count_hit(hash, slot, &header);
                     }
                     self.learn(key, || Known::of(number, slot, &header, begun_ns));
                     return Ok(Some(Lookup::Hit));
@@ -175,6 +185,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         }
         if counted {
             self.stats.misses_absent.add(1);
+            self.note_read(hash, false);
             if self.absences.is_on() {
                 self.remember_absence(op, hash, begun_ns);
             }
@@ -236,7 +247,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             return Judged::Is(Candidate::believed(key, into));
         }
         let Some(record) = self.judge(slot, &into.buffer) else { return Judged::Is(Candidate::Reused) };
-        let (header, is_ours) = (record.header, record.key == key);
+        let (header, is_ours, value_at) = (record.header, record.key == key, record.value_at);
         if let Some(body) = record.large() {
             if body.key_hash != self.shared.hasher.hash(key) || header.key_bytes != key.len() {
                 return Judged::Is(Candidate::Other);
@@ -248,7 +259,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                 late => Judged::Is(late),
             };
         }
-        into.start = HEADER_BYTES + header.key_bytes;
+        into.start = value_at;
         Judged::Is(if is_ours { self.timely(header, begun_ns) } else { Candidate::Other })
     }
 
@@ -266,8 +277,9 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
 
     /// Counts an access to the object in the slot.
     #[inline(always)]
-    pub(super) fn count_hit(&self, slot: Slot, header: &Header) {
+    pub(super) fn count_hit(&self, hash: KeyHash, slot: Slot, header: &Header) {
         self.stats.hits.add(1);
+        self.note_read(hash, true);
         let (chunk, _) = self.client.pool.layout.divide(self.shared.format.heap_offset(slot));
         let (chunk, max) = (ChunkId(chunk as u32), self.shared.settings.options.frequency_max);
         self.shared.hotness.touch(chunk, header.number, header.generation, max);

@@ -79,7 +79,7 @@ impl<E: Endpoint, T: Technique<E>> Lookups for Forge<E, T> {
             self.learn(key, || Known::of(seen.slot, seen.word, &header, begun_ns));
             self.stats.addresses_right.add(u64::from(seen.by != By::Bucket));
             self.technique.looked_up(self, hash);
-            self.count_hit(seen.word, &header);
+            self.count_hit(hash, seen.word, &header);
             return Ok(Some(Lookup::Hit));
         }
         if seen.by != By::Bucket {
@@ -93,6 +93,7 @@ impl<E: Endpoint, T: Technique<E>> Lookups for Forge<E, T> {
         self.client.count_operation();
         self.technique.looked_up(self, hash);
         self.stats.misses_absent.add(1);
+        self.note_read(hash, false);
     }
 
     async fn look_up(&self, op: &mut Operation, key: &[u8], value: &mut Value) -> Result<Lookup, CacheError> {

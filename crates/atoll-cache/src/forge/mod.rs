@@ -27,6 +27,7 @@
 //! | `cleaning` | which groups have so much dead memory that their live objects move |
 //! | `expiry` | expired objects that no client asks for |
 //! | `evict` | which objects are evicted |
+//! | [`rules`] | the rule that a client follows, chosen by its own requests |
 //! | `ghosts` | what is kept of an evicted object, in case its key returns |
 //! | `leaving` | a group that is being evicted |
 //! | `moving` | copying the objects that stay, many at a time |
@@ -81,6 +82,7 @@ pub mod repair;
 mod resize;
 pub mod ring;
 mod room;
+pub mod rules;
 mod search;
 pub mod settings;
 mod sizing;
@@ -120,6 +122,7 @@ use hotness::HotnessMap;
 use layout::ForgeLayout;
 use open_groups::OpenGroups;
 use operation::{Notes, Operation};
+use rules::Rules;
 use slot::{Slot, SlotFormat};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -226,6 +229,7 @@ pub struct Forge<E: Endpoint, T: Technique<E> = Shipped> {
     cleaning: RefCell<Cleaning>,
     sweep: RefCell<Sweep>,
     ghosts: Ghosts,
+    rules: Rules,
     /// Mean frequency of recently merged groups, in sixteenths ([`Rule::Paper`]).
     merged_mean: Cell<u64>,
     /// The steps that this form of the engine changes.
@@ -274,6 +278,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             cleaning: RefCell::new(Cleaning::from(first)),
             sweep: RefCell::new(sweep),
             ghosts: Ghosts::default(),
+            rules: Rules::new(&shared.pool.settings, &shared.settings, is_near),
             merged_mean: Cell::default(),
             technique: T::default(),
             lately_bound: RefCell::default(),

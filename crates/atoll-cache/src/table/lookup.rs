@@ -21,7 +21,7 @@ use super::{Core, Hole, Objects};
 use crate::candidate::Candidate;
 use crate::index::examine::drop_damaged_of;
 use crate::index::{ATTEMPTS_MAX, Index, Unlink};
-use crate::record::{HEADER_BYTES, Header};
+use crate::record::Header;
 use crate::{CacheError, Lookup, Meta, Value};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint};
 
@@ -111,9 +111,9 @@ impl<E: Endpoint> Core<E> {
             return Ok(Candidate::believed(key, into));
         }
         let Some(record) = self.judge(word, &mut into.buffer) else { return Ok(Candidate::Reused) };
-        let (header, is_ours) = (record.header, record.key == key);
+        let (header, is_ours, value_at) = (record.header, record.key == key, record.value_at);
         let Some(body) = record.large() else {
-            into.start = HEADER_BYTES + header.key_bytes;
+            into.start = value_at;
             return Ok(if is_ours { Candidate::Ours(header) } else { Candidate::Other });
         };
         if body.key_hash != self.shared.hasher.hash(key) || header.key_bytes != key.len() {
