@@ -8,7 +8,7 @@
 //! ```
 
 use super::annex::Annex;
-use crate::choices::{EngineChoices, EngineIdentity, PoolSize};
+use crate::choices::{Described, EngineChoices, EngineIdentity, EngineOption, PoolSize};
 use crate::index::BUCKET_SLOTS;
 use crate::record::HEADER_BYTES;
 use atoll_pool::{Fields, PoolError, PoolSettings};
@@ -195,12 +195,41 @@ impl ForgeSettings {
 type Named = (&'static str, fn() -> ForgeOptions);
 
 /// The choices that have a name of their own.
-const NAMED: [Named; 3] =
-    [("forge", ForgeOptions::default), ("forge-fixed", ForgeOptions::fixed), ("forge-paper", ForgeOptions::paper)];
+const NAMED: [Named; 3] = [
+    (FORMS[0].name, ForgeOptions::default),
+    (FORMS[1].name, ForgeOptions::fixed),
+    (FORMS[2].name, ForgeOptions::paper),
+];
+const FORMS: [Described; 3] = [
+    Described {
+        name: "forge",
+        what: "Groups of objects in two queues, each object judged by its own accesses, with ghosts; each client chooses the rule that fits its requests",
+    },
+    Described { name: "forge-fixed", what: "As forge, with one rule for all loads" },
+    Described {
+        name: "forge-paper",
+        what: "FORGE as in the paper: eight groups merged into one, virtual segments, no ghosts",
+    },
+];
+const SMALL_PERCENT: &str = "small-percent";
+const NO_GHOSTS: &str = "no-ghosts";
+const OPTIONS: [EngineOption; 2] = [
+    EngineOption {
+        described: Described {
+            name: SMALL_PERCENT,
+            what: "The small queue's share of the pool, in percent (forge: by each client's choice, forge-fixed: 10, forge-paper: 20)",
+        },
+        value: Some("PERCENT"),
+    },
+    EngineOption {
+        described: Described { name: NO_GHOSTS, what: "Keep no ghosts of evicted keys in the index of forge" },
+        value: None,
+    },
+];
 
 impl EngineChoices for ForgeOptions {
     const ENGINE: EngineIdentity =
-        EngineIdentity { name: "forge", names: "forge, forge-fixed, forge-paper", number: ENGINE_FORGE };
+        EngineIdentity { name: FORMS[0].name, forms: &FORMS, options: &OPTIONS, number: ENGINE_FORGE };
 
     fn named(name: &str) -> Option<Result<Self, String>> {
         NAMED.iter().find(|(known, _)| *known == name).map(|(_, options)| Ok(options()))
@@ -209,6 +238,22 @@ impl EngineChoices for ForgeOptions {
     fn name(&self) -> String {
         let found = NAMED.iter().find(|(_, known)| known() == *self);
         found.map_or(Self::ENGINE.name, |(name, _)| name).to_owned()
+    }
+
+    fn choose(&mut self, option: &str, value: &str) -> Result<(), String> {
+        match option {
+            SMALL_PERCENT => {
+                let percent = value.parse().ok().filter(|percent| *percent <= 100);
+                self.small_percent = percent.ok_or_else(|| format!("{value:?} is not a number from 0 to 100"))?;
+            }
+            NO_GHOSTS => self.ghosts = false,
+            _ => return Err(format!("{} has no option {option}", Self::ENGINE.name)),
+        }
+        // Clients that choose their rule would choose these too.
+        if self.rule == Rule::Chosen {
+            self.rule = Rule::Object;
+        }
+        Ok(())
     }
 
     fn of_size(&self, size: PoolSize) -> PoolSettings {
