@@ -150,8 +150,8 @@ impl Experts {
         named.last().copied()
     }
 
-    /// As [`Self::choose`]. It also returns the candidates that the leader would name next, as a set
-    /// of places. The caller looks at them again at its next eviction.
+    /// As [`Self::choose`]. It also returns the places of the candidates that the leader would name
+    /// next. The caller looks at them again at its next eviction.
     pub fn choose_and_rank<const N: usize>(
         &self,
         now_us: u64,
