@@ -114,7 +114,13 @@ impl<F: PoolFabric> Opened<F> {
             return Ok(());
         }
         // A client that joins alone corrects counts which dead clients left wrong.
-        drop(self.join_uncounted()?);
+        let client = self.join_uncounted()?;
+        let left = block_on(&client.client().endpoint, client.leave());
+        // Then the pool stays open, as after a crash.
+        if left.is_err() {
+            return Ok(());
+        }
+        drop(client);
         if let Some(word) = closing()? {
             self.sync()?;
             if block_on(&endpoint, boot::close(&endpoint, &pool.layout, word)).map_err(PoolError::Verb)? {
@@ -161,6 +167,22 @@ impl Pool {
     /// process has open is never formatted anew, nor is a pool in memory: see [`boot::judge`].
     pub fn open(name: &str) -> Result<Self, OpenError> {
         Self::open_on(&fabric::addressed(name)?)
+    }
+}
+
+/// Pools on other hosts. The shared secret is in the file that the environment variable
+/// [`SECRET_FILE`](atoll_fabric::tcp::SECRET_FILE) names, if it is set.
+#[cfg(feature = "tcp")]
+impl Pool<fabric::TcpFabric> {
+    /// Opens the pool of memory nodes: `tcp:HOST:PORT[,HOST:PORT...]`.
+    pub fn connect(address: &str) -> Result<Self, OpenError> {
+        Self::open_on(&fabric::TcpFabric::named(address)?)
+    }
+
+    /// Creates a pool on memory nodes that have none. With more than one address, give the pool as
+    /// many [nodes](PoolOptions::nodes).
+    pub fn create_remote(address: &str, options: &PoolOptions) -> Result<Self, OpenError> {
+        Self::create_on(&fabric::TcpFabric::named(address)?, options)
     }
 }
 

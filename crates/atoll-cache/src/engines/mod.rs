@@ -24,7 +24,7 @@ use crate::experts::ExpertSet;
 use crate::forge::ForgeOptions;
 use crate::pooled::{EnginePool, Pooled};
 use crate::{CacheError, Change, Engine, Lookup, Meta, Removals, Stats, Value};
-use atoll_fabric::Endpoint;
+use atoll_fabric::{Arrivals, Endpoint};
 use atoll_pool::{Client, Pool, PoolError, PoolSettings, Repaired};
 use std::fmt;
 use std::sync::Arc;
@@ -316,7 +316,7 @@ impl<E: Endpoint> Engine for Chosen<E> {
         on_engine!(self, engine => engine.get(key, into).await)
     }
 
-    async fn get_many<F: FnMut(usize, Lookup, &Value)>(&self, keys: &[&[u8]], found: F) -> Result<(), CacheError> {
+    async fn get_many<F: FnMut(usize, Lookup, &mut Value)>(&self, keys: &[&[u8]], found: F) -> Result<(), CacheError> {
         on_engine!(self, engine => engine.get_many(keys, found).await)
     }
 
@@ -367,6 +367,10 @@ impl<E: Endpoint> Engine for Chosen<E> {
 
     fn stats(&self) -> Stats {
         on_engine!(self, engine => engine.stats())
+    }
+
+    fn arrivals(&self) -> Option<&dyn Arrivals> {
+        self.client().endpoint.arrivals()
     }
 
     #[inline]

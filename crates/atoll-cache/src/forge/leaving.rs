@@ -429,11 +429,12 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
 
     /// The extents of a large object in a group that this client owns.
     async fn leaving_extents(&self, leaver: &Leaver) -> Result<Option<crate::extent::Extents>, CacheError> {
-        let Some((at, bytes, _)) = leaver.word.and_then(|word| self.record_span(word)) else { return Ok(None) };
+        let Some(word) = leaver.word else { return Ok(None) };
+        let Some((at, bytes, _)) = self.record_span(word) else { return Ok(None) };
         let mut buffer = Buffer::new();
         buffer.resize(bytes);
         let buffer = self.client.endpoint.read(at, buffer).await?;
-        let record = Record::decode(&buffer, &self.shared.hasher);
+        let record = Record::decode(&buffer, &self.shared.hasher, self.sealed_tag(self.shared.format.tag_of(word)));
         match record.and_then(|record| Some((record.header, record.large()?))) {
             Some((header, body)) => self.extent_io().extents(&header, &body).await,
             None => Ok(None),

@@ -12,7 +12,7 @@
 //! | [`layout`] | where the words are |
 //! | [`slot`] | the index entry: one word |
 //! | `operations` | where each operation begins |
-//! | `lookup` | the way of a GET |
+//! | `lookup` | the way of a GET; of many keys at once, `many` |
 //! | [`addresses`] | remembered addresses of objects, for a GET in one round trip and a change in two |
 //! | `absence` | the words that a miss saw, for the insertion that follows |
 //! | `update` | the way of every change, with `search` (find the object), `insert` (a new key), `unlink` (remove an object) |
@@ -31,7 +31,6 @@
 //! | `leaving` | a group that is being evicted |
 //! | `moving` | copying the objects that stay, many at a time |
 //! | `nodes` | several memory nodes: the order of operations on them, and chunks that are added later |
-//! | `expect` | hints to the fabric, before a batch of operations |
 //! | `pooled` | what every engine in a pool can do |
 //! | `kind` | the descriptor of the engine |
 //! | [`repair`] | how the pool regains what a dead client held |
@@ -58,7 +57,6 @@ pub mod addresses;
 pub mod annex;
 mod cleaning;
 mod evict;
-mod expect;
 mod expiry;
 mod filling;
 mod ghosts;
@@ -71,6 +69,7 @@ mod kind;
 pub mod layout;
 mod leaving;
 mod lookup;
+mod many;
 mod moving;
 mod nodes;
 mod open_groups;

@@ -10,7 +10,7 @@
 use super::annex::Annex;
 use crate::choices::{Described, EngineChoices, EngineIdentity, EngineOption, PoolSize};
 use crate::index::BUCKET_SLOTS;
-use crate::record::HEADER_BYTES;
+use crate::record::OVERHEAD_BYTES;
 use atoll_pool::{Fields, PoolError, PoolSettings};
 
 /// The engine's number in the pool header.
@@ -21,6 +21,10 @@ const WORD_1: Fields<7> = Fields::new([8, 8, 8, 8, 8, 8, 16]);
 
 /// Most buckets of an index: an entry of the two-way map has 34 bits for a slot's number.
 pub const BUCKETS_MAX: u64 = 1 << 30;
+
+/// Bytes of the smallest object in a group, with its entry of the map. Groups of such objects fill
+/// their chunks.
+const GROUP_OBJECT_BYTES_MIN: u32 = 40;
 
 /// How the objects of evicted groups are judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +109,9 @@ impl ForgeOptions {
         // Half of the slots hold objects and the other half their ghosts.
         let bytes_max = capacity_bytes.saturating_add(growth_bytes_max);
         let slots = bytes_max.saturating_mul(2) / u64::from(self.object_bytes_mean.max(48));
-        self.settings(PoolSettings::for_capacity(capacity_bytes).growing(growth_bytes_max), slots)
+        let mut settings = PoolSettings::for_capacity(capacity_bytes).growing(growth_bytes_max);
+        settings.group_objects_max = settings.chunk_bytes / GROUP_OBJECT_BYTES_MIN;
+        self.settings(settings, slots)
     }
 
     /// Writes the choices into a pool's settings, for an index of `slots`.
@@ -203,9 +209,9 @@ const NAMED: [Named; 3] = [
 const FORMS: [Described; 3] = [
     Described {
         name: "forge",
-        what: "Groups of objects in two queues, each object judged by its own accesses, with ghosts; each client chooses the rule that fits its requests",
+        what: "Groups of objects in two queues, with ghosts; each client chooses the rule that fits its requests",
     },
-    Described { name: "forge-fixed", what: "As forge, with one rule for all loads" },
+    Described { name: "forge-fixed", what: "The same with one rule for all loads" },
     Described {
         name: "forge-paper",
         what: "FORGE as in the paper: eight groups merged into one, virtual segments, no ghosts",
@@ -217,7 +223,8 @@ const OPTIONS: [EngineOption; 2] = [
     EngineOption {
         described: Described {
             name: SMALL_PERCENT,
-            what: "The small queue's share of the pool, in percent (forge: by each client's choice, forge-fixed: 10, forge-paper: 20)",
+            what: "The small queue's share of the pool, in percent (forge: each client chooses; \
+                   forge-fixed: 10; forge-paper: 20)",
         },
         value: Some("PERCENT"),
     },
@@ -249,7 +256,7 @@ impl EngineChoices for ForgeOptions {
             NO_GHOSTS => self.ghosts = false,
             _ => return Err(format!("{} has no option {option}", Self::ENGINE.name)),
         }
-        // Clients that choose their rule would choose these too.
+        // Clients that choose their rule would choose this too.
         if self.rule == Rule::Chosen {
             self.rule = Rule::Object;
         }
@@ -259,7 +266,7 @@ impl EngineChoices for ForgeOptions {
     fn of_size(&self, size: PoolSize) -> PoolSettings {
         let mut options = self.clone();
         if let Some(bytes) = size.body_bytes_mean {
-            options.object_bytes_mean = bytes.saturating_add(HEADER_BYTES as u32);
+            options.object_bytes_mean = bytes.saturating_add(OVERHEAD_BYTES);
         }
         options.for_growth(size.capacity_bytes, size.growth_bytes_max)
     }

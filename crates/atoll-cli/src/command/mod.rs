@@ -1,12 +1,15 @@
 //! The command line: one file for each command.
 
 mod engine;
+mod new_pool;
+mod node;
 mod pool;
 mod serve;
 #[cfg(feature = "lab")]
 mod sim;
 mod size;
 
+use atoll::fabric::PoolFabric;
 use atoll::{OpenError, Pool};
 use clap::Parser;
 use std::error::Error;
@@ -17,6 +20,8 @@ use std::error::Error;
 pub(crate) enum Command {
     /// Serve a cache to Redis clients
     Serve(serve::ServeCommand),
+    /// Lend memory of this host to pools of other hosts
+    Node(node::NodeCommand),
     /// Create, inspect, verify, repair and remove pools
     #[command(subcommand)]
     Pool(pool::PoolCommand),
@@ -40,6 +45,7 @@ impl Command {
     pub(crate) fn run(self) -> Result<(), Box<dyn Error>> {
         match self {
             Self::Serve(command) => command.run(),
+            Self::Node(command) => command.run(),
             Self::Pool(command) => command.run(),
             #[cfg(feature = "lab")]
             Self::Replay(command) => Ok(command.run()?),
@@ -67,8 +73,9 @@ fn capacity_or_default(given: Option<u64>, name: Option<&str>) -> u64 {
 }
 
 /// Opens a pool. If opening it emptied it, that is reported on standard error.
-fn open_pool(name: &str) -> Result<Pool, OpenError> {
-    let pool = Pool::open(name)?;
+fn open_pool<F: PoolFabric>(fabric: &F) -> Result<Pool<F>, OpenError> {
+    let pool = Pool::open_on(fabric)?;
+    let name = fabric.address().unwrap_or("the pool");
     if pool.was_reformatted() {
         eprintln!("{name} was in use when its host went down: it was made anew with the same settings, and is empty");
     }

@@ -1,9 +1,9 @@
 //! `atoll serve`: a cache for Redis clients, over an embedded pool or a named one.
 
-use super::engine::EngineArgs;
-use super::size::parse_bytes;
-use super::{capacity_or_default, open_pool};
-use atoll::{EngineOptions, Pool, PoolOptions};
+use super::new_pool::NewPoolArgs;
+use super::open_pool;
+use atoll::fabric::{OnFabric, ServedFabric, on_fabric};
+use atoll::{EngineOptions, Pool};
 use atoll_server::{PoolFacts, Redis, Server, ServerOptions};
 use clap::Args;
 use std::error::Error;
@@ -22,14 +22,12 @@ pub(crate) struct ServeCommand {
     /// Unix socket to listen on, in addition
     #[arg(long, value_name = "PATH")]
     unix: Option<PathBuf>,
-    /// Bytes of the embedded pool [default: 1GiB, or less if the host has no room for it]
-    #[arg(long, value_parser = parse_bytes, conflicts_with = "pool")]
-    capacity: Option<u64>,
-    /// An existing pool to serve instead (shm:/NAME, or the path of a file)
+    /// An existing pool to serve, instead of one of the server's own (shm:/NAME, the path of a
+    /// file, or tcp:HOST:PORT[,HOST:PORT...])
     #[arg(long, value_name = "NAME")]
     pool: Option<String>,
     #[command(flatten)]
-    engine: EngineArgs,
+    own: NewPoolArgs,
     /// Threads that serve connections
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: u16,
@@ -41,13 +39,26 @@ pub(crate) struct ServeCommand {
     config: bool,
 }
 
+/// Serves a pool that exists.
+struct ServePool<'c> {
+    command: &'c ServeCommand,
+    server: Server,
+}
+
+impl OnFabric for ServePool<'_> {
+    type Output = Result<(), Box<dyn Error>>;
+
+    fn run<F: ServedFabric>(self, fabric: F) -> Self::Output {
+        self.command.serve(self.server, open_pool(&fabric)?)
+    }
+}
+
 impl ServeCommand {
     pub(super) fn run(self) -> Result<(), Box<dyn Error>> {
-        let engine = self.engine.options()?;
-        if let (Some(name), Some(given)) = (&self.pool, self.engine.given()) {
-            let why =
-                format!("{given} is for a pool of the server's own, and {name} has its engine since it was created");
-            return Err(format!("{why}: leave it out (`atoll pool info {name}` shows the engine)").into());
+        let engine = self.own.engine.options()?;
+        if let (Some(name), Some(given)) = (&self.pool, self.own.given()) {
+            let why = format!("{given} is for a pool of the server's own, and {name} is as it was created");
+            return Err(format!("{why}: leave it out (`atoll pool info {name}` shows its settings)").into());
         }
         if self.config {
             self.print_config(&engine);
@@ -63,16 +74,19 @@ impl ServeCommand {
         };
         // The port is bound first: a port in use is reported before any memory is allocated.
         let server = Server::bind(options)?;
-        let pool = match &self.pool {
-            Some(name) => open_pool(name)?,
+        match &self.pool {
+            Some(name) => on_fabric(name, ServePool { command: &self, server })?,
             None => {
-                let capacity = capacity_or_default(self.capacity, None);
-                Pool::anonymous(&PoolOptions::default().capacity_bytes(capacity).engine(engine))?
+                let options = self.own.options(engine, self.own.capacity_bytes(None), 1);
+                self.serve(server, Pool::anonymous(&options)?)
             }
-        };
+        }
+    }
+
+    fn serve<F: ServedFabric>(&self, server: Server, pool: Pool<F>) -> Result<(), Box<dyn Error>> {
         let (used, capacity, provided, clock) = (pool.clone(), pool.clone(), pool.clone(), pool.clone());
         let facts = PoolFacts {
-            fabric: "shm".to_owned(),
+            fabric: pool.fabric().to_owned(),
             engine: pool.engine().to_string(),
             experts: pool.experts().map(|experts| experts.to_string()),
             capacity_bytes: Box::new(move || capacity.capacity_bytes()),
@@ -81,9 +95,10 @@ impl ServeCommand {
             wall_clock_ahead_ms: Box::new(move || clock.wall_clock_ahead_ms()),
         };
         println!(
-            "atoll {} serves {} on fabric shm: pool {}, engine {}, {} bytes, {} thread(s)",
+            "atoll {} serves {} on fabric {}: pool {}, engine {}, {} bytes, {} thread(s)",
             env!("CARGO_PKG_VERSION"),
             server.address()?,
+            pool.fabric(),
             pool.name().unwrap_or("of its own"),
             pool.engine(),
             pool.capacity_bytes(),
@@ -98,17 +113,12 @@ impl ServeCommand {
         println!("address = {}", self.address);
         println!("port = {}", self.port);
         println!("unix = {}", shown(self.unix.as_ref().map(|path| path.display().to_string())));
-        println!(
-            "capacity = {}",
-            if self.pool.is_some() {
-                "that of the pool".to_owned()
-            } else {
-                capacity_or_default(self.capacity, None).to_string()
-            }
-        );
         println!("pool = {}", self.pool.as_deref().unwrap_or("of its own"));
         let engine = if self.pool.is_some() { "that of the pool".to_owned() } else { engine.to_string() };
         println!("engine = {engine}");
+        for (name, value) in self.own.shown() {
+            println!("{name} = {}", if self.pool.is_some() { "that of the pool".to_owned() } else { value });
+        }
         println!("threads = {}", self.threads);
         println!("metrics = {}", shown(self.metrics.map(|address| address.to_string())));
     }

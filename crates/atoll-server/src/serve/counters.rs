@@ -70,6 +70,21 @@ impl Tally {
         self.commands.is_multiple_of(SAMPLE_EVERY).then(Instant::now)
     }
 
+    /// The time, if one of so many commands that begin together is to be sampled.
+    #[inline]
+    pub fn begin_many(&self, commands: usize) -> Option<Instant> {
+        (self.commands / SAMPLE_EVERY != (self.commands + commands as u64) / SAMPLE_EVERY).then(Instant::now)
+    }
+
+    /// Counts commands that ran together, and their mean time if they began at a time.
+    #[inline]
+    pub fn end_many(&mut self, commands: usize, began: Option<Instant>) {
+        self.commands += commands as u64;
+        if let (Some(began), 1..) = (began, commands) {
+            self.sampled(began.elapsed() / commands as u32);
+        }
+    }
+
     /// Counts the time of a sampled command.
     pub fn sampled(&mut self, took: Duration) {
         let ns = took.as_nanos() as u64;
