@@ -63,7 +63,7 @@ impl Sample {
     /// Notes that the pool has room for so many objects. True if the share has changed by an
     /// eighth or more.
     pub fn resized(&mut self, objects_max: u64) -> bool {
-        let has_changed = objects_max.abs_diff(self.objects_max) >= self.objects_max / 8 + 1;
+        let has_changed = objects_max.abs_diff(self.objects_max) > self.objects_max / 8;
         if has_changed {
             self.objects_max = objects_max;
         }
