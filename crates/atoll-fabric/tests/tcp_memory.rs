@@ -43,8 +43,8 @@ fn a_thousand_idle_connections_cost_little() {
     let before = rss_bytes();
     endpoints.iter().for_each(|endpoint| assert_ne!(endpoint.identity(), Identity::NOBODY));
     let grown = rss_bytes().saturating_sub(before) / (CLIENTS as u64 - 50);
-    // Both sides are in this process: a client has room for 64 KiB of what arrives, of which an idle
-    // one has touched a page.
+    // Both sides are in this process: a client has room for 64 KiB of what arrives, of which an
+    // idle one has touched a page.
     println!("{grown} bytes for each connection, of both sides together");
     assert!(grown <= 64 << 10, "{grown} bytes");
     assert_eq!(agent.connections(), CLIENTS + 1);
@@ -65,7 +65,7 @@ fn a_client_that_takes_no_answers_grows_the_agent_no_further_and_harms_no_other(
     let other = reach.endpoint();
     assert_eq!(add(&greedy, 8, 1), Ok(0));
     let before = rss_bytes();
-    // A gigabyte of answers is asked for, and nobody takes it.
+    // The client asks for most of a gigabyte, and takes no answer.
     let mut posted: Vec<Pin<Box<dyn Future<Output = ()> + '_>>> = Vec::new();
     for _ in 0..256 {
         let greedy = &greedy;

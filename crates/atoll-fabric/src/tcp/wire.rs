@@ -191,7 +191,7 @@ impl Action<'_> {
     }
 }
 
-/// A verb with its address. Nobody has checked the address.
+/// A verb with its address, which is not checked yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WireVerb<'a> {
     pub(crate) at: Address,
