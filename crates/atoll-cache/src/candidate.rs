@@ -1,7 +1,7 @@
 //! A candidate of a lookup: a slot with the key's fingerprint, judged by its record.
 
 use crate::extent::ExtentIo;
-use crate::record::{HEADER_BYTES, Header, LargeBody, Record};
+use crate::record::{Header, LargeBody, Record};
 use crate::{CacheError, Value};
 use atoll_fabric::Endpoint;
 
@@ -21,13 +21,11 @@ impl Candidate {
     #[cold]
     pub(crate) fn believed(key: &[u8], into: &mut Value) -> Self {
         let header = Record::unchecked_header(&into.buffer);
-        let end = HEADER_BYTES + header.key_bytes + header.value_bytes;
-        if into.buffer.bytes().get(HEADER_BYTES..HEADER_BYTES + header.key_bytes) != Some(key)
-            || end > into.buffer.len()
-        {
+        let (key_at, value_at) = (header.key_at(), header.value_at());
+        if into.buffer.bytes().get(key_at..value_at) != Some(key) || value_at + header.value_bytes > into.buffer.len() {
             return Self::Other;
         }
-        into.start = HEADER_BYTES + header.key_bytes;
+        into.start = value_at;
         Self::Ours(header)
     }
 

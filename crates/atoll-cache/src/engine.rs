@@ -195,12 +195,16 @@ pub trait Engine {
     async fn get(&self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError>;
 
     /// Looks many keys up at once; `found(i, lookup, value)` is called once for every `keys[i]`, in
-    /// order.
-    async fn get_many<F: FnMut(usize, Lookup, &Value)>(&self, keys: &[&[u8]], mut found: F) -> Result<(), CacheError> {
+    /// order. It may take the value's memory.
+    async fn get_many<F: FnMut(usize, Lookup, &mut Value)>(
+        &self,
+        keys: &[&[u8]],
+        mut found: F,
+    ) -> Result<(), CacheError> {
         let mut value = Value::new();
         for (index, key) in keys.iter().enumerate() {
             let lookup = self.get(key, &mut value).await?;
-            found(index, lookup, &value);
+            found(index, lookup, &mut value);
         }
         Ok(())
     }

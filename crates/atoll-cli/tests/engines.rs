@@ -164,7 +164,7 @@ fn what_does_not_go_together_is_refused_with_what_to_do() {
     for options in [&["--experts", "lru"][..], &["--engine", "forge-paper", "--experts", "lru"]] {
         assert!(said(options).contains("add --engine ditto"), "{options:?}");
     }
-    assert!(said(&["--engine", "ditto", "--no-ghosts"]).contains("are for forge"));
+    assert!(said(&["--engine", "ditto", "--no-ghosts"]).contains("--no-ghosts is for forge"));
     assert!(said(&["--engine", "ditto", "--experts", "lru+nothing"]).contains("quick-demotion"));
     assert!(said(&["--engine", "ditto", "--experts", "lru+lru"]).contains("name it once"));
     for engine in ["redis", "kvs", "glcache-dm", "shard-lru"] {

@@ -25,8 +25,8 @@ const SEARCH: u32 = 16;
 pub enum FreeCount {
     /// The count is right.
     Trusted,
-    /// The count is right, and the caller can evict instead: if few chunks are free, one READ is
-    /// enough.
+    /// The count is right, and the caller can evict instead: if few chunks are free and the memory
+    /// is not near, one READ is enough.
     Glance,
     /// The count may be too high: READ some descriptors only.
     Distrusted,
@@ -108,8 +108,9 @@ async fn search<E: Endpoint>(
         let says_none = free as i64 <= kept as i64;
         let looked_enough = match count {
             // If few chunks are free, each READ after the first succeeds just as seldom. With
-            // hundreds of clients those walks would take all the time of the nodes.
-            FreeCount::Glance => round > 0 && free < u64::from(chunks / SEARCH),
+            // hundreds of clients those walks would take all the time of the nodes. Where memory is
+            // near, an eviction costs more than the walk.
+            FreeCount::Glance => round > 0 && free < u64::from(chunks / SEARCH) && !endpoint.is_near(),
             // While other clients allocate and free, a count that is too high cannot be lowered. A
             // walk through all descriptors in vain costs more than an eviction.
             FreeCount::Distrusted if free > MANY_FREE => round == ROUNDS_FOR_MANY,

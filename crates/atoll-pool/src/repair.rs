@@ -234,6 +234,7 @@ async fn fence<S: Estate>(estate: &S, everybody: bool, fenced: &mut u64) -> Resu
 async fn look_at_neighbours<E: Endpoint>(client: &Client<E>) -> Result<Vec<Place>, VerbError> {
     let (me, now_ns) = (client.me().slot, client.endpoint.now_ns());
     let count = registry::members_ever(&client.endpoint, &client.pool).await? as u32;
+    client.note_members(count);
     let ranges = client.neighbours.borrow_mut().next_look(me, count, now_ns);
     let places = registry::some_places(&client.endpoint, &client.pool, &ranges).await?;
     client.neighbours.borrow_mut().note(me, count, &places);

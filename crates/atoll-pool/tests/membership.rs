@@ -257,7 +257,7 @@ fn all_protections_of_a_client_are_seen_and_none_of_the_last_client_of_its_place
             let [holder, looker] = &endpoints;
             let me = Member::join(looker, &pool).await.unwrap();
             let seen = async || {
-                let mut chunks = registry::protected_chunks(looker, &pool, me.incarnation).await.unwrap();
+                let mut chunks = registry::protected_chunks(looker, &pool, me.incarnation).await.unwrap().0;
                 chunks.sort_unstable();
                 chunks
             };

@@ -242,11 +242,11 @@ impl<E: Endpoint, T: Technique> Replacement<E> for Adaptive<T> {
         };
         let objects: ArrayVec<_, CANDIDATES_MAX> = candidates.iter().enumerate().map(object).collect();
         let random = core.client.endpoint.random();
-        let Some(choice) = self.experts.choose(now_us, &objects, random) else { return Ok(None) };
+        let ranked = self.experts.choose_and_rank::<REMEMBERED_MAX>(now_us, &objects, random);
+        let Some((choice, next)) = ranked else { return Ok(None) };
         let chosen = &candidates[choice.victim];
         self.remembered.clear();
         if self.settings.remembers {
-            let next = self.experts.next_victims::<REMEMBERED_MAX>(now_us, &objects, choice.victim);
             self.remembered.extend(next.iter().map(|place| (candidates[*place].slot, candidates[*place].word)));
         }
         if self.settings.experts.has_globals() {

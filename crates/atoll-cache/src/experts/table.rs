@@ -20,6 +20,8 @@ use crate::policy::{Access, EXTENSION_WORDS_MAX, Ghost, Object, frequency_at_ins
 use arrayvec::ArrayVec;
 
 const BUCKET_SLOTS: usize = 16;
+/// Most candidates of an eviction.
+pub(super) const CANDIDATES_MAX: usize = SAMPLE_BUCKETS * BUCKET_SLOTS + REMEMBERED_MAX;
 /// Slots for every object: half of the table is ghosts.
 const SLOTS_PER_OBJECT: usize = 2;
 /// Buckets that an eviction looks at.
@@ -187,26 +189,25 @@ impl Table {
     fn evict(&mut self, slots: &[usize], now_us: u64) -> Option<(usize, u64)> {
         let set = *self.experts.set();
         let words = set.extension_words();
-        let live = |&slot: &usize| match &self.slots[slot] {
-            Slot::Live(live) => Some((slot, live)),
-            _ => None,
-        };
-        let found: Vec<(usize, &Live)> = slots.iter().filter_map(live).collect();
-        let candidate = |(_, live): &(usize, &Live)| (live.object, live.extension);
-        let copies: Vec<_> = found.iter().map(candidate).collect();
-        let candidates: Vec<Candidate<'_>> = copies
-            .iter()
-            .map(|(object, extension)| Candidate { object: *object, extension: &extension[..words] })
-            .collect();
-        let globals = &mut self.globals[..set.len()];
         let random = mix(SEED ^ mix(self.draws));
-        let choice = self.experts.choose(now_us, &candidates, random)?;
-        let (slot, victim) = found[choice.victim];
-        let hash = victim.hash;
-        let next = self.experts.next_victims::<REMEMBERED_MAX>(now_us, &candidates, choice.victim);
-        self.remembered = next.into_iter().map(|place| (found[place].0, found[place].1.hash)).collect();
-        set.evicted(globals, candidates[choice.victim].extension);
-        self.slots[slot] = Slot::Ghost { hash: tag(hash), experts: choice.experts, id: self.evictions };
+        let (slot, hash, experts) = {
+            let mut found: ArrayVec<(usize, u64), CANDIDATES_MAX> = ArrayVec::new();
+            let mut candidates: ArrayVec<Candidate<'_>, CANDIDATES_MAX> = ArrayVec::new();
+            for &slot in slots {
+                if let Slot::Live(live) = &self.slots[slot]
+                    && !found.is_full()
+                {
+                    found.push((slot, live.hash));
+                    candidates.push(Candidate { object: live.object, extension: &live.extension[..words] });
+                }
+            }
+            let (choice, next) = self.experts.choose_and_rank::<REMEMBERED_MAX>(now_us, &candidates, random)?;
+            self.remembered = next.into_iter().map(|place| found[place]).collect();
+            set.evicted(&mut self.globals[..set.len()], candidates[choice.victim].extension);
+            let (slot, hash) = found[choice.victim];
+            (slot, hash, choice.experts)
+        };
+        self.slots[slot] = Slot::Ghost { hash: tag(hash), experts, id: self.evictions };
         self.evictions += 1;
         self.objects -= 1;
         Some((slot, hash))
@@ -214,7 +215,7 @@ impl Table {
 
     fn evict_anywhere(&mut self, now_us: u64) -> Option<u64> {
         let buckets = (self.slots.len() / BUCKET_SLOTS) as u64;
-        let mut sample: Vec<usize> = Vec::with_capacity(SAMPLE_BUCKETS * BUCKET_SLOTS + REMEMBERED_MAX);
+        let mut sample: Vec<usize> = Vec::with_capacity(CANDIDATES_MAX);
         for draw in 0.. {
             if draw >= SAMPLE_BUCKETS && sample.iter().any(|&slot| matches!(self.slots[slot], Slot::Live(_))) {
                 break;

@@ -175,7 +175,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         }
         self.stats.addresses_right.add(1);
         if counted {
-            self.count_hit(known.word, &header);
+            self.count_hit(hash, known.word, &header);
         }
         Ok(Some(Lookup::Hit))
     }

@@ -234,7 +234,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let few_dead = dead_bytes < contents.used_bytes(layout.chunk_bytes) / DEAD_READ_ONE_IN;
         if few_dead
             && slots == Slots::IfManyDead
-            && self.shared.settings.options.rule == Rule::Object
+            && self.shared.settings.options.rule != Rule::Paper
             && self.expect_words(&mut entries, chunk, generation, contents)
         {
             return Ok(LeavingParts { entries, is_known: false, bytes: Buffer::new() });
@@ -354,7 +354,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// whose slots point here with another word than expected. The expected word was derived from a
     /// map to which something else than a client wrote.
     async fn unlink_leavers(&self, group: &LeavingGroup, leavers: &[Leaver]) -> Result<Vec<Leaver>, CacheError> {
-        let leave_ghosts = self.shared.settings.options.ghosts && group.queue == Queue::Small;
+        let leave_ghosts = self.leaves_ghosts(group.queue);
         let mut mistaken = Vec::new();
         for part in leavers.chunks(BATCH_VERBS_MAX) {
             // In near memory, the swaps wait for it one after the other, unless it is prefetched.
@@ -429,11 +429,12 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
 
     /// The extents of a large object in a group that this client owns.
     async fn leaving_extents(&self, leaver: &Leaver) -> Result<Option<crate::extent::Extents>, CacheError> {
-        let Some((at, bytes, _)) = leaver.word.and_then(|word| self.record_span(word)) else { return Ok(None) };
+        let Some(word) = leaver.word else { return Ok(None) };
+        let Some((at, bytes, _)) = self.record_span(word) else { return Ok(None) };
         let mut buffer = Buffer::new();
         buffer.resize(bytes);
         let buffer = self.client.endpoint.read(at, buffer).await?;
-        let record = Record::decode(&buffer, &self.shared.hasher);
+        let record = Record::decode(&buffer, &self.shared.hasher, self.sealed_tag(self.shared.format.tag_of(word)));
         match record.and_then(|record| Some((record.header, record.large()?))) {
             Some((header, body)) => self.extent_io().extents(&header, &body).await,
             None => Ok(None),

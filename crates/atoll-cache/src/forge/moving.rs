@@ -151,7 +151,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         };
         let begin = leaver.entry.offset_units as usize * UNIT_BYTES as usize;
         buffer.narrow(begin - stretch.begin, bytes);
-        let Some(header) = Record::decode(buffer, &self.shared.hasher).map(|record| record.header) else {
+        let sealed = self.sealed_tag(self.shared.format.tag_of(word));
+        let Some(header) = Record::decode(buffer, &self.shared.hasher, sealed).map(|record| record.header) else {
             if self.is_open(Hole::EarlyReuse) {
                 // Another client has written here since. With this hole open, the client does not
                 // check that.
@@ -193,8 +194,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             self.move_piece(group, piece, leavers).await?;
         }
         piece.at.get_or_insert(at);
-        let header =
-            Header { number: place.number, generation: place.generation as u16, main: to == Queue::Main, ..header };
+        let generation = self.sealed_tag(self.shared.format.tag(place.generation));
+        let header = Header { number: place.number, generation, main: to == Queue::Main, ..header };
         record::append_copy(&mut piece.bytes, buffer, &self.shared.hasher, &header);
         let length = if header.large { RecordLength::LARGE } else { RecordLength::of(record_bytes) };
         let heap_offset = u64::from(place.chunk.0) * layout.chunk_bytes + place.offset_bytes;

@@ -190,16 +190,19 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     pub fn parse(&self, chunk: &mut Buffer, generation: u32) -> Vec<Parsed> {
         let (settings, buckets) = (&self.client.pool.settings, self.shared.settings.buckets);
         let chunk_bytes = chunk.len();
+        let tag = self.shared.format.tag(generation);
+        let sealed = self.sealed_tag(tag);
         let (mut records, mut offset, mut next) = (Vec::new(), 0, 0);
         while next < settings.group_objects_max as usize && offset + HEADER_BYTES <= chunk_bytes {
             chunk.narrow(offset, chunk_bytes - offset);
             // Bytes of an earlier group, or of an abandoned record, may lie between two records and
             // behind the last. Of several concurrent operations one may not have reached its WRITE.
             let header = Record::unchecked_header(chunk);
-            let is_of_group = header.generation == generation as u16
+            // A brief record's generation is in its checksum alone.
+            let is_of_group = (!header.tagged || header.generation == tag)
                 && (next..settings.group_objects_max as usize).contains(&usize::from(header.number))
                 && offset + header.record_bytes() as usize + 8 * (usize::from(header.number) + 1) <= chunk_bytes;
-            let Some(record) = is_of_group.then(|| Record::decode(chunk, &self.shared.hasher)).flatten() else {
+            let Some(record) = is_of_group.then(|| Record::decode(chunk, &self.shared.hasher, sealed)).flatten() else {
                 offset += UNIT_BYTES as usize;
                 continue;
             };

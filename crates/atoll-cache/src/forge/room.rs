@@ -29,7 +29,8 @@ const ROUNDS_MAX: u32 = 3;
 /// After a client has died, one search in so many looks for free chunks although the pool counts
 /// none.
 const LOOKS_ANYWAY: u64 = 64;
-/// One chunk in so many is kept free for clients that clean: at most one for each client.
+/// One chunk in so many is kept free for clients that clean: at most one for each client that there
+/// ever was at a time.
 const CHUNKS_PER_KEPT: u32 = 64;
 
 /// Tries to get a spare chunk while other clients' operations protect the chunks that this client
@@ -181,7 +182,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
 
     /// Free chunks that are kept for clients that clean.
     fn chunks_kept(&self) -> u64 {
-        let (chunks, clients) = (self.client.pool.layout.chunks(), self.client.pool.settings.clients_max);
+        let (chunks, clients) = (self.client.pool.layout.chunks(), self.client.members_ever());
         u64::from((chunks / CHUNKS_PER_KEPT).min(clients).max(1))
     }
 

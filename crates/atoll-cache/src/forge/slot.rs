@@ -72,6 +72,18 @@ impl SlotFormat {
         (slot.0 & ((1 << self.pointer_bits) - 1)) * UNIT_BYTES
     }
 
+    /// The part of a chunk's generation that slot words and records have.
+    #[inline]
+    pub fn tag(&self, generation: u32) -> u16 {
+        (u64::from(generation) & self.tag_mask) as u16
+    }
+
+    /// The tag of a word.
+    #[inline]
+    pub fn tag_of(&self, slot: Slot) -> u16 {
+        (slot.0 >> self.pointer_bits & self.tag_mask) as u16
+    }
+
     /// Whether the word was written when the record's chunk had this generation, as far as the tag
     /// shows.
     #[inline]
@@ -207,6 +219,12 @@ pub struct KeyHash {
 }
 
 impl KeyHash {
+    /// All parts in one word. Keys with different words are different; keys with the same word
+    /// rarely are.
+    pub fn identity(self) -> u64 {
+        u64::from(self.bucket) << 24 | u64::from(self.more) << 8 | u64::from(self.fingerprint)
+    }
+
     /// The parts of `hash` in an index of `buckets` buckets.
     #[inline]
     pub fn new(hash: u64, buckets: u32) -> Self {

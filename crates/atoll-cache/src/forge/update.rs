@@ -170,7 +170,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                     found.header.copy_value(record, old);
                 }
                 let value = std::mem::take(&mut op.old);
-                let header = Header { expiry_ms, ..found.header };
+                let header = Header { expiry_ms, tagged: false, ..found.header };
                 let tried = self.try_put(op, (hash, key), value.bytes(), header, Some(found), true).await;
                 op.old = value;
                 tried
@@ -294,6 +294,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             self.give_up_extents(written).await?;
             return Ok(Try::Short(fresh_chunks + 1));
         };
+        let overwrites = found.is_some();
         let published = match found {
             Some(found) => self.try_replace(op, (hash, key), value, &new, (&place, found), same_body).await,
             None => self.try_insert(op, (hash, key), value, &new, &place).await,
@@ -306,6 +307,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                     self.bind_extents(extents);
                 }
                 self.stats.puts.add(1);
+                self.note_written(hash, overwrites);
                 return Ok(Try::Done(Some(header.token)));
             }
             Ok(false) => self.settle_place(&place, &header, Fate::Withdrawn),
@@ -337,7 +339,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         new: &New,
         place: &Place,
     ) -> Slot {
-        let header = Header { number: place.number, generation: place.generation as u16, ..new.header };
+        let generation = self.sealed_tag(self.shared.format.tag(place.generation));
+        let header = Header { number: place.number, generation, ..new.header };
         let length = match &new.large {
             Some(large) => {
                 record::encode_large(&mut op.outgoing, &self.shared.hasher, &header, &large.body);

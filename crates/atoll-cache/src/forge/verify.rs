@@ -24,7 +24,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let mut walk = Walk::begin(&self.client).await?;
         self.verify_rings(&mut walk).await?;
         let visit = |walk: &mut Walk, visited: Visited<'_, Slot>| {
-            Self::verify_slot(walk, &visited);
+            self.verify_slot(walk, &visited);
             true
         };
         verify::index(self, &mut walk, visit).await?;
@@ -69,12 +69,12 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     }
 
     /// A live slot points into a group of its record's time.
-    fn verify_slot(walk: &mut Walk, visited: &Visited<'_, Slot>) {
+    fn verify_slot(&self, walk: &mut Walk, visited: &Visited<'_, Slot>) {
         let Visited { slot, chunk, header, .. } = visited;
         let Some(header) = header else { return };
         let in_group = walk.descriptors[chunk.0 as usize].chunk.is_some_and(|found| {
             matches!(found.state, ChunkState::Open | ChunkState::Queued | ChunkState::Leaving)
-                && found.generation as u16 == header.generation
+                && self.shared.format.tag(found.generation) == header.generation
         });
         if !in_group {
             walk.audit.fault(|| format!("slot {slot} points into chunk {}, which holds no group of its time", chunk.0));

@@ -5,7 +5,7 @@
 
 use super::{ATTEMPTS_MAX, Index, Look, SlotWord, Unlink, first_slot};
 use crate::operation::Operation;
-use crate::record::{HEADER_BYTES, Header, LargeBody};
+use crate::record::{Header, LargeBody};
 use crate::{CacheError, Cause, Meta, Value};
 use atoll_fabric::Endpoint;
 
@@ -185,7 +185,7 @@ async fn key_of_record<I: Index>(
         return Ok(Some(false));
     }
     let Some(body) = large else {
-        value.assign(&op.record.bytes()[HEADER_BYTES..HEADER_BYTES + header.key_bytes], Meta::default());
+        value.assign(&op.record.bytes()[header.key_at()..header.value_at()], Meta::default());
         return Ok(Some(true));
     };
     let extents = index.extent_io().extents(header, &body).await?;

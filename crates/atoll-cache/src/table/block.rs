@@ -27,7 +27,7 @@ pub(super) enum Image {
         bucket: u32,
         /// The block's tag then.
         tag: u16,
-        /// The checksum of the record.
+        /// A hash of the record's header, in which its checksum is.
         checksum: u64,
     },
     /// No whole record. A client writes it, or died writing it, or the earlier content was no
@@ -85,7 +85,7 @@ impl<E: Endpoint> Core<E> {
     pub(super) fn judge<'r>(&self, word: Slot, block: &'r mut Buffer) -> Option<Record<'r>> {
         let (extension, bytes) = (self.extension_bytes(), block.len());
         block.narrow(extension, bytes.saturating_sub(extension));
-        let record = Record::decode(block, &self.shared.hasher)?;
+        let record = Record::decode(block, &self.shared.hasher, 0)?;
         let header = &record.header;
         let same =
             header.generation == word.tag() && header.number & DEAD_NUMBER == 0 && header.large == word.is_large();
@@ -104,16 +104,16 @@ impl<E: Endpoint> Core<E> {
     }
 
     fn record_image(&self, block: &Buffer) -> Option<Image> {
-        let record = Record::decode(block, &self.shared.hasher)?;
+        let record = Record::decode(block, &self.shared.hasher, 0)?;
         let (header, buckets) = (record.header, self.shared.settings.buckets);
         let bucket = if header.number & DEAD_NUMBER != 0 {
-            let value = record_value(block, &header)?;
+            let value = block.bytes().get(record.value_at..record.value_at + header.value_bytes)?;
             u32::from_le_bytes(value.try_into().ok()?)
         } else {
             let hash = record.large().map_or_else(|| self.shared.hasher.hash(record.key), |body| body.key_hash);
             KeyHash::new(hash, buckets).bucket
         };
-        let checksum = block.words()[0];
+        let checksum = self.shared.hasher.hash(&block.bytes()[..record.value_at.min(block.len())]);
         (bucket < buckets).then_some(Image::Record { bucket, tag: header.generation, checksum })
     }
 
@@ -131,7 +131,7 @@ impl<E: Endpoint> Core<E> {
         place: (Block, Class, u16),
     ) -> Slot {
         let (block, class, tag) = place;
-        let header = Header { number: 0, main: false, generation: tag, ..*header };
+        let header = Header { number: 0, main: false, tagged: true, generation: tag, ..*header };
         let content = match large {
             Some(body) => {
                 record::encode_large(&mut op.outgoing, &self.shared.hasher, &header, body);
@@ -157,6 +157,7 @@ impl<E: Endpoint> Core<E> {
             large: false,
             blind: false,
             expiry_ms: None,
+            tagged: true,
             generation: tag,
             token: self.client.endpoint.random(),
         };
@@ -185,10 +186,4 @@ impl<E: Endpoint> Core<E> {
         let (at, _) = self.block_span(block)?;
         Some((at, std::mem::take(&mut op.outgoing)))
     }
-}
-
-/// The value of a small record whose window is at its beginning.
-fn record_value<'r>(record: &'r Buffer, header: &Header) -> Option<&'r [u8]> {
-    let start = record::HEADER_BYTES + header.key_bytes;
-    record.bytes().get(start..start + header.value_bytes)
 }

@@ -191,6 +191,8 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     ) -> Result<Try, CacheError> {
         let core = &self.core;
         let chunk_bytes = core.client.pool.layout.chunk_bytes;
+        // A repairer finds out from the record alone which tag its block had.
+        new.header.tagged = true;
         new.header.large = core.is_large(new.key.len(), new.value.len().max(new.header.value_bytes));
         let class =
             core.class_for(&new.header).ok_or(CacheError::Damaged { what: "a record larger than its limit" })?;

@@ -29,7 +29,7 @@
 //! | `fresh` | chunks that a client owns and does not cut |
 //! | `slab` | chunks that a client cuts into blocks |
 //! | `block` | the layout of a block |
-//! | `lookup` | the way of a GET |
+//! | `lookup` | the way of a GET; of many keys at once, `many` |
 //! | `change` | the way of every change, with `search` (find the object), `insert` (a new key) and `unlink` (remove it) |
 //! | `room` | how a client makes room: samples, victims |
 //! | `reclaim` | chunks that were not cut to their end |
@@ -63,6 +63,7 @@ mod index;
 mod insert;
 pub mod layout;
 mod lookup;
+mod many;
 mod member;
 mod nodes;
 mod operation;

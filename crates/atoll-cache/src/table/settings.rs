@@ -10,8 +10,8 @@ use super::class::Class;
 use super::slot::HEAP_BYTES_MAX;
 use crate::choices::PoolSize;
 use crate::index::BUCKET_SLOTS;
-use crate::record::HEADER_BYTES;
 use crate::record::LARGE_RECORD_BYTES;
+use crate::record::OVERHEAD_BYTES;
 use atoll_pool::{Fields, PoolError, PoolSettings};
 
 const WORD_0: Fields<3> = Fields::new([32, 8, 8]);
@@ -47,7 +47,7 @@ impl TableOptions {
     /// Settings for a pool of this size.
     pub fn of_size(mut self, size: PoolSize) -> PoolSettings {
         if let Some(bytes) = size.body_bytes_mean {
-            self.object_bytes_mean = bytes.saturating_add(HEADER_BYTES as u32);
+            self.object_bytes_mean = bytes.saturating_add(OVERHEAD_BYTES);
         }
         self.for_growth(size.capacity_bytes, size.growth_bytes_max)
     }

@@ -1,12 +1,13 @@
 //! The engine `forge` under test.
 
 use crate::endpoint::CaseEndpoint;
+use crate::engine::Simulated;
 use crate::forge_words::ForgePoolWords;
 use crate::subject::{Shared, Subject};
 use atoll_baselines::forge_ablations::{AblatedForge, Variant};
 use atoll_cache::Pooled;
 use atoll_cache::engines::EngineChoices;
-use atoll_cache::forge::{self, Forge, ForgeOptions, Technique};
+use atoll_cache::forge::{self, Forge, ForgeKind, ForgeOptions, Technique};
 use atoll_fabric::{Address, Endpoint, Kind, RegionAttributes};
 use atoll_pool::PoolSettings;
 use atoll_sim::sim::region;
@@ -30,6 +31,10 @@ pub struct ForgeSubject {
 const AREA: Address = Address::new(0, 1, 0);
 /// Memory of an address cache of two sets, so small that keys replace each other.
 const ADDRESS_CACHE_BYTES: usize = 2 * 96;
+
+impl Simulated for ForgeKind {
+    type Subject = ForgeSubject;
+}
 
 impl Subject for ForgeSubject {
     const NAME: &'static str = ForgeOptions::ENGINE.name;

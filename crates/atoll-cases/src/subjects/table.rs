@@ -1,10 +1,11 @@
 //! The engines on the table of objects under test: `ditto`, `kvs`, and the queues.
 
 use crate::endpoint::CaseEndpoint;
+use crate::engine::Simulated;
 use crate::subject::Subject;
-use atoll_baselines::kvs::{self, Kvs, KvsOptions};
-use atoll_baselines::queues::{QueueOptions, QueuePolicy, Queued};
-use atoll_cache::ditto::{Ditto, DittoOptions};
+use atoll_baselines::kvs::{self, Kvs, KvsKind, KvsOptions};
+use atoll_baselines::queues::{QueueOptions, QueuePolicy, Queued, QueuesKind};
+use atoll_cache::ditto::{Ditto, DittoKind, DittoOptions};
 use atoll_cache::engines::EngineChoices;
 use atoll_cache::table::{self, TableOptions};
 use atoll_pool::PoolSettings;
@@ -15,6 +16,10 @@ use atoll_sim::Random;
 pub struct DittoSubject {
     /// Its options.
     pub options: DittoOptions,
+}
+
+impl Simulated for DittoKind {
+    type Subject = DittoSubject;
 }
 
 impl Subject for DittoSubject {
@@ -48,6 +53,10 @@ impl Subject for DittoSubject {
 #[derive(Clone, Debug, Default)]
 pub struct KvsSubject;
 
+impl Simulated for KvsKind {
+    type Subject = KvsSubject;
+}
+
 impl Subject for KvsSubject {
     const NAME: &'static str = KvsOptions::ENGINE.name;
     type Hole = table::Hole;
@@ -79,6 +88,10 @@ impl Default for QueuesSubject {
     fn default() -> Self {
         Self { options: QueueOptions::default(), tag_bits: 16 }
     }
+}
+
+impl Simulated for QueuesKind {
+    type Subject = QueuesSubject;
 }
 
 impl Subject for QueuesSubject {

@@ -12,7 +12,7 @@ use atoll_cache::forge::group::{Contents, MapEntry};
 use atoll_cache::forge::layout::{self, ForgeLayout};
 use atoll_cache::forge::ring::Node;
 use atoll_cache::forge::slot::{KeyHash, RecordLength, Slot, SlotFormat, UNIT_BYTES};
-use atoll_cache::record::{HEADER_BYTES, Hasher, LARGE_RECORD_BYTES, Record, encode_large, encode_small};
+use atoll_cache::record::{HEADER_BYTES, Hasher, LARGE_RECORD_BYTES, Record, encode_large, encode_small, seal};
 use atoll_cache::table;
 use atoll_cache::table::TableSettings;
 use atoll_cache::table::access::{ACCESS_WORDS, Access};
@@ -88,28 +88,31 @@ pub fn record(bytes: &[u8]) {
         return;
     }
     let header = Record::unchecked_header(&buffer);
-    let end = if header.large { LARGE_RECORD_BYTES as usize } else { HEADER_BYTES + header.body_bytes() };
-    if end <= whole {
-        buffer.words_mut()[0] = hasher.hash(&buffer.bytes()[8..end]);
+    let value_at = header.value_at();
+    let end = if header.large { LARGE_RECORD_BYTES as usize } else { value_at + header.value_bytes };
+    // A header of a form that no client writes for such a key is refused whatever its checksum.
+    let is_written = header.form_bits() == buffer.words()[0] >> 60 & 3;
+    if end <= whole && is_written {
+        seal(&mut buffer, &hasher, 0, &header);
         record_is_within(&buffer, &hasher);
-        let decoded = Record::decode(&buffer, &hasher).expect("its checksum is right");
+        let decoded = Record::decode(&buffer, &hasher, 0).expect("its checksum is right");
         let mut again = Buffer::new();
         match decoded.large() {
             Some(body) => encode_large(&mut again, &hasher, &decoded.header, &body),
             None => {
-                let value = &buffer.bytes()[HEADER_BYTES + decoded.header.key_bytes..end];
+                let value = &buffer.bytes()[decoded.value_at..end];
                 encode_small(&mut again, &hasher, &decoded.header, decoded.key, value);
             }
         }
-        let second = Record::decode(&again, &hasher).expect("what was encoded decodes");
+        let second = Record::decode(&again, &hasher, 0).expect("what was encoded decodes");
         assert_eq!((second.header, second.key, second.large()), (decoded.header, decoded.key, decoded.large()));
     }
 }
 
 fn record_is_within(buffer: &Buffer, hasher: &Hasher) {
-    if let Some(record) = Record::decode(buffer, hasher) {
+    if let Some(record) = Record::decode(buffer, hasher, 0) {
         let needed =
-            if record.header.large { LARGE_RECORD_BYTES as usize } else { HEADER_BYTES + record.header.body_bytes() };
+            if record.header.large { LARGE_RECORD_BYTES as usize } else { record.value_at + record.header.value_bytes };
         assert!(needed <= buffer.len());
         assert!(record.header.large || record.key.len() == record.header.key_bytes);
     }

@@ -1,6 +1,7 @@
 //! The command line: one file for each command.
 
 mod engine;
+mod new_pool;
 mod node;
 mod pool;
 mod serve;
@@ -10,7 +11,6 @@ mod size;
 
 use atoll::fabric::PoolFabric;
 use atoll::{OpenError, Pool};
-use atoll_fabric::FabricError;
 use clap::Parser;
 use std::error::Error;
 
@@ -28,6 +28,8 @@ pub(crate) enum Command {
     #[cfg(feature = "lab")]
     /// Replay a trace on a cache; report its hit ratio and its speed
     Replay(atoll_lab::replay::ReplayCommand),
+    #[cfg(feature = "lab")]
+    Advise(atoll_lab::advise::AdviseCommand),
     #[cfg(feature = "lab")]
     /// Experiments
     #[command(subcommand)]
@@ -48,6 +50,8 @@ impl Command {
             #[cfg(feature = "lab")]
             Self::Replay(command) => Ok(command.run()?),
             #[cfg(feature = "lab")]
+            Self::Advise(command) => Ok(command.run()?),
+            #[cfg(feature = "lab")]
             Self::Lab(command) => Ok(command.run()?),
             #[cfg(feature = "lab")]
             Self::Sim(command) => command.run(),
@@ -65,15 +69,6 @@ fn capacity_or_default(given: Option<u64>, name: Option<&str>) -> u64 {
             eprintln!("{room}: the pool has {bytes} bytes, and not {DEFAULT_BYTES} (--capacity)");
         }
         bytes
-    })
-}
-
-/// The requested capacity of a pool on this fabric. The default is what the memory nodes have left;
-/// where memory nodes have no capacity of their own, see [`capacity_or_default`].
-fn capacity_of_fabric(given: Option<u64>, fabric: &impl PoolFabric) -> Result<u64, FabricError> {
-    Ok(match (given, fabric.room_bytes()?) {
-        (None, Some(left_bytes)) => left_bytes,
-        _ => capacity_or_default(given, fabric.address()),
     })
 }
 

@@ -1,11 +1,11 @@
 //! `atoll pool`: create, inspect, verify, repair and remove pools.
 
-use super::engine::EngineArgs;
+use super::new_pool::NewPoolArgs;
+use super::open_pool;
 use super::size::parse_bytes;
-use super::{capacity_of_fabric, open_pool};
 use atoll::fabric::{OnFabric, PoolFabric, ServedFabric, on_fabric};
 use atoll::pool::shown_processes;
-use atoll::{ClientInfo, NodeInfo, Pool, PoolOptions, Removed, Repaired, Resized};
+use atoll::{ClientInfo, NodeInfo, Pool, Removed, Repaired, Resized};
 use atoll_pool::Incarnation;
 use atoll_pool::clock::OUTLIER_MS;
 use clap::{Args, Subcommand};
@@ -42,29 +42,8 @@ pub(crate) enum PoolCommand {
 pub(crate) struct CreateCommand {
     /// shm:/NAME, the path of a file, or tcp:HOST:PORT[,HOST:PORT...]
     name: String,
-    /// Bytes of the whole pool, whose memory is allocated now [default: 1GiB, or less if the host
-    /// has no room for it; of tcp all that the memory nodes lend]
-    #[arg(long, value_parser = parse_bytes)]
-    capacity: Option<u64>,
-    /// Memory nodes that the capacity is spread over: regions whose names end in +1, +2, ...
-    /// [default: one for each HOST:PORT]
-    #[arg(long)]
-    nodes: Option<u32>,
-    /// Bytes to which the pool may grow (`atoll pool grow`); index and tables are made for this
-    /// size [default: the capacity]
-    #[arg(long, value_parser = parse_bytes)]
-    capacity_max: Option<u64>,
-    /// Most memory nodes, including nodes added later [default: 16 in a pool that may grow]
-    #[arg(long)]
-    nodes_max: Option<u32>,
-    /// Most clients (threads of all processes) at a time
-    #[arg(long)]
-    clients_max: Option<u32>,
-    /// Expected bytes of an object with its key, which determine the size of the index
-    #[arg(long, default_value_t = 288)]
-    object_bytes_mean: u32,
     #[command(flatten)]
-    engine: EngineArgs,
+    pool: NewPoolArgs,
 }
 
 /// The meaning of `--by` for `atoll pool grow`.
@@ -153,19 +132,9 @@ impl OnFabric for PoolCommand {
 
 impl CreateCommand {
     fn run(self, fabric: &impl PoolFabric) -> Result<(), Box<dyn Error>> {
-        let capacity = capacity_of_fabric(self.capacity, fabric)?;
-        let nodes = self.nodes.unwrap_or(fabric.agents());
-        let mut options = PoolOptions::default().capacity_bytes(capacity).nodes(nodes);
-        options = options.engine(self.engine.options()?).object_bytes_mean(self.object_bytes_mean);
-        if let Some(clients_max) = self.clients_max {
-            options = options.clients_max(clients_max);
-        }
-        if let Some(capacity_max) = self.capacity_max {
-            options = options.capacity_bytes_max(capacity_max);
-        }
-        if let Some(nodes_max) = self.nodes_max {
-            options = options.nodes_max(nodes_max);
-        }
+        let capacity_bytes = self.pool.capacity_bytes_on(fabric)?;
+        let nodes = self.pool.nodes(fabric.agents());
+        let options = self.pool.options(self.pool.engine.options()?, capacity_bytes, fabric.agents());
         let pool = Pool::create_on(fabric, &options)?;
         let bar = ProgressBar::new(0).with_message("bytes of memory are there");
         let provided = pool.provide(|done, of| {

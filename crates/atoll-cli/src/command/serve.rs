@@ -1,10 +1,9 @@
 //! `atoll serve`: a cache for Redis clients, over an embedded pool or a named one.
 
-use super::engine::EngineArgs;
-use super::size::parse_bytes;
-use super::{capacity_or_default, open_pool};
+use super::new_pool::NewPoolArgs;
+use super::open_pool;
 use atoll::fabric::{OnFabric, ServedFabric, on_fabric};
-use atoll::{EngineOptions, Pool, PoolOptions};
+use atoll::{EngineOptions, Pool};
 use atoll_server::{PoolFacts, Redis, Server, ServerOptions};
 use clap::Args;
 use std::error::Error;
@@ -23,15 +22,12 @@ pub(crate) struct ServeCommand {
     /// Unix socket to listen on, in addition
     #[arg(long, value_name = "PATH")]
     unix: Option<PathBuf>,
-    /// Bytes of the embedded pool [default: 1GiB, or less if the host has no room for it]
-    #[arg(long, value_parser = parse_bytes, conflicts_with = "pool")]
-    capacity: Option<u64>,
-    /// An existing pool to serve instead (shm:/NAME, the path of a file, or
-    /// tcp:HOST:PORT[,HOST:PORT...])
+    /// An existing pool to serve, instead of one of the server's own (shm:/NAME, the path of a
+    /// file, or tcp:HOST:PORT[,HOST:PORT...])
     #[arg(long, value_name = "NAME")]
     pool: Option<String>,
     #[command(flatten)]
-    engine: EngineArgs,
+    own: NewPoolArgs,
     /// Threads that serve connections
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: u16,
@@ -59,11 +55,10 @@ impl OnFabric for ServePool<'_> {
 
 impl ServeCommand {
     pub(super) fn run(self) -> Result<(), Box<dyn Error>> {
-        let engine = self.engine.options()?;
-        if let (Some(name), Some(given)) = (&self.pool, self.engine.given()) {
-            let why =
-                format!("{given} is for a pool of the server's own, and {name} has its engine since it was created");
-            return Err(format!("{why}: leave it out (`atoll pool info {name}` shows the engine)").into());
+        let engine = self.own.engine.options()?;
+        if let (Some(name), Some(given)) = (&self.pool, self.own.given()) {
+            let why = format!("{given} is for a pool of the server's own, and {name} is as it was created");
+            return Err(format!("{why}: leave it out (`atoll pool info {name}` shows its settings)").into());
         }
         if self.config {
             self.print_config(&engine);
@@ -82,8 +77,8 @@ impl ServeCommand {
         match &self.pool {
             Some(name) => on_fabric(name, ServePool { command: &self, server })?,
             None => {
-                let capacity = capacity_or_default(self.capacity, None);
-                self.serve(server, Pool::anonymous(&PoolOptions::default().capacity_bytes(capacity).engine(engine))?)
+                let options = self.own.options(engine, self.own.capacity_bytes(None), 1);
+                self.serve(server, Pool::anonymous(&options)?)
             }
         }
     }
@@ -118,17 +113,12 @@ impl ServeCommand {
         println!("address = {}", self.address);
         println!("port = {}", self.port);
         println!("unix = {}", shown(self.unix.as_ref().map(|path| path.display().to_string())));
-        println!(
-            "capacity = {}",
-            if self.pool.is_some() {
-                "that of the pool".to_owned()
-            } else {
-                capacity_or_default(self.capacity, None).to_string()
-            }
-        );
         println!("pool = {}", self.pool.as_deref().unwrap_or("of its own"));
         let engine = if self.pool.is_some() { "that of the pool".to_owned() } else { engine.to_string() };
         println!("engine = {engine}");
+        for (name, value) in self.own.shown() {
+            println!("{name} = {}", if self.pool.is_some() { "that of the pool".to_owned() } else { value });
+        }
         println!("threads = {}", self.threads);
         println!("metrics = {}", shown(self.metrics.map(|address| address.to_string())));
     }

@@ -68,6 +68,8 @@ pub struct Client<E: Endpoint> {
     pub(crate) unreported: Cell<Repaired>,
     /// Whether a client has died since the last recount.
     counts_estimated: Cell<bool>,
+    /// Places that were ever taken, by the last READ.
+    members_ever: Cell<u32>,
     upkeep: Cell<Upkeep>,
     in_flight: InFlight,
     /// One operation at a time makes a round.
@@ -109,6 +111,7 @@ impl<E: Endpoint> Client<E> {
             out_of_use: Cell::new(0),
             unreported: Cell::default(),
             counts_estimated: Cell::new(false),
+            members_ever: Cell::new(1),
             upkeep: Cell::default(),
             in_flight: InFlight::default(),
             round: Lender::new(()),
@@ -123,6 +126,15 @@ impl<E: Endpoint> Client<E> {
     pub fn member(&self) -> &Member {
         debug_assert!(!self.has_left.get(), "a client that has left does nothing any more");
         self.member.as_ref().expect("an auditor has no place")
+    }
+
+    /// The most clients that there were at a time, by the last READ.
+    pub fn members_ever(&self) -> u32 {
+        self.members_ever.get()
+    }
+
+    pub(crate) fn note_members(&self, count: u32) {
+        self.members_ever.set(count.max(1));
     }
 
     /// Whether it has a place: it is no auditor, and has not left.
@@ -368,7 +380,8 @@ impl<E: Endpoint> Client<E> {
 
     /// Chunks that must not be reused yet: operations of clients, this one included, protect them.
     pub async fn protected_chunks(&self) -> Result<Vec<ChunkId>, VerbError> {
-        let mut chunks = registry::protected_chunks(&self.endpoint, &self.pool, self.me()).await?;
+        let (mut chunks, members) = registry::protected_chunks(&self.endpoint, &self.pool, self.me()).await?;
+        self.note_members(members);
         // After the READ: an operation of this client may have begun to protect a chunk meanwhile.
         chunks.extend(self.member().protected());
         Ok(chunks)

@@ -158,13 +158,13 @@ fn protected(word: u64, epoch: u64) -> Option<ChunkId> {
     Some(ChunkId((word as u32).checked_sub(1).filter(|_| word >> 32 == epoch)?))
 }
 
-/// The chunks that clients other than `but` protect. The caller READs them after it has unlinked
-/// the words that point into a chunk.
+/// The chunks that clients other than `but` protect, and how many places were ever taken. The caller
+/// READs them after it has unlinked the words that point into a chunk.
 pub async fn protected_chunks<E: Endpoint>(
     endpoint: &E,
     pool: &Pool,
     but: Incarnation,
-) -> Result<Vec<ChunkId>, VerbError> {
+) -> Result<(Vec<ChunkId>, u32), VerbError> {
     let count = members_ever(endpoint, pool).await?;
     let signals = read_first_places(endpoint, pool, |layout| layout.signal(0), SIGNAL_BYTES, count).await?;
     let others = signals
@@ -195,7 +195,7 @@ pub async fn protected_chunks<E: Endpoint>(
         }
     }
     take_further(endpoint, &mut batch, &mut further, &mut chunks).await?;
-    Ok(chunks)
+    Ok((chunks, count as u32))
 }
 
 async fn take_further<E: Endpoint>(

@@ -61,7 +61,7 @@ impl PoolOptions {
     }
 
     /// Expected bytes of an object with its key, which determine the size of the index. The default
-    /// is 288. Much smaller objects fill the index before the memory.
+    /// is 296. Much smaller objects fill the index before the memory.
     pub fn object_bytes_mean(self, bytes: u32) -> Self {
         Self { object_bytes_mean: Some(bytes), ..self }
     }

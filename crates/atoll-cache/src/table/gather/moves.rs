@@ -5,7 +5,7 @@
 
 use crate::CacheError;
 use crate::index::examine::drop_if_damaged;
-use crate::record::{HEADER_BYTES, Record};
+use crate::record::Record;
 use crate::table::Core;
 use crate::table::class::Class;
 use crate::table::drain::{Blocks, Naming};
@@ -103,7 +103,7 @@ impl<E: Endpoint> Core<E> {
         let words: ArrayVec<u64, { crate::table::settings::EXTENSION_WORDS_MAX as usize }> =
             contents.words().iter().copied().collect();
         contents.narrow(start + extension, class.bytes() as usize - extension);
-        let record = Record::decode(contents, &self.shared.hasher)?;
+        let record = Record::decode(contents, &self.shared.hasher, 0)?;
         let (header, large) = (record.header, record.large());
         if header.large != naming.word.is_large() || header.generation != naming.word.tag() {
             return None;
@@ -112,7 +112,7 @@ impl<E: Endpoint> Core<E> {
         let hash = KeyHash::new(hash, self.shared.settings.buckets);
         let value = match header.large {
             true => &[],
-            false => &contents.bytes()[HEADER_BYTES + header.key_bytes..HEADER_BYTES + header.body_bytes()],
+            false => &contents.bytes()[record.value_at..record.value_at + header.value_bytes],
         };
         let word =
             self.encode(op, hash, record.key, value, &header, large.as_ref(), &words, (held.block, held.class, tag));

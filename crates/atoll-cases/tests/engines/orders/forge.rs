@@ -53,7 +53,7 @@ fn what_one_node_says_of_another_was_there_before() {
 fn a_lookup_never_gives_a_record_of_a_later_life_of_its_chunk() {
     let case = Case { clients: 3, chunk_bytes: 256, chunks: 10, group_objects_max: 1, ..Case::default() };
     show_order(Hole::Generation, 1..2, &case, async |director| {
-        director.set(b"k", load::unique_value(2, 0, 30)).await?;
+        director.set(b"k", load::unique_value(2, 0, 60)).await?;
         let (chunk, _) = chunks_with_objects(director).await?[0];
         let at = pool_of(director).layout.chunk(chunk);
         let is_read = |operation: &Operation| matches!(operation, Operation::Read { .. });
@@ -63,7 +63,7 @@ fn a_lookup_never_gives_a_record_of_a_later_life_of_its_chunk() {
         let slots: Vec<_> = words_of(director).slots().collect();
         let publishes = director.stops(1).before_behind_write(at, move |verb| is_swap_of(verb, &slots, |_| true));
         for _ in 0..500 {
-            director.begin(1, Command::Set("k".to_owned(), 30));
+            director.begin(1, Command::Set("k".to_owned(), 60));
             if director.stops_at(&publishes, 1).await {
                 break;
             }
