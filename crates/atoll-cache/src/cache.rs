@@ -136,15 +136,16 @@ impl<G: Engine> Cache<G> {
     }
 
     /// Looks many keys up at once; `found(i, value)` is called for every `keys[i]` in order, with
-    /// `None` for a miss. The lookups are not one atomic step.
+    /// `None` for a miss. It may take the value's memory. The lookups are not one atomic step.
     pub async fn get_many<F>(&self, keys: &[&[u8]], mut found: F) -> Result<(), CacheError>
     where
-        F: FnMut(usize, Option<&Value>),
+        F: FnMut(usize, Option<&mut Value>),
     {
         for key in keys {
             checked(key)?;
         }
-        let each = |index: usize, lookup: Lookup, value: &Value| found(index, (lookup == Lookup::Hit).then_some(value));
+        let each =
+            |index: usize, lookup: Lookup, value: &mut Value| found(index, (lookup == Lookup::Hit).then_some(value));
         self.engine.get_many(keys, each).await
     }
 

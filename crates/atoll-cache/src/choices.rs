@@ -9,10 +9,30 @@ use std::fmt;
 pub struct EngineIdentity {
     /// Its name, as users write it.
     pub name: &'static str,
-    /// All names that [`EngineChoices::named`] knows, for people.
-    pub names: &'static str,
+    /// Its forms. Their names are among those that [`EngineChoices::named`] knows.
+    pub forms: &'static [Described],
+    /// What else users choose. Each name is one that [`EngineChoices::choose`] knows.
+    pub options: &'static [EngineOption],
     /// Its number in the pool header.
     pub number: u64,
+}
+
+/// A name, and what it stands for in a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Described {
+    /// The name, as users write it.
+    pub name: &'static str,
+    /// What it stands for.
+    pub what: &'static str,
+}
+
+/// Something that users choose of one engine, such as `experts`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EngineOption {
+    /// The name, as users write it behind two hyphens, and its meaning.
+    pub described: Described,
+    /// What users write as its value, or `None` if it has none.
+    pub value: Option<&'static str>,
 }
 
 /// How large a new pool is.
@@ -39,6 +59,13 @@ pub trait EngineChoices: Clone + fmt::Debug + PartialEq {
     /// The name that stands for these choices.
     fn name(&self) -> String {
         Self::ENGINE.name.to_owned()
+    }
+
+    /// Chooses one of the engine's options. `value` is empty if the option has none. An error says
+    /// what values there are.
+    fn choose(&mut self, option: &str, value: &str) -> Result<(), String> {
+        let _ = value;
+        Err(format!("{} has no option {option}", Self::ENGINE.name))
     }
 
     /// The policies that choose victims, if the engine has experts.

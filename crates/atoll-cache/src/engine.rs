@@ -4,7 +4,7 @@
 //! limits of keys and values, and builds all its operations from the engine's.
 
 use crate::{Meta, Removals, Stats, Value};
-use atoll_fabric::VerbError;
+use atoll_fabric::{Arrivals, VerbError};
 use atoll_pool::PoolError;
 
 /// Why an operation could not be done. It changed nothing, unless the variant says otherwise.
@@ -195,12 +195,16 @@ pub trait Engine {
     async fn get(&self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError>;
 
     /// Looks many keys up at once; `found(i, lookup, value)` is called once for every `keys[i]`, in
-    /// order.
-    async fn get_many<F: FnMut(usize, Lookup, &Value)>(&self, keys: &[&[u8]], mut found: F) -> Result<(), CacheError> {
+    /// order. It may take the value's memory.
+    async fn get_many<F: FnMut(usize, Lookup, &mut Value)>(
+        &self,
+        keys: &[&[u8]],
+        mut found: F,
+    ) -> Result<(), CacheError> {
         let mut value = Value::new();
         for (index, key) in keys.iter().enumerate() {
             let lookup = self.get(key, &mut value).await?;
-            found(index, lookup, &value);
+            found(index, lookup, &mut value);
         }
         Ok(())
     }
@@ -254,6 +258,12 @@ pub trait Engine {
 
     /// This client's counters.
     fn stats(&self) -> Stats;
+
+    /// How a thread waits for this client's fabric that waits for other things, too.
+    #[inline]
+    fn arrivals(&self) -> Option<&dyn Arrivals> {
+        None
+    }
 
     /// The objects that this client has removed, if its engine notes them.
     #[inline]

@@ -16,7 +16,7 @@
 
 use crate::audit::Audit;
 use crate::{CacheError, Change, Engine, Lookup, Meta, Pooled, Removals, Stats, Value};
-use atoll_fabric::Endpoint;
+use atoll_fabric::{Arrivals, Endpoint};
 use atoll_pool::{Client, PoolError, Repaired};
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
@@ -160,20 +160,19 @@ impl<G: Engine + 'static> Engine for Lasting<G> {
         lookup
     }
 
-    async fn get_many<F: FnMut(usize, Lookup, &Value)>(&self, keys: &[&[u8]], mut found: F) -> Result<(), CacheError> {
+    async fn get_many<F>(&self, keys: &[&[u8]], mut found: F) -> Result<(), CacheError>
+    where
+        F: FnMut(usize, Lookup, &mut Value),
+    {
         let engine = self.engine.clone();
         let keys: Vec<Vec<u8>> = keys.iter().map(|key| key.to_vec()).collect();
         let got = self.run(async move {
             let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
             let mut all = Vec::with_capacity(keys.len());
-            let each = |_, lookup, value: &Value| {
-                let mut copy = Value::new();
-                copy.assign(value.bytes(), value.meta());
-                all.push((lookup, copy));
-            };
+            let each = |_, lookup, value: &mut Value| all.push((lookup, std::mem::take(value)));
             engine.get_many(&keys, each).await.map(|()| all)
         });
-        for (index, (lookup, value)) in got.await?.iter().enumerate() {
+        for (index, (lookup, value)) in got.await?.iter_mut().enumerate() {
             found(index, *lookup, value);
         }
         Ok(())
@@ -227,6 +226,10 @@ impl<G: Engine + 'static> Engine for Lasting<G> {
 
     fn stats(&self) -> Stats {
         self.engine.stats()
+    }
+
+    fn arrivals(&self) -> Option<&dyn Arrivals> {
+        self.engine.arrivals()
     }
 
     #[inline]

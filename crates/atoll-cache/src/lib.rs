@@ -27,7 +27,7 @@
 //! | `node_order` | the order of operations on several memory nodes |
 //! | `search` | how a change finds its key's object, and how an insertion becomes live |
 //! | `candidate` | what a lookup takes a slot's record for |
-//! | `at_once` | lookups of many keys: their buckets in one batch, their records in another |
+//! | `at_once` | lookups of many keys at once, and hints before other operations |
 //! | `spares` | buffers kept for the next use |
 //! | `backoff` | how long a client waits before it looks again at what another client holds up |
 //! | `overtaken` | when a change that lost its compare-and-swap still counts as done |
@@ -52,6 +52,7 @@ pub mod forge;
 mod index;
 pub mod lasting;
 mod limit;
+pub mod miniature;
 pub mod model;
 mod node_order;
 mod open_chunks;

@@ -1,5 +1,6 @@
 //! A client's counters. They are plain numbers of one thread; a caller adds them up for a process.
 
+use crate::miniature::choice::CURVE;
 use atoll_pool::Upkeep;
 use std::cell::Cell;
 
@@ -82,6 +83,17 @@ counters! {
     /// Clocks that this client refused as its own: its host's wall clock was a second or more off
     /// the pool's time.
     clocks_refused,
+    /// Lookups that a cache of a quarter of the capacity would have missed, by this client's
+    /// miniatures. The next counters are the same for other capacities.
+    modelled_misses_quarter,
+    /// Of half the capacity.
+    modelled_misses_half,
+    /// Of the same capacity.
+    modelled_misses_once,
+    /// Of twice the capacity.
+    modelled_misses_twice,
+    /// Of four times the capacity.
+    modelled_misses_fourfold,
     /// Clients found dead and shut out.
     clients_fenced,
     /// Searches for what dead clients held.
@@ -102,7 +114,48 @@ impl Counter {
     }
 }
 
+/// The counters of modelled misses, in the order of [`CURVE`].
+pub const MODELLED_MISSES: [&str; CURVE.len()] = [
+    "modelled_misses_quarter",
+    "modelled_misses_half",
+    "modelled_misses_once",
+    "modelled_misses_twice",
+    "modelled_misses_fourfold",
+];
+
+/// The hit ratio at each capacity of [`CURVE`], by so many reads and the misses of the miniatures.
+/// `None` without reads, or without miniatures.
+pub fn curve(reads: u64, modelled_misses: [u64; CURVE.len()]) -> Option<[f64; CURVE.len()]> {
+    let ratio = |misses: u64| (1.0 - misses as f64 / reads as f64).max(0.0);
+    (reads > 0 && modelled_misses[0] > 0).then(|| modelled_misses.map(ratio))
+}
+
+impl Counters {
+    /// The misses that the miniatures model at a capacity of [`CURVE`].
+    pub(crate) fn modelled_misses(&self, point: usize) -> &Counter {
+        [
+            &self.modelled_misses_quarter,
+            &self.modelled_misses_half,
+            &self.modelled_misses_once,
+            &self.modelled_misses_twice,
+            &self.modelled_misses_fourfold,
+        ][point]
+    }
+}
+
 impl Stats {
+    /// The modelled hit ratio at each capacity of [`CURVE`]; see [`curve`].
+    pub fn curve(&self) -> Option<[f64; CURVE.len()]> {
+        let misses = [
+            self.modelled_misses_quarter,
+            self.modelled_misses_half,
+            self.modelled_misses_once,
+            self.modelled_misses_twice,
+            self.modelled_misses_fourfold,
+        ];
+        curve(self.hits + self.misses(), misses)
+    }
+
     /// Adds the upkeep that the client of the pool has counted.
     pub fn with_upkeep(self, upkeep: Upkeep) -> Self {
         let Upkeep { clocks_refused, clients_fenced, repairs, chunks_repaired } = upkeep;

@@ -1,37 +1,37 @@
-//! The list of engines whose cases are drawn and explored.
+//! The engines of the list as cases see them: each is drawn and explored as its [`Subject`].
 
 use crate::faulty::{FaultyCase, RunSummary};
 use crate::small_case::{Bounds, SmallCase};
 use crate::subject::Subject;
-use crate::subjects::{DittoSubject, ForgeSubject, GlCacheSubject, KvsSubject, QueuesSubject};
+use atoll_baselines::all_engines;
+use atoll_cache::engines::{EngineChoices, EngineIdentity, EngineKind};
 use atoll_sim::explore::{self, Decisions, Explored};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Makes the list of engines, each with its case, and what evaluates an expression in which the
-/// case of an engine has a name.
+/// An engine of the list, and how it is put under test.
+pub trait Simulated: EngineKind {
+    /// The engine under test.
+    type Subject: Subject;
+}
+
+/// Makes the engines from the list, and what evaluates an expression in which an engine's subject
+/// has a name.
 macro_rules! simulated {
-    ($(#[doc = $what:literal] $(#[$attribute:meta])* $Engine:ident: $Case:ty,)*) => {
+    ($($(#[$doc:meta])* $Engine:ident: $Kind:ty,)*) => {
         /// The engines, as users name them.
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum SimulatedEngine {
-            $(#[doc = $what] $(#[$attribute])* $Engine,)*
+            $($(#[$doc])* $Engine,)*
         }
 
         impl SimulatedEngine {
             /// All of them.
             pub const ALL: &[Self] = &[$(Self::$Engine,)*];
 
-            /// Its name.
-            pub fn name(self) -> &'static str {
+            /// How users name it, and its forms.
+            pub fn identity(self) -> EngineIdentity {
                 match self {
-                    $(Self::$Engine => <$Case>::NAME,)*
-                }
-            }
-
-            /// What it is, in a line.
-            pub fn what(self) -> &'static str {
-                match self {
-                    $(Self::$Engine => $what.trim().trim_end_matches('.'),)*
+                    $(Self::$Engine => <$Kind as EngineKind>::Options::ENGINE,)*
                 }
             }
         }
@@ -40,7 +40,7 @@ macro_rules! simulated {
             ($engine:expr, $Subject:ident => $body:expr) => {
                 match $engine {
                     $(SimulatedEngine::$Engine => {
-                        type $Subject = $Case;
+                        type $Subject = <$Kind as Simulated>::Subject;
                         $body
                     })*
                 }
@@ -49,21 +49,21 @@ macro_rules! simulated {
     };
 }
 
-simulated! {
-    /// FORGE.
-    #[default]
-    Forge: ForgeSubject,
-    /// FORGE's groups; decision trees choose the group that is evicted.
-    GlCacheDm: GlCacheSubject,
-    /// Ditto.
-    Ditto: DittoSubject,
-    /// A table of objects that tracks nothing and evicts at random.
-    Kvs: KvsSubject,
-    /// A table of objects with queues in the pool: any of them.
-    Queues: QueuesSubject,
+all_engines!(simulated!);
+
+impl Default for SimulatedEngine {
+    /// The engine that is shipped.
+    fn default() -> Self {
+        Self::Forge
+    }
 }
 
 impl SimulatedEngine {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        self.identity().name
+    }
+
     /// Runs the case that a seed draws; a panic is a failure like any other.
     pub fn run_seed(self, seed: u64) -> Result<RunSummary, String> {
         let run = || on_subject!(self, S => FaultyCase::<S>::crowded(seed).run(seed));

@@ -281,7 +281,7 @@ impl<G: Engine + 'static, R: Recorder> Part<'_, G, R> {
         keys.iter().for_each(|key| self.begin(key, Call::Get));
         let mut outcomes = Vec::new();
         let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
-        self.cache.get_many(&keys, |_, value| outcomes.push(Outcome::get(value.map(Value::bytes)))).await?;
+        self.cache.get_many(&keys, |_, value| outcomes.push(Outcome::get(value.as_deref().map(Value::bytes)))).await?;
         outcomes.into_iter().for_each(|outcome| self.end(outcome));
         Ok(())
     }

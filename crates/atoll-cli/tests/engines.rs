@@ -11,7 +11,7 @@ use redis::Commands;
 const TYPED: [(&[&str], &str, Option<&str>); 5] = [
     (&["--engine", "forge"], "forge", None),
     (&["--engine", "forge-paper"], "forge", None),
-    (&["--engine", "ditto"], "ditto", Some("quick-demotion+hyperbolic-idle+lfu")),
+    (&["--engine", "ditto"], "ditto", Some("quick-demotion+quick-demotion-strict+hyperbolic-idle+lfu")),
     (&["--engine", "ditto", "--experts", "lru+lfu"], "ditto", Some("lru+lfu")),
     (&["--engine", "ditto", "--experts", "lirs+gdsf+lru-k"], "ditto", Some("lirs+gdsf+lru-k")),
 ];
@@ -164,7 +164,7 @@ fn what_does_not_go_together_is_refused_with_what_to_do() {
     for options in [&["--experts", "lru"][..], &["--engine", "forge-paper", "--experts", "lru"]] {
         assert!(said(options).contains("add --engine ditto"), "{options:?}");
     }
-    assert!(said(&["--engine", "ditto", "--no-ghosts"]).contains("are for forge"));
+    assert!(said(&["--engine", "ditto", "--no-ghosts"]).contains("--no-ghosts is for forge"));
     assert!(said(&["--engine", "ditto", "--experts", "lru+nothing"]).contains("quick-demotion"));
     assert!(said(&["--engine", "ditto", "--experts", "lru+lru"]).contains("name it once"));
     for engine in ["redis", "kvs", "glcache-dm", "shard-lru"] {

@@ -1,6 +1,6 @@
 //! The contract between protocols and fabrics.
 
-use crate::{Address, Batch, Buffer, FabricError, Identity, Origin, RegionAttributes, VerbError};
+use crate::{Address, Arrivals, Batch, Buffer, FabricError, Identity, Origin, RegionAttributes, VerbError};
 use std::future::Future;
 
 /// The limits of a fabric.
@@ -220,6 +220,13 @@ pub trait Endpoint {
     /// pending because of this endpoint, and this only yields the processor.
     fn wait(&self) {
         std::thread::yield_now();
+    }
+
+    /// How a thread waits for this endpoint that waits for other things, too. By default it can
+    /// only poll.
+    #[inline]
+    fn arrivals(&self) -> Option<&dyn Arrivals> {
+        None
     }
 
     /// Waits `ns` nanoseconds, so that another client can make progress.

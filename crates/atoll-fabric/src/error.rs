@@ -107,6 +107,9 @@ pub enum FabricError {
     /// The name is neither `shm:/NAME` nor a path.
     #[error("`{0}` names no region: write shm:/NAME (letters, digits, `.`, `_`, `-`), or the path of a file")]
     BadName(String),
+    /// The address is not that of memory nodes.
+    #[error("`{0}` names no memory nodes: write tcp:HOST:PORT[,HOST:PORT...]")]
+    BadAddress(String),
     /// The address belongs to a fabric that is missing.
     #[error("{address}: this version has no `{scheme}` fabric: write shm:/NAME, or the path of a file")]
     NoFabric {

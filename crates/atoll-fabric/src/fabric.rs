@@ -62,6 +62,16 @@ pub trait Fabric {
     /// The address of the region of one memory node.
     fn region_address(&self, node: u8) -> Option<String>;
 
+    /// How many agents have the regions. A new pool has a memory node on each.
+    fn agents(&self) -> u32 {
+        1
+    }
+
+    /// Bytes that the agents have left in total for regions, if they have a limit of their own.
+    fn room_bytes(&self) -> Result<Option<u64>, FabricError> {
+        Ok(None)
+    }
+
     /// Returns an error if the agents have no room for this many bytes in total.
     fn check_room(&self, bytes: u64) -> Result<(), FabricError>;
 

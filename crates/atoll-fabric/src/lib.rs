@@ -13,6 +13,7 @@
 //! | [`endpoint`] | the contract |
 //! | [`checked`] | a verb's future, whose outcome a wrapper looks at |
 //! | [`identity`] | the identity of an endpoint |
+//! | [`arrivals`] | what an endpoint waits for, for a thread that waits for other things, too |
 //! | [`error`] | what goes wrong |
 //! | [`fabric`] | the control plane: regions by their address, and what a process reaches |
 //! | [`message`] | small messages between endpoints, beside the verbs |
@@ -25,11 +26,13 @@
 //! | [`wait`] | blocking a thread until a future has ended |
 //! | [`clock`] | where an endpoint's time comes from |
 //! | [`shm`] | one host: loads, stores and atomic instructions on a shared mapping |
+//! | `tcp` | any network: an agent at the target executes batches; with the feature `tcp` |
 //! | [`conformance`] | the suite that every fabric passes |
 //!
 //! This is the only crate of the workspace with `unsafe` code.
 
 pub mod address;
+pub mod arrivals;
 pub mod attributes;
 pub mod batch;
 pub mod buffer;
@@ -48,9 +51,12 @@ pub mod prefetch;
 pub mod purpose;
 pub mod region;
 pub mod shm;
+#[cfg(feature = "tcp")]
+pub mod tcp;
 pub mod wait;
 
 pub use address::{Address, COMPUTE_NODES_MAX};
+pub use arrivals::Arrivals;
 pub use attributes::{Domain, Kind, Lifetime, RegionAttributes};
 pub use batch::{BATCH_VERBS_MAX, Batch, Ticket};
 pub use buffer::Buffer;

@@ -13,6 +13,7 @@
 //! | [`mod@reference`] | exact eviction policies in ordinary memory |
 //! | [`replay`] | a trace on a cache |
 //! | [`hit_ratio`] | an engine on a folder of traces, beside the oracle's algorithms |
+//! | [`advise`] | which engine and capacity fit a load |
 //! | [`micro`] | single operations, beside other caches |
 //! | [`bench`](mod@bench) | experiments on the simulated network: points, sweeps, what holds for all |
 //! | [`papers`] | the papers' figures, one folder a paper |
@@ -32,6 +33,7 @@
 //! | `command` | the command line |
 #![forbid(unsafe_code)]
 
+pub mod advise;
 pub mod bench;
 mod command;
 pub mod costs;

@@ -149,6 +149,6 @@ impl<E: Endpoint> Endpoint for Gate<E> {
     }
 
     pass_on!(endpoint: expect purpose export region_attributes region_bytes provided);
-    pass_on!(endpoint: note_provided charge wait pause now_ns unix_ms agent_ms boot random);
+    pass_on!(endpoint: note_provided charge wait arrivals pause now_ns unix_ms agent_ms boot random);
     pass_on!(endpoint: limits is_near identity origin fabric);
 }

@@ -159,6 +159,39 @@ fn too_long_a_key_and_too_long_a_value_are_refused_and_change_nothing() {
     assert!(reply.starts_with("-ERR the key has 65537 bytes"), "{reply}");
     assert_eq!(raw.call(&[b"MGET".as_slice(), &key]), b"*1\r\n$-1\r\n");
     assert_eq!(raw.call(&["DBSIZE"]), b":0\r\n");
+    raw.call(&["SET", "k", "v"]);
+    let found = raw.call(&[b"MGET".as_slice(), b"k", &key, b"absent", b"k"]);
+    assert_eq!(found, b"*4\r\n$1\r\nv\r\n$-1\r\n$-1\r\n$1\r\nv\r\n");
+    let get = |key: &[u8]| command(&[b"GET".as_slice(), key]);
+    raw.send(&[get(b"k"), get(b"k"), get(&key), get(b"absent"), get(b"k")].concat());
+    for reply in ["$1\r\nv\r\n", "$1\r\nv\r\n", "-ERR the key has", "$-1\r\n", "$1\r\nv\r\n"] {
+        let replied = String::from_utf8(raw.reply()).unwrap();
+        assert!(replied.starts_with(reply), "{replied}");
+    }
+}
+
+#[test]
+fn gets_that_follow_each_other_are_answered_in_order_and_counted_one_by_one() {
+    let server = start(options());
+    let mut raw = Raw::connect(server.address);
+    (0..40).for_each(|key| drop(raw.call(&["SET", &format!("k{key}"), &format!("{key}")])));
+    let name = |index: usize| format!("k{}", index * 7 % 50);
+    let gets: Vec<u8> = (0..500).flat_map(|index| command(&["GET", &name(index)])).collect();
+    raw.send(&[gets, command(&["INCR", "k0"]), command(&["GET", "k0"]), command(&["GET", "k0"])].concat());
+    for index in 0..500 {
+        let key = index * 7 % 50;
+        let expected = match key {
+            0..40 => format!("${}\r\n{key}\r\n", key.to_string().len()),
+            _ => "$-1\r\n".to_owned(),
+        };
+        assert_eq!(raw.reply(), expected.into_bytes(), "{index}");
+    }
+    for reply in [":1\r\n", "$1\r\n1\r\n", "$1\r\n1\r\n"] {
+        assert_eq!(raw.reply(), reply.as_bytes());
+    }
+    let info = String::from_utf8(raw.call(&["INFO"])).unwrap();
+    // 40 SETs, 502 GETs, INCR and INFO.
+    assert!(info.contains("total_commands_processed:544"), "{info}");
 }
 
 #[test]

@@ -79,7 +79,7 @@ impl<F: PoolFabric> Client<F> {
     pub fn get_many(&mut self, keys: &[&[u8]], mut found: impl FnMut(usize, Option<&[u8]>)) -> Result<(), CacheError> {
         block_on_with(
             || wait(&self.client),
-            self.client.get_many(keys, |index, value| found(index, value.map(Value::bytes))),
+            self.client.get_many(keys, |index, value| found(index, value.as_deref().map(Value::bytes))),
         )
     }
 

@@ -3,15 +3,20 @@
 //! | address | fabric |
 //! |---|---|
 //! | `shm:/NAME`, or the path of a file | memory of this host |
-//! | `tcp:HOST:PORT`, `verbs:...` | not in this version: an error |
+//! | `tcp:HOST:PORT[,HOST:PORT...]` | memory of other hosts, behind agents (`atoll node`), with the feature `tcp` |
+//! | `verbs:...` | not in this version: an error |
 //!
-//! Everything else is written for any [`PoolFabric`].
+//! Everything else is written for any [`PoolFabric`]. A program that gets an address from its user
+//! chooses the fabric by [`on_fabric`]. A program that knows it opens `Pool::open("shm:/NAME")` or
+//! `Pool::connect("tcp:HOST:PORT")`.
 
 use atoll_cache::{Chosen, Engine};
 use atoll_fabric::shm::ShmFabric;
+#[cfg(feature = "tcp")]
+pub use atoll_fabric::tcp::TcpFabric;
 use atoll_fabric::{Fabric, FabricError, Reach};
 
-/// The fabric of pools that are opened by an address.
+/// The fabric of pools on this host that are opened by an address, or of this process alone.
 pub type AddressedFabric = ShmFabric;
 
 /// An endpoint of a fabric.
@@ -51,11 +56,42 @@ impl ServedFabric for ShmFabric {
     }
 }
 
-/// The fabric of an address.
+/// Other hosts' memory is reached by a network.
+#[cfg(feature = "tcp")]
+impl ServedFabric for TcpFabric {
+    type Served = atoll_cache::Lasting<Chosen<EndpointOf<Self>>>;
+
+    fn served(engine: Chosen<EndpointOf<Self>>) -> Self::Served {
+        atoll_cache::Lasting::new(engine)
+    }
+}
+
+/// What is done over a fabric that a user's address chooses.
+pub trait OnFabric {
+    /// What comes of it.
+    type Output;
+
+    /// Does it.
+    fn run<F: ServedFabric>(self, fabric: F) -> Self::Output;
+}
+
+/// Does something over the fabric of an address.
 ///
 /// # Errors
 /// [`FabricError::NoFabric`] if this version lacks the fabric. It never falls back to another
 /// fabric.
+pub fn on_fabric<D: OnFabric>(address: &str, done: D) -> Result<D::Output, FabricError> {
+    #[cfg(feature = "tcp")]
+    if address.starts_with("tcp:") {
+        return Ok(done.run(TcpFabric::named(address)?));
+    }
+    Ok(done.run(ShmFabric::named(address)?))
+}
+
+/// The fabric of an address on this host.
+///
+/// # Errors
+/// [`FabricError::NoFabric`] if the address is of another fabric.
 pub(crate) fn addressed(address: &str) -> Result<AddressedFabric, FabricError> {
     ShmFabric::named(address)
 }

@@ -2,7 +2,7 @@
 
 use super::area::ENGINE_GLCACHE;
 use super::technique::{GlCacheDm, GlCachePool, Learning};
-use atoll_cache::engines::{EngineChoices, EngineIdentity, EngineKind, PoolSize};
+use atoll_cache::engines::{Described, EngineChoices, EngineIdentity, EngineKind, PoolSize};
 use atoll_cache::forge::ForgeOptions;
 use atoll_cache::forge::annex::Annex;
 use atoll_fabric::Endpoint;
@@ -33,7 +33,15 @@ impl GlCacheOptions {
 }
 
 impl EngineChoices for GlCacheOptions {
-    const ENGINE: EngineIdentity = EngineIdentity { name: "glcache-dm", names: "glcache-dm", number: ENGINE_GLCACHE };
+    const ENGINE: EngineIdentity = EngineIdentity {
+        name: "glcache-dm",
+        forms: &[Described {
+            name: "glcache-dm",
+            what: "FORGE's groups; decision trees choose the group that is evicted",
+        }],
+        options: &[],
+        number: ENGINE_GLCACHE,
+    };
 
     fn named(name: &str) -> Option<Result<Self, String>> {
         (name == Self::ENGINE.name).then(|| Ok(Self::default()))

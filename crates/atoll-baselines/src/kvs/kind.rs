@@ -1,7 +1,7 @@
 //! The descriptor of `kvs` among the engines that users choose from.
 
 use super::{ENGINE_KVS, Kvs, options};
-use atoll_cache::engines::{EngineChoices, EngineIdentity, EngineKind, PoolSize};
+use atoll_cache::engines::{Described, EngineChoices, EngineIdentity, EngineKind, PoolSize};
 use atoll_cache::table::TablePool;
 use atoll_fabric::Endpoint;
 use atoll_pool::PoolSettings;
@@ -11,7 +11,12 @@ use atoll_pool::PoolSettings;
 pub struct KvsOptions;
 
 impl EngineChoices for KvsOptions {
-    const ENGINE: EngineIdentity = EngineIdentity { name: "kvs", names: "kvs", number: ENGINE_KVS };
+    const ENGINE: EngineIdentity = EngineIdentity {
+        name: "kvs",
+        forms: &[Described { name: "kvs", what: "A table of objects that tracks nothing and evicts at random" }],
+        options: &[],
+        number: ENGINE_KVS,
+    };
 
     fn named(name: &str) -> Option<Result<Self, String>> {
         (name == Self::ENGINE.name).then_some(Ok(Self))

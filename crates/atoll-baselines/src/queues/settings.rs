@@ -6,7 +6,7 @@
 
 use super::area;
 pub use super::area::LISTS_MAX;
-use atoll_cache::engines::{EngineChoices, EngineIdentity, PoolSize};
+use atoll_cache::engines::{Described, EngineChoices, EngineIdentity, PoolSize};
 use atoll_cache::table::settings::{REPLACEMENT_WORDS, TableOptions, TableSettings};
 use atoll_pool::fields::Numbers;
 use atoll_pool::{Fields, PoolError, PoolSettings};
@@ -95,11 +95,19 @@ impl Default for QueueOptions {
     }
 }
 
-/// The names of a pool with queues.
-const NAMES: &str = "shard-lru, lru-dm, sieve-dm (with :LISTS if not 32), s3fifo-dm";
+const FORMS: [Described; 4] = [
+    Described {
+        name: QueuePolicy::ShardLru.name(),
+        what: "LRU lists in the pool, every step awaited; :LISTS if not 32",
+    },
+    Described { name: QueuePolicy::Lru.name(), what: "LRU lists in the pool, in batches; :LISTS if not 32" },
+    Described { name: QueuePolicy::Sieve.name(), what: "SIEVE over lists in the pool; :LISTS if not 32" },
+    Described { name: QueuePolicy::S3Fifo.name(), what: "S3-FIFO over rings in the pool" },
+];
 
 impl EngineChoices for QueueOptions {
-    const ENGINE: EngineIdentity = EngineIdentity { name: "queues", names: NAMES, number: ENGINE_QUEUES };
+    const ENGINE: EngineIdentity =
+        EngineIdentity { name: "queues", forms: &FORMS, options: &[], number: ENGINE_QUEUES };
 
     fn named(name: &str) -> Option<Result<Self, String>> {
         let policy = name.split(':').next();

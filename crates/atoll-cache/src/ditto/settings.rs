@@ -13,7 +13,7 @@
 //!          | whether clients near the pool remember candidates 4 | margin, millionths 32
 //! ```
 
-use crate::choices::{EngineChoices, EngineIdentity, PoolSize};
+use crate::choices::{Described, EngineChoices, EngineIdentity, EngineOption, PoolSize};
 use crate::experts::{self, DEFAULT_SET, ExpertSet, ExpertSetError};
 use crate::policy::PolicyId;
 use crate::table::replacement::SAMPLE_BUCKETS_MAX;
@@ -217,20 +217,35 @@ impl Default for DittoOptions {
     }
 }
 
-/// The names of a pool of `ditto`.
-const NAMES: &str = "ditto, ditto:POLICY+POLICY, ditto-paper:POLICY+POLICY";
+const FORMS: [Described; 2] = [
+    Described {
+        name: "ditto",
+        what: "Random samples of objects; of several policies the one decides that misses least",
+    },
+    Described { name: "ditto-paper", what: "Ditto as in the paper: policies whose weights are learned from regrets" },
+];
+const EXPERTS: &str = "experts";
+const OPTIONS: [EngineOption; 1] = [EngineOption {
+    described: Described {
+        name: EXPERTS,
+        what: "Eviction policies that ditto weighs against each other, such as lru+lfu, or a single one",
+    },
+    value: Some("POLICY+POLICY"),
+}];
+
+fn experts_of(names: &str) -> Result<ExpertSet, String> {
+    names.parse().map_err(|error: ExpertSetError| error.to_string())
+}
 
 impl EngineChoices for DittoOptions {
-    const ENGINE: EngineIdentity = EngineIdentity { name: "ditto", names: NAMES, number: ENGINE_DITTO };
+    const ENGINE: EngineIdentity =
+        EngineIdentity { name: FORMS[0].name, forms: &FORMS, options: &OPTIONS, number: ENGINE_DITTO };
 
     fn named(name: &str) -> Option<Result<Self, String>> {
         let (form, experts) = name.split_once(':').map_or((name, None), |(form, experts)| (form, Some(experts)));
-        let experts = |default: &str| -> Result<ExpertSet, String> {
-            experts.unwrap_or(default).parse().map_err(|error: ExpertSetError| error.to_string())
-        };
         match form {
-            "ditto" => Some(experts(DEFAULT_SET).map(Self::adaptive)),
-            "ditto-paper" => Some(experts("lru+lfu").map(Self::paper)),
+            "ditto" => Some(experts_of(experts.unwrap_or(DEFAULT_SET)).map(Self::adaptive)),
+            "ditto-paper" => Some(experts_of(experts.unwrap_or("lru+lfu")).map(Self::paper)),
             _ => None,
         }
     }
@@ -241,6 +256,17 @@ impl EngineChoices for DittoOptions {
             return format!("ditto-paper:{experts}");
         }
         if experts.to_string() == DEFAULT_SET { Self::ENGINE.name.to_owned() } else { format!("ditto:{experts}") }
+    }
+
+    fn choose(&mut self, option: &str, value: &str) -> Result<(), String> {
+        if option != EXPERTS {
+            return Err(format!("{} has no option {option}", Self::ENGINE.name));
+        }
+        let experts = experts_of(value)?;
+        // The candidates of an experts' set belong to it, so that the other choices are made anew.
+        let is_paper = *self == Self::paper(self.experts);
+        *self = if is_paper { Self::paper(experts) } else { Self::adaptive(experts) };
+        Ok(())
     }
 
     fn experts(&self) -> Option<ExpertSet> {

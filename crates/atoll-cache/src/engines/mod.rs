@@ -9,21 +9,22 @@
 //! |---|---|
 //! | `kind` | an engine: name, number, options, how its pools are made |
 //!
-//! To add an engine: its [`EngineKind`] in its folder, and a line in the list at the end of this
-//! module. Engines for comparison only are in the crate `atoll-baselines`.
+//! To add an engine: its [`EngineKind`] in its folder, and a line in the list
+//! [`served_engines`](crate::served_engines). Engines for comparison only are in the crate
+//! `atoll-baselines`.
 
 mod kind;
 
-pub use crate::choices::{EngineChoices, EngineIdentity, PoolSize};
+pub use crate::choices::{Described, EngineChoices, EngineIdentity, EngineOption, PoolSize};
 pub use kind::{EngineKind, KindVisitor};
 
 use crate::audit::Audit;
-use crate::ditto::{DittoKind, DittoOptions};
+use crate::ditto::DittoOptions;
 use crate::experts::ExpertSet;
-use crate::forge::{ForgeKind, ForgeOptions};
+use crate::forge::ForgeOptions;
 use crate::pooled::{EnginePool, Pooled};
 use crate::{CacheError, Change, Engine, Lookup, Meta, Removals, Stats, Value};
-use atoll_fabric::Endpoint;
+use atoll_fabric::{Arrivals, Endpoint};
 use atoll_pool::{Client, Pool, PoolError, PoolSettings, Repaired};
 use std::fmt;
 use std::sync::Arc;
@@ -75,6 +76,21 @@ macro_rules! engines {
             pub fn id(&self) -> EngineId {
                 match self {
                     $(Self::$Engine(_) => EngineId::$Engine,)*
+                }
+            }
+
+            /// The choices by a name that a user writes, such as `ditto:lru+lfu`. `None` if no
+            /// engine has the name; an error if its choices make no sense.
+            pub fn named(name: &str) -> Option<Result<Self, String>> {
+                None$(.or_else(|| {
+                    Some(<$Kind as EngineKind>::Options::named(name)?.map(Self::$Engine))
+                }))*
+            }
+
+            /// Chooses one of the engine's options: see [`EngineChoices::choose`].
+            pub fn choose(&mut self, option: &str, value: &str) -> Result<(), String> {
+                match self {
+                    $(Self::$Engine(options) => options.choose(option, value),)*
                 }
             }
 
@@ -202,12 +218,21 @@ macro_rules! engines {
     };
 }
 
-engines! {
-    /// [`forge`](crate::forge).
-    Forge: ForgeKind,
-    /// [`ditto`](crate::ditto).
-    Ditto: DittoKind,
+/// The list of engines that are served: gives its lines to a macro, and further lines after them.
+#[macro_export]
+macro_rules! served_engines {
+    ($then:ident! $($further:tt)*) => {
+        $then! {
+            /// FORGE.
+            Forge: $crate::forge::ForgeKind,
+            /// Ditto.
+            Ditto: $crate::ditto::DittoKind,
+            $($further)*
+        }
+    };
 }
+
+served_engines!(engines!);
 
 impl EngineId {
     /// The engine that a pool's settings name.
@@ -291,7 +316,7 @@ impl<E: Endpoint> Engine for Chosen<E> {
         on_engine!(self, engine => engine.get(key, into).await)
     }
 
-    async fn get_many<F: FnMut(usize, Lookup, &Value)>(&self, keys: &[&[u8]], found: F) -> Result<(), CacheError> {
+    async fn get_many<F: FnMut(usize, Lookup, &mut Value)>(&self, keys: &[&[u8]], found: F) -> Result<(), CacheError> {
         on_engine!(self, engine => engine.get_many(keys, found).await)
     }
 
@@ -342,6 +367,10 @@ impl<E: Endpoint> Engine for Chosen<E> {
 
     fn stats(&self) -> Stats {
         on_engine!(self, engine => engine.stats())
+    }
+
+    fn arrivals(&self) -> Option<&dyn Arrivals> {
+        self.client().endpoint.arrivals()
     }
 
     #[inline]

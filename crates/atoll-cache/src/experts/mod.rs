@@ -28,9 +28,9 @@ mod weights;
 
 pub use set::{ExpertSet, ExpertSetError};
 pub use table::{HISTORY_PER_OBJECT, REMEMBERED_MAX, SAMPLE_BUCKETS, Table};
-/// The shipped set: quick demotion; hyperbolic over idle time, for loads where popularity lasts;
-/// LFU, for loads where it never ends.
-pub const DEFAULT_SET: &str = "quick-demotion+hyperbolic-idle+lfu";
+/// The shipped set: quick demotion, also with younger ghosts, for long loops; hyperbolic over idle
+/// time, for loads where popularity lasts; LFU, for loads where it never ends.
+pub const DEFAULT_SET: &str = "quick-demotion+quick-demotion-strict+hyperbolic-idle+lfu";
 
 pub use weights::{PENALTY_UNIT, Settings, Weights};
 
@@ -40,6 +40,9 @@ use miniature::Miniatures;
 
 /// Most experts of a set: a ghost has a bit for each.
 pub const EXPERTS_MAX: usize = crate::policy::GHOST_EXPERTS_MAX;
+
+/// Most candidates that are ranked: as many as a sample has.
+const RANKED_MAX: usize = table::CANDIDATES_MAX;
 
 /// One object that may be evicted.
 #[derive(Clone, Copy, Debug)]
@@ -99,25 +102,6 @@ impl Experts {
         (1..weights.len()).fold(0, |leader, expert| if weights[expert] > weights[leader] { expert } else { leader })
     }
 
-    /// The candidates that the leader would name next after `victim`, as a set of places. The
-    /// caller looks at them again at its next eviction.
-    pub fn next_victims<const N: usize>(
-        &self,
-        now_us: u64,
-        candidates: &[Candidate<'_>],
-        victim: usize,
-    ) -> ArrayVec<usize, N> {
-        let leader = self.leader();
-        let priority =
-            |candidate: &Candidate<'_>| self.set.priority(leader, now_us, &candidate.object, candidate.extension);
-        let mut ranked: Vec<(Priority, usize)> =
-            candidates.iter().map(priority).zip(0..).filter(|(_, place)| *place != victim).collect();
-        if ranked.len() > N {
-            ranked.select_nth_unstable(N);
-        }
-        ranked.into_iter().map(|(_, place)| place).take(N).collect()
-    }
-
     /// The policies.
     pub fn set(&self) -> &ExpertSet {
         &self.set
@@ -139,7 +123,7 @@ impl Experts {
             };
             (0..candidates.len()).min_by_key(|&place| priority(&candidates[place]))
         };
-        if self.miniatures.is_some() {
+        if self.decides_alone() {
             // Without regrets no client needs the other experts' candidates.
             let leader = self.leader();
             return Some(Choice { victim: victim_of(leader)?, experts: 1 << leader });
@@ -164,6 +148,41 @@ impl Experts {
         }
         // Rounded chances may add up to a little less than one.
         named.last().copied()
+    }
+
+    /// As [`Self::choose`]. It also returns the places of the candidates that the leader would name
+    /// next. The caller looks at them again at its next eviction.
+    pub fn choose_and_rank<const N: usize>(
+        &self,
+        now_us: u64,
+        candidates: &[Candidate<'_>],
+        random: u64,
+    ) -> Option<(Choice, ArrayVec<usize, N>)> {
+        let leader = self.leader();
+        let priority =
+            |candidate: &Candidate<'_>| self.set.priority(leader, now_us, &candidate.object, candidate.extension);
+        let ranked = candidates.iter().map(priority).zip(0..);
+        let mut ranked: ArrayVec<(Priority, usize), RANKED_MAX> = ranked.take(RANKED_MAX).collect();
+        if ranked.len() > N + 1 {
+            ranked.select_nth_unstable(N + 1);
+        }
+        let choice = match self.decides_alone() {
+            // The lowest of all is among the first.
+            true => Choice { victim: ranked.iter().take(N + 1).min()?.1, experts: 1 << leader },
+            false => self.choose(now_us, candidates, random)?,
+        };
+        let next = ranked.into_iter().map(|(_, place)| place).filter(|place| *place != choice.victim);
+        Some((choice, next.take(N).collect()))
+    }
+
+    /// The frequency of an object at its insertion, to the leader.
+    pub fn frequency_at_insertion(&self, ghost: Option<Ghost>) -> u64 {
+        self.set.policies()[self.leader()].policy().frequency_at_insertion(ghost)
+    }
+
+    /// Whether the leader decides, and no other expert's candidates count.
+    fn decides_alone(&self) -> bool {
+        self.miniatures.is_some() || self.set.len() == 1
     }
 
     /// Lowers the weights of the experts that `ghost` names, unless they are learnt from

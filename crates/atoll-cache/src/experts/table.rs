@@ -5,7 +5,7 @@
 //! ghost    16 bits of the key's hash | experts | number of its eviction
 //! ```
 //!
-//! - An eviction looks at all live objects of [`SAMPLE_BUCKETS`] random buckets, and at more
+//! - An eviction looks at all live objects of a few random buckets, and at more
 //!   buckets while these have none.
 //! - It also looks again at the [`REMEMBERED_MAX`] objects that came nearest to being evicted the
 //!   last time. Redis 3.0 does so with its pool of candidates. That makes a small sample nearly as
@@ -16,14 +16,18 @@
 //! The random numbers are a sequence that begins the same in every table, so runs repeat.
 
 use super::{Candidate, EXPERTS_MAX, ExpertSet, Experts, Settings};
-use crate::policy::{Access, EXTENSION_WORDS_MAX, Ghost, Object, frequency_at_insertion, mix};
+use crate::policy::{Access, EXTENSION_WORDS_MAX, Ghost, Object, mix};
 use arrayvec::ArrayVec;
 
 const BUCKET_SLOTS: usize = 16;
+/// Most candidates of an eviction.
+pub(super) const CANDIDATES_MAX: usize = SAMPLE_BUCKETS * BUCKET_SLOTS + REMEMBERED_MAX;
 /// Slots for every object: half of the table is ghosts.
 const SLOTS_PER_OBJECT: usize = 2;
 /// Buckets that an eviction looks at.
 pub const SAMPLE_BUCKETS: usize = 4;
+/// The same in a miniature.
+const MINIATURE_SAMPLE_BUCKETS: usize = 2;
 /// Evictions that a ghost lasts, for every object: as many as there is room for. A new object
 /// replaces a bucket's oldest ghost anyway. With 1, buckets with few objects would stand half
 /// empty. Then loops a little longer than the cache would be forgotten.
@@ -58,6 +62,8 @@ pub struct Table {
     remembered: ArrayVec<(usize, u64), REMEMBERED_MAX>,
     objects: usize,
     objects_max: usize,
+    /// Buckets that an eviction looks at.
+    sample_buckets: usize,
     /// Evictions so far: the number of the next.
     evictions: u64,
     draws: u64,
@@ -75,9 +81,15 @@ impl Table {
             remembered: ArrayVec::new(),
             objects: 0,
             objects_max,
+            sample_buckets: SAMPLE_BUCKETS,
             evictions: 0,
             draws: 0,
         }
+    }
+
+    /// The same, as a miniature: an eviction costs less and looks at fewer objects.
+    pub(super) fn miniature(self) -> Self {
+        Self { sample_buckets: MINIATURE_SAMPLE_BUCKETS, ..self }
     }
 
     /// The experts, with their learnt weights.
@@ -157,7 +169,7 @@ impl Table {
                 slot
             }
         };
-        let frequency = frequency_at_insertion(ghost);
+        let frequency = self.experts.frequency_at_insertion(ghost);
         let object = Object { inserted_us: now_us, accessed_us: now_us, frequency, bytes };
         let mut live = Live { hash, object, extension: [0; EXTENSION_WORDS_MAX] };
         let access = Access { now_us, before: None, after: &object, ghost };
@@ -187,26 +199,25 @@ impl Table {
     fn evict(&mut self, slots: &[usize], now_us: u64) -> Option<(usize, u64)> {
         let set = *self.experts.set();
         let words = set.extension_words();
-        let live = |&slot: &usize| match &self.slots[slot] {
-            Slot::Live(live) => Some((slot, live)),
-            _ => None,
-        };
-        let found: Vec<(usize, &Live)> = slots.iter().filter_map(live).collect();
-        let candidate = |(_, live): &(usize, &Live)| (live.object, live.extension);
-        let copies: Vec<_> = found.iter().map(candidate).collect();
-        let candidates: Vec<Candidate<'_>> = copies
-            .iter()
-            .map(|(object, extension)| Candidate { object: *object, extension: &extension[..words] })
-            .collect();
-        let globals = &mut self.globals[..set.len()];
         let random = mix(SEED ^ mix(self.draws));
-        let choice = self.experts.choose(now_us, &candidates, random)?;
-        let (slot, victim) = found[choice.victim];
-        let hash = victim.hash;
-        let next = self.experts.next_victims::<REMEMBERED_MAX>(now_us, &candidates, choice.victim);
-        self.remembered = next.into_iter().map(|place| (found[place].0, found[place].1.hash)).collect();
-        set.evicted(globals, candidates[choice.victim].extension);
-        self.slots[slot] = Slot::Ghost { hash: tag(hash), experts: choice.experts, id: self.evictions };
+        let (slot, hash, experts) = {
+            let mut found: ArrayVec<(usize, u64), CANDIDATES_MAX> = ArrayVec::new();
+            let mut candidates: ArrayVec<Candidate<'_>, CANDIDATES_MAX> = ArrayVec::new();
+            for &slot in slots {
+                if let Slot::Live(live) = &self.slots[slot]
+                    && !found.is_full()
+                {
+                    found.push((slot, live.hash));
+                    candidates.push(Candidate { object: live.object, extension: &live.extension[..words] });
+                }
+            }
+            let (choice, next) = self.experts.choose_and_rank::<REMEMBERED_MAX>(now_us, &candidates, random)?;
+            self.remembered = next.into_iter().map(|place| found[place]).collect();
+            set.evicted(&mut self.globals[..set.len()], candidates[choice.victim].extension);
+            let (slot, hash) = found[choice.victim];
+            (slot, hash, choice.experts)
+        };
+        self.slots[slot] = Slot::Ghost { hash: tag(hash), experts, id: self.evictions };
         self.evictions += 1;
         self.objects -= 1;
         Some((slot, hash))
@@ -214,9 +225,9 @@ impl Table {
 
     fn evict_anywhere(&mut self, now_us: u64) -> Option<u64> {
         let buckets = (self.slots.len() / BUCKET_SLOTS) as u64;
-        let mut sample: Vec<usize> = Vec::with_capacity(SAMPLE_BUCKETS * BUCKET_SLOTS + REMEMBERED_MAX);
+        let mut sample: Vec<usize> = Vec::with_capacity(CANDIDATES_MAX);
         for draw in 0.. {
-            if draw >= SAMPLE_BUCKETS && sample.iter().any(|&slot| matches!(self.slots[slot], Slot::Live(_))) {
+            if draw >= self.sample_buckets && sample.iter().any(|&slot| matches!(self.slots[slot], Slot::Live(_))) {
                 break;
             }
             self.draws += 1;

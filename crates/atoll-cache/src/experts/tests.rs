@@ -151,16 +151,17 @@ fn any_words_of_the_pool_give_weights() {
     }
 }
 
+/// A key's hash: all its bits look random.
+fn spread(key: u64) -> u64 {
+    crate::policy::mix(key)
+}
+
 /// Misses of `requests` over keys of a loop, and the table afterwards.
 fn looped(names: &str, settings: Settings, loop_keys: u64, laps: u64, objects_max: usize) -> (u64, Table) {
     let mut table = Table::new(names.parse().unwrap(), settings, objects_max);
     let mut misses = 0;
     for now in 0..loop_keys * laps {
-        // Spread over the buckets, as hashes are.
-        let hash = (now % loop_keys + 1)
-            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-            .rotate_left(29)
-            .wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let hash = spread(now % loop_keys + 1);
         if !table.touch(hash, 1000 * now) {
             misses += 1;
             table.insert(hash, 1, 1000 * now);
@@ -185,7 +186,7 @@ fn one_of_many_clients_has_miniatures_of_its_share() {
         let mut experts = Experts::new("lru+mru".parse().unwrap(), Settings::default(), 8000);
         for step in 0..20_000u64 {
             let key = 8 * (step % 1500);
-            experts.observe(key.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32), 1, 1000 * step);
+            experts.observe(spread(key), 1, 1000 * step);
             experts.evicted(step * sharers);
         }
         experts.leader()

@@ -71,7 +71,7 @@ impl Default for Settings {
             weight_min: 0.01,
             explore: 0.0,
             batch: 100,
-            miniature_objects: 4096,
+            miniature_objects: 1024,
             miniature_rate: 0.005,
             margin: 0.01,
         }

@@ -300,7 +300,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             (self.client.pool.layout.chunk_bytes, self.client.pool.settings.group_objects_max);
         let used_bytes = contents.used_bytes(chunk_bytes) + 8 * u64::from(contents.objects);
         let is_small = 2 * used_bytes < chunk_bytes && 2 * u32::from(contents.objects) < objects_max;
-        if is_small && self.shared.settings.options.rule == Rule::Object { chunk_bytes - used_bytes } else { 0 }
+        if is_small && self.shared.settings.options.rule != Rule::Paper { chunk_bytes - used_bytes } else { 0 }
     }
 
     /// Cleans the remembered group with most to reclaim, if that is at least `least`. Returns

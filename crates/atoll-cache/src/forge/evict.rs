@@ -30,7 +30,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// The queue to evict from: the small queue if it exceeds its share, otherwise the main queue.
     fn choose_queue(&self, lengths: [u32; 2]) -> Option<Queue> {
         let [small, main] = lengths.map(u64::from);
-        let share = u64::from(self.shared.settings.options.small_percent);
+        let share = self.small_percent();
         match (small, main) {
             (0, 0) => None,
             (_, 0) => Some(Queue::Small),
@@ -61,6 +61,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             let Some(head) = self.dequeue(queue).await? else { continue };
             if let Some(group) = self.take_group(queue, head).await? {
                 self.stats.groups_evicted.add(1);
+                self.note_evicted_group(cursors, &group);
                 groups.push(group);
             }
         }
@@ -84,13 +85,13 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
 
     /// Notes the cursors, from which the client knows the age of ghosts.
     pub fn note_cursors(&self, cursors: [Cursors; 2]) {
-        self.ghosts.note_cursors(cursors, self.shared.settings.options.ghost_age_percent);
+        self.ghosts.note_cursors(cursors, &self.rules.rule());
         self.technique.note_cursors(cursors);
     }
 
     /// Our rule judges each object by itself.
     async fn evict_by_object(&self, mut group: LeavingGroup, effort: u32) -> Result<(), CacheError> {
-        let promote_hits = u16::from(self.shared.settings.options.promote_hits);
+        let promote_hits = u16::from(self.rules.rule().promote_hits);
         for leaver in &mut group.objects {
             let least = match group.queue {
                 Queue::Small => promote_hits,

@@ -234,7 +234,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let few_dead = dead_bytes < contents.used_bytes(layout.chunk_bytes) / DEAD_READ_ONE_IN;
         if few_dead
             && slots == Slots::IfManyDead
-            && self.shared.settings.options.rule == Rule::Object
+            && self.shared.settings.options.rule != Rule::Paper
             && self.expect_words(&mut entries, chunk, generation, contents)
         {
             return Ok(LeavingParts { entries, is_known: false, bytes: Buffer::new() });
@@ -354,7 +354,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// whose slots point here with another word than expected. The expected word was derived from a
     /// map to which something else than a client wrote.
     async fn unlink_leavers(&self, group: &LeavingGroup, leavers: &[Leaver]) -> Result<Vec<Leaver>, CacheError> {
-        let leave_ghosts = self.shared.settings.options.ghosts && group.queue == Queue::Small;
+        let leave_ghosts = self.leaves_ghosts(group.queue);
         let mut mistaken = Vec::new();
         for part in leavers.chunks(BATCH_VERBS_MAX) {
             // In near memory, the swaps wait for it one after the other, unless it is prefetched.

@@ -17,12 +17,12 @@
 //! word, in any order, cannot miss it. A key that a lookup does not find was absent at a moment
 //! between the READs.
 
-use super::layout::{BUCKET_BYTES, BUCKET_SLOTS};
+use super::addresses::Known;
+use super::layout::BUCKET_BYTES;
 use super::operation::Operation;
 use super::slot::{KeyHash, Slot};
 use super::technique::Technique;
 use super::{Forge, Hole};
-use crate::at_once::{self, KEYS_AT_ONCE, OfEach};
 use crate::candidate::Candidate;
 use crate::index::{ATTEMPTS_MAX, Index, Unlink};
 use crate::record::{Header, LargeBody, Record};
@@ -155,11 +155,9 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         begun_ns: u64,
         counted: bool,
     ) -> Result<Option<Lookup>, CacheError> {
-        // One after the other, not with `candidates`: a hit in memory nearby costs a twentieth
-        // fewer instructions.
-        for place in 0..BUCKET_SLOTS {
+        for place in op.candidates(hash) {
             let (slot, number) = op.seen(hash, place);
-            if !slot.may_be(hash.fingerprint) || slot.is_pending() {
+            if slot.is_free() || slot.is_pending() {
                 continue;
             }
             match self.read_candidate(slot, key, into, begun_ns).await? {
@@ -169,13 +167,16 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                         if !Box::pin(self.take_expired(op, number, slot)).await? {
                             return Ok(None);
                         }
-                        self.stats.misses_expired.add(u64::from(counted));
+                        if counted {
+                            self.stats.misses_expired.add(1);
+                            self.note_read(hash, false);
+                        }
                         return Ok(Some(Lookup::Expired));
                     }
                     if counted {
-                        self.count_hit(slot, &header);
+                        self.count_hit(hash, slot, &header);
                     }
-                    self.addresses.borrow_mut().learn(hash, number, slot);
+                    self.learn(key, || Known::of(number, slot, &header, begun_ns));
                     return Ok(Some(Lookup::Hit));
                 }
                 Candidate::Other => {}
@@ -184,6 +185,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         }
         if counted {
             self.stats.misses_absent.add(1);
+            self.note_read(hash, false);
             if self.absences.is_on() {
                 self.remember_absence(op, hash, begun_ns);
             }
@@ -275,83 +277,12 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
 
     /// Counts an access to the object in the slot.
     #[inline(always)]
-    pub(super) fn count_hit(&self, slot: Slot, header: &Header) {
+    pub(super) fn count_hit(&self, hash: KeyHash, slot: Slot, header: &Header) {
         self.stats.hits.add(1);
+        self.note_read(hash, true);
         let (chunk, _) = self.client.pool.layout.divide(self.shared.format.heap_offset(slot));
         let (chunk, max) = (ChunkId(chunk as u32), self.shared.settings.options.frequency_max);
         self.shared.hotness.touch(chunk, header.number, header.generation, max);
         self.technique.counted_hit(self, chunk, header.number, header.generation);
-    }
-
-    /// Looks many keys up: the buckets of 32 keys in one batch, then their first candidates in one.
-    /// A key that its first candidate does not decide is looked up alone.
-    pub(super) async fn lookup_many<F>(
-        &self,
-        op: &mut Operation,
-        keys: &[&[u8]],
-        mut found: F,
-    ) -> Result<(), CacheError>
-    where
-        F: FnMut(usize, Lookup, &Value),
-    {
-        let mut values = self.at_once.take_values();
-        for (round, keys) in keys.chunks(KEYS_AT_ONCE).enumerate() {
-            // A round in the middle would renew the lease. The lease would then say that this
-            // client has stopped using the memory that it READ before. A key counts as one
-            // operation, and as a second one if it is looked up alone.
-            let counted = 2 * keys.len() as u32;
-            if self.client.is_round_due_within(counted) {
-                Box::pin(self.make_round()).await?;
-                self.client.put_off_round(counted);
-            }
-            let begun_ns = self.client.endpoint.now_ns();
-            let candidates = self.first_candidates(keys, &mut values).await?;
-            for (index, key) in keys.iter().enumerate() {
-                self.client.count_operation();
-                let value = &mut values[index];
-                let lookup = match candidates[index] {
-                    None => {
-                        self.technique.looked_up(self, self.key_hash(key));
-                        self.stats.misses_absent.add(1);
-                        Lookup::Absent
-                    }
-                    Some(slot) => match self.judge_candidate(slot, key, value, begun_ns).await? {
-                        Candidate::Ours(header) if !self.has_expired(&header, begun_ns).await? => {
-                            value.meta = Meta::of(&header);
-                            self.technique.looked_up(self, self.key_hash(key));
-                            self.count_hit(slot, &header);
-                            Lookup::Hit
-                        }
-                        _ => self.lookup(op, key, value, true).await?,
-                    },
-                };
-                found(round * KEYS_AT_ONCE + index, lookup, value);
-            }
-        }
-        self.at_once.keep_values(values);
-        Ok(())
-    }
-
-    /// READs the buckets of several keys at once, then the record of each key's first candidate
-    /// into its value.
-    async fn first_candidates(&self, keys: &[&[u8]], values: &mut [Value]) -> Result<OfEach<Option<Slot>>, CacheError> {
-        let endpoint = &self.client.endpoint;
-        let hashes: OfEach<KeyHash> = keys.iter().map(|key| self.key_hash(key)).collect();
-        let addresses = hashes.iter().map(|hash| self.shared.layout.bucket(hash.bucket));
-        let buckets = self.at_once.read_buckets(endpoint, addresses, BUCKET_BYTES as usize).await?;
-        let (mut candidates, mut spans) = (OfEach::new(), OfEach::new());
-        for (hash, bucket) in hashes.iter().zip(&buckets) {
-            let mut slots = bucket.words().iter().map(|word| Slot(*word));
-            let candidate = slots.find(|slot| slot.may_be(hash.fingerprint) && !slot.is_pending());
-            let record = match candidate {
-                Some(slot) => self.find_record(slot).await?,
-                None => None,
-            };
-            candidates.push(candidate);
-            spans.push(record.map(|(at, bytes, _)| (at, bytes)));
-        }
-        self.at_once.keep_buckets(buckets);
-        at_once::read_records(endpoint, spans, values).await?;
-        Ok(candidates)
     }
 }

@@ -12,8 +12,9 @@
 //! | [`layout`] | where the words are |
 //! | [`slot`] | the index entry: one word |
 //! | `operations` | where each operation begins |
-//! | `lookup` | the way of a GET |
+//! | `lookup` | the way of a GET; of many keys at once, `many` |
 //! | [`addresses`] | remembered addresses of objects, for a GET in one round trip and a change in two |
+//! | `blind` | a SET of a key whose object was seen lately, in one round trip |
 //! | `absence` | the words that a miss saw, for the insertion that follows |
 //! | `update` | the way of every change, with `search` (find the object), `insert` (a new key), `unlink` (remove an object) |
 //! | [`group`] | groups and the two-way index map |
@@ -26,11 +27,11 @@
 //! | `cleaning` | which groups have so much dead memory that their live objects move |
 //! | `expiry` | expired objects that no client asks for |
 //! | `evict` | which objects are evicted |
+//! | [`rules`] | the rule that a client follows, chosen by its own requests |
 //! | `ghosts` | what is kept of an evicted object, in case its key returns |
 //! | `leaving` | a group that is being evicted |
 //! | `moving` | copying the objects that stay, many at a time |
 //! | `nodes` | several memory nodes: the order of operations on them, and chunks that are added later |
-//! | `expect` | hints to the fabric, before a batch of operations |
 //! | `pooled` | what every engine in a pool can do |
 //! | `kind` | the descriptor of the engine |
 //! | [`repair`] | how the pool regains what a dead client held |
@@ -55,9 +56,9 @@
 mod absence;
 pub mod addresses;
 pub mod annex;
+mod blind;
 mod cleaning;
 mod evict;
-mod expect;
 mod expiry;
 mod filling;
 mod ghosts;
@@ -70,6 +71,7 @@ mod kind;
 pub mod layout;
 mod leaving;
 mod lookup;
+mod many;
 mod moving;
 mod nodes;
 mod open_groups;
@@ -80,6 +82,7 @@ pub mod repair;
 mod resize;
 pub mod ring;
 mod room;
+pub mod rules;
 mod search;
 pub mod settings;
 mod sizing;
@@ -119,6 +122,7 @@ use hotness::HotnessMap;
 use layout::ForgeLayout;
 use open_groups::OpenGroups;
 use operation::{Notes, Operation};
+use rules::Rules;
 use slot::{Slot, SlotFormat};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -225,6 +229,7 @@ pub struct Forge<E: Endpoint, T: Technique<E> = Shipped> {
     cleaning: RefCell<Cleaning>,
     sweep: RefCell<Sweep>,
     ghosts: Ghosts,
+    rules: Rules,
     /// Mean frequency of recently merged groups, in sixteenths ([`Rule::Paper`]).
     merged_mean: Cell<u64>,
     /// The steps that this form of the engine changes.
@@ -273,6 +278,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             cleaning: RefCell::new(Cleaning::from(first)),
             sweep: RefCell::new(sweep),
             ghosts: Ghosts::default(),
+            rules: Rules::new(&shared.pool.settings, &shared.settings, is_near),
             merged_mean: Cell::default(),
             technique: T::default(),
             lately_bound: RefCell::default(),

@@ -3,6 +3,7 @@
 
 use super::Forge;
 use super::technique::Technique;
+use crate::at_once;
 use crate::index::walk;
 use crate::{CacheError, Change, Engine, Lookup, Meta, Removals, Stats, Value};
 use atoll_fabric::{Endpoint, VerbError};
@@ -18,16 +19,16 @@ impl<E: Endpoint, T: Technique<E>> Engine for Forge<E, T> {
         self.lookup(op, key, into, true).await
     }
 
-    async fn get_many<F: FnMut(usize, Lookup, &Value)>(&self, keys: &[&[u8]], found: F) -> Result<(), CacheError> {
+    async fn get_many<F: FnMut(usize, Lookup, &mut Value)>(&self, keys: &[&[u8]], found: F) -> Result<(), CacheError> {
         let op = &mut *self.operations.take(&self.client);
         self.client.begin(&mut op.entry).await?;
-        self.lookup_many(op, keys, found).await
+        at_once::look_up_many(self, op, keys, found).await
     }
 
     async fn expect(&self, keys: &[&[u8]]) {
         let op = &mut *self.operations.take(&self.client);
         if self.client.begin(&mut op.entry).await.is_ok() {
-            self.expect_keys(op, keys).await;
+            at_once::expect(self, op, keys).await;
         }
     }
 

@@ -8,7 +8,7 @@
 //! ```
 
 use super::annex::Annex;
-use crate::choices::{EngineChoices, EngineIdentity, PoolSize};
+use crate::choices::{Described, EngineChoices, EngineIdentity, EngineOption, PoolSize};
 use crate::index::BUCKET_SLOTS;
 use crate::record::OVERHEAD_BYTES;
 use atoll_pool::{Fields, PoolError, PoolSettings};
@@ -31,12 +31,15 @@ const GROUP_OBJECT_BYTES_MIN: u32 = 40;
 pub enum Rule {
     /// Each object by itself. From the small queue an object with enough hits moves to a main
     /// group. In the main queue an object that was hit stays, and its frequency becomes one less.
-    /// Objects that stay are regrouped. Default.
+    /// Objects that stay are regrouped.
     Object = 0,
     /// As in the paper: eight groups at a time. The hottest objects are merged into one group.
     /// Groups that are mostly active are put back whole. Merged groups have virtual segments by
     /// their mean frequency.
     Paper = 1,
+    /// As [`Self::Object`]. By its own requests, each client chooses the length of the small queue,
+    /// the age of ghosts and the rest among [`RULES`](super::rules::RULES). Default.
+    Chosen = 2,
 }
 
 /// Choices of a `forge` pool.
@@ -44,7 +47,7 @@ pub enum Rule {
 pub struct ForgeOptions {
     /// How evicted groups are judged.
     pub rule: Rule,
-    /// The small queue's share of the groups, in percent.
+    /// The small queue's share of the groups, in percent (not [`Rule::Chosen`]).
     pub small_percent: u8,
     /// Accesses after which an object of the small queue is promoted ([`Rule::Object`]).
     pub promote_hits: u8,
@@ -55,7 +58,8 @@ pub struct ForgeOptions {
     /// Whether evicted keys leave ghosts in the index, so that a returning key starts in the main
     /// queue.
     pub ghosts: bool,
-    /// How long a ghost counts: the evictions since, in percent of the groups in both queues.
+    /// How long a ghost counts: the evictions since, in percent of the groups in both queues
+    /// ([`Rule::Object`]).
     pub ghost_age_percent: u16,
     /// Expected bytes of an object (key, value and header). The index is sized by it.
     pub object_bytes_mean: u32,
@@ -64,7 +68,7 @@ pub struct ForgeOptions {
 impl Default for ForgeOptions {
     fn default() -> Self {
         Self {
-            rule: Rule::Object,
+            rule: Rule::Chosen,
             small_percent: 10,
             promote_hits: 2,
             frequency_max: 3,
@@ -77,6 +81,11 @@ impl Default for ForgeOptions {
 }
 
 impl ForgeOptions {
+    /// One rule for all loads: the clients choose none.
+    pub fn fixed() -> Self {
+        Self { rule: Rule::Object, ..Self::default() }
+    }
+
     /// The paper's configuration, without our improvements.
     pub fn paper() -> Self {
         Self {
@@ -156,6 +165,7 @@ impl ForgeSettings {
         let rule = match rule {
             0 => Rule::Object,
             1 => Rule::Paper,
+            2 => Rule::Chosen,
             _ => return Err(PoolError::ENGINE_SETTINGS),
         };
         let decoded = Self {
@@ -191,10 +201,42 @@ impl ForgeSettings {
 type Named = (&'static str, fn() -> ForgeOptions);
 
 /// The choices that have a name of their own.
-const NAMED: [Named; 2] = [("forge", ForgeOptions::default), ("forge-paper", ForgeOptions::paper)];
+const NAMED: [Named; 3] = [
+    (FORMS[0].name, ForgeOptions::default),
+    (FORMS[1].name, ForgeOptions::fixed),
+    (FORMS[2].name, ForgeOptions::paper),
+];
+const FORMS: [Described; 3] = [
+    Described {
+        name: "forge",
+        what: "Groups of objects in two queues, with ghosts; each client chooses the rule that fits its requests",
+    },
+    Described { name: "forge-fixed", what: "The same with one rule for all loads" },
+    Described {
+        name: "forge-paper",
+        what: "FORGE as in the paper: eight groups merged into one, virtual segments, no ghosts",
+    },
+];
+const SMALL_PERCENT: &str = "small-percent";
+const NO_GHOSTS: &str = "no-ghosts";
+const OPTIONS: [EngineOption; 2] = [
+    EngineOption {
+        described: Described {
+            name: SMALL_PERCENT,
+            what: "The small queue's share of the pool, in percent (forge: each client chooses; \
+                   forge-fixed: 10; forge-paper: 20)",
+        },
+        value: Some("PERCENT"),
+    },
+    EngineOption {
+        described: Described { name: NO_GHOSTS, what: "Keep no ghosts of evicted keys in the index of forge" },
+        value: None,
+    },
+];
 
 impl EngineChoices for ForgeOptions {
-    const ENGINE: EngineIdentity = EngineIdentity { name: "forge", names: "forge, forge-paper", number: ENGINE_FORGE };
+    const ENGINE: EngineIdentity =
+        EngineIdentity { name: FORMS[0].name, forms: &FORMS, options: &OPTIONS, number: ENGINE_FORGE };
 
     fn named(name: &str) -> Option<Result<Self, String>> {
         NAMED.iter().find(|(known, _)| *known == name).map(|(_, options)| Ok(options()))
@@ -203,6 +245,22 @@ impl EngineChoices for ForgeOptions {
     fn name(&self) -> String {
         let found = NAMED.iter().find(|(_, known)| known() == *self);
         found.map_or(Self::ENGINE.name, |(name, _)| name).to_owned()
+    }
+
+    fn choose(&mut self, option: &str, value: &str) -> Result<(), String> {
+        match option {
+            SMALL_PERCENT => {
+                let percent = value.parse().ok().filter(|percent| *percent <= 100);
+                self.small_percent = percent.ok_or_else(|| format!("{value:?} is not a number from 0 to 100"))?;
+            }
+            NO_GHOSTS => self.ghosts = false,
+            _ => return Err(format!("{} has no option {option}", Self::ENGINE.name)),
+        }
+        // Clients that choose their rule would choose this too.
+        if self.rule == Rule::Chosen {
+            self.rule = Rule::Object;
+        }
+        Ok(())
     }
 
     fn of_size(&self, size: PoolSize) -> PoolSettings {

@@ -219,6 +219,12 @@ pub struct KeyHash {
 }
 
 impl KeyHash {
+    /// All parts in one word. Keys with different words are different; keys with the same word
+    /// rarely are.
+    pub fn identity(self) -> u64 {
+        u64::from(self.bucket) << 24 | u64::from(self.more) << 8 | u64::from(self.fingerprint)
+    }
+
     /// The parts of `hash` in an index of `buckets` buckets.
     #[inline]
     pub fn new(hash: u64, buckets: u32) -> Self {

@@ -18,7 +18,6 @@ use super::operation::Operation;
 use super::replacement::{Accessed, Replacement};
 use super::slot::{KeyHash, Slot};
 use super::{Core, Hole, Objects};
-use crate::at_once::{self, KEYS_AT_ONCE, OfEach};
 use crate::candidate::Candidate;
 use crate::index::examine::drop_damaged_of;
 use crate::index::{ATTEMPTS_MAX, Index, Unlink};
@@ -158,34 +157,26 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             if !word.may_be(hash.fingerprint) || word.is_pending() {
                 continue;
             }
+            self.core.expect_access(slot);
             match self.core.read_candidate(slot, word, key, into, &mut beside).await? {
                 Candidate::Ours(header) => {
-                    return self.found(op, hash, slot, word, header, into, &beside, begun_ns).await;
+                    return self.found(op, hash, (slot, word), header, into, &beside, begun_ns).await;
                 }
                 Candidate::Other => {}
                 Candidate::Reused => return Ok(None),
             }
         }
-        self.note_absent(op, hash).await?;
-        Ok(Some(Lookup::Absent))
-    }
-
-    async fn note_absent(&self, op: &mut Operation, hash: KeyHash) -> Result<(), CacheError> {
         self.core.stats.misses_absent.add(1);
-        let seen = std::mem::take(&mut op.bucket);
-        let noted = self.replacement.missed(&self.core, hash, &seen).await;
-        op.bucket = seen;
-        noted
+        Ok(Some(Lookup::Absent))
     }
 
     /// Ends a lookup that found the key's object in `into`: a hit, unless the object has expired.
     #[expect(clippy::too_many_arguments, reason = "all of what was found")]
-    async fn found(
+    pub(super) async fn found(
         &self,
         op: &mut Operation,
         hash: KeyHash,
-        slot: u64,
-        word: Slot,
+        (slot, word): (u64, Slot),
         header: Header,
         into: &mut Value,
         beside: &Beside,
@@ -207,68 +198,5 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         let accessed = Accessed { slot, word, hash, bytes: header.record_bytes(), extension, information };
         self.replacement.accessed(&self.core, accessed).await?;
         Ok(Some(Lookup::Hit))
-    }
-
-    /// Looks many keys up: the buckets of 32 keys in one batch, then their first candidates in one.
-    /// A key that its first candidate does not decide is looked up alone.
-    pub(super) async fn lookup_many<F>(
-        &self,
-        op: &mut Operation,
-        keys: &[&[u8]],
-        mut found: F,
-    ) -> Result<(), CacheError>
-    where
-        F: FnMut(usize, Lookup, &Value),
-    {
-        let mut values = self.core.at_once.take_values();
-        for (round, keys) in keys.chunks(KEYS_AT_ONCE).enumerate() {
-            let begun_ns = self.core.client.endpoint.now_ns();
-            let candidates = self.core.first_candidates(keys, &mut values).await?;
-            for (index, key) in keys.iter().enumerate() {
-                let value = &mut values[index];
-                let mut lookup = None;
-                // Where there are extensions, the client must READ more than the block.
-                if let Some((slot, word)) = candidates[index].filter(|_| self.core.extension_bytes() == 0)
-                    && let Candidate::Ours(header) = self.core.judge_candidate(word, key, value).await?
-                {
-                    let hash = self.core.key_hash(key);
-                    lookup = self.found(op, hash, slot, word, header, value, &Beside::default(), begun_ns).await?;
-                }
-                let lookup = match lookup {
-                    Some(lookup) => lookup,
-                    None => self.lookup(op, key, value).await?,
-                };
-                found(round * KEYS_AT_ONCE + index, lookup, value);
-            }
-        }
-        self.core.at_once.keep_values(values);
-        Ok(())
-    }
-}
-
-impl<E: Endpoint> Core<E> {
-    /// READs the buckets of several keys at once, then the block of each key's first candidate into
-    /// its value.
-    async fn first_candidates(
-        &self,
-        keys: &[&[u8]],
-        values: &mut [Value],
-    ) -> Result<OfEach<Option<(u64, Slot)>>, CacheError> {
-        let endpoint = &self.client.endpoint;
-        let hashes: OfEach<KeyHash> = keys.iter().map(|key| self.key_hash(key)).collect();
-        let addresses = hashes.iter().map(|hash| self.shared.layout.bucket(hash.bucket));
-        let buckets = self.at_once.read_buckets(endpoint, addresses, SLOTS_BYTES as usize).await?;
-        let (mut candidates, mut spans) = (OfEach::new(), OfEach::new());
-        for (hash, bucket) in hashes.iter().zip(&buckets) {
-            let mut words = bucket.words().iter().map(|word| Slot(*word)).enumerate();
-            let candidate = words.find(|(_, word)| word.may_be(hash.fingerprint) && !word.is_pending());
-            let span = candidate.and_then(|(_, word)| self.record_span(word)).map(|(at, bytes, _)| (at, bytes));
-            let slot = |(place, word)| (u64::from(hash.bucket) * BUCKET_SLOTS as u64 + place as u64, word);
-            candidates.push(candidate.filter(|_| span.is_some()).map(slot));
-            spans.push(span);
-        }
-        self.at_once.keep_buckets(buckets);
-        at_once::read_records(endpoint, spans, values).await?;
-        Ok(candidates)
     }
 }

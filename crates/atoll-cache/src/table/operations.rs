@@ -15,6 +15,7 @@
 use super::operation::Operation;
 use super::replacement::Replacement;
 use super::{Core, Hole, Objects, STOCK_KEPT};
+use crate::at_once;
 use crate::index::walk;
 use crate::{CacheError, Change, Engine, Lookup, Meta, Removals, Stats, Value};
 use atoll_fabric::Endpoint;
@@ -102,11 +103,19 @@ impl<E: Endpoint, R: Replacement<E>> Engine for Objects<E, R> {
         self.end(op, found).await
     }
 
-    async fn get_many<F: FnMut(usize, Lookup, &Value)>(&self, keys: &[&[u8]], found: F) -> Result<(), CacheError> {
+    async fn get_many<F: FnMut(usize, Lookup, &mut Value)>(&self, keys: &[&[u8]], found: F) -> Result<(), CacheError> {
         let op = &mut *self.core.operations.take(&self.core.client);
         self.begin(op).await?;
-        let looked = self.lookup_many(op, keys, found).await;
+        let looked = at_once::look_up_many(self, op, keys, found).await;
         self.end(op, looked).await
+    }
+
+    async fn expect(&self, keys: &[&[u8]]) {
+        let op = &mut *self.core.operations.take(&self.core.client);
+        // A client that tells when it is at rest would have to tell it after the hint too.
+        if !self.core.tells_rest() && self.enter(op).await.is_ok() {
+            at_once::expect(self, op, keys).await;
+        }
     }
 
     async fn peek(&self, key: &[u8]) -> Result<Option<Meta>, CacheError> {

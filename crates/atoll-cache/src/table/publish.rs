@@ -4,9 +4,15 @@ use super::Core;
 use super::change::New;
 use super::slot::Slot;
 use crate::index::Index;
-use atoll_fabric::{Address, Batch, Buffer, Endpoint};
+use atoll_fabric::{Address, Batch, Buffer, Endpoint, Intent};
 
 impl<E: Endpoint> Core<E> {
+    /// Prefetches the words beside a slot that an access to its object adds to and WRITEs.
+    #[inline]
+    pub(super) fn expect_access(&self, slot: u64) {
+        self.client.endpoint.expect(self.shared.layout.access(slot), 16, Intent::Write);
+    }
+
     /// Publishes that an object was just inserted, without waiting.
     pub fn tell_insertion(&self, slot: u64, words: [u64; 4]) {
         let mut buffer = Buffer::new();

@@ -5,7 +5,7 @@ use super::slot::{KeyHash, Slot};
 use super::{Core, TablePool};
 use crate::CacheError;
 use arrayvec::ArrayVec;
-use atoll_fabric::{Buffer, Endpoint};
+use atoll_fabric::Endpoint;
 use atoll_pool::PoolError;
 use atoll_pool::loan::{Lender, Loan};
 use std::marker::PhantomData;
@@ -131,12 +131,6 @@ pub trait Replacement<E: Endpoint>: Sized {
     /// Notes a hit or an overwrite. It does not wait for what it publishes.
     async fn accessed(&mut self, core: &Core<E>, object: Accessed<'_>) -> Result<(), CacheError>;
 
-    /// Notes that a key was looked up and is absent. `seen` has the slots of its bucket.
-    async fn missed(&mut self, core: &Core<E>, hash: KeyHash, seen: &Buffer) -> Result<(), CacheError> {
-        let _ = (core, hash, seen);
-        Ok(())
-    }
-
     /// Notes an insertion.
     async fn inserted(&mut self, core: &Core<E>, inserted: Inserted<'_>) -> Result<(), CacheError>;
 
@@ -214,10 +208,6 @@ impl<E: Endpoint, R: Replacement<E>> Shared<E, R> {
 
     pub(super) async fn accessed(&self, core: &Core<E>, object: Accessed<'_>) -> Result<(), CacheError> {
         self.lender.lent().await.accessed(core, object).await
-    }
-
-    pub(super) async fn missed(&self, core: &Core<E>, hash: KeyHash, seen: &Buffer) -> Result<(), CacheError> {
-        self.lender.lent().await.missed(core, hash, seen).await
     }
 
     pub(super) async fn inserted(&self, core: &Core<E>, inserted: Inserted<'_>) -> Result<(), CacheError> {

@@ -1,12 +1,13 @@
 //! The engine `forge` under test.
 
 use crate::endpoint::CaseEndpoint;
+use crate::engine::Simulated;
 use crate::forge_words::ForgePoolWords;
 use crate::subject::{Shared, Subject};
 use atoll_baselines::forge_ablations::{AblatedForge, Variant};
 use atoll_cache::Pooled;
 use atoll_cache::engines::EngineChoices;
-use atoll_cache::forge::{self, Forge, ForgeOptions, Technique};
+use atoll_cache::forge::{self, Forge, ForgeKind, ForgeOptions, Rule, Technique};
 use atoll_fabric::{Address, Endpoint, Kind, RegionAttributes};
 use atoll_pool::PoolSettings;
 use atoll_sim::sim::region;
@@ -31,6 +32,10 @@ const AREA: Address = Address::new(0, 1, 0);
 /// Memory of an address cache of two sets, so small that keys replace each other.
 const ADDRESS_CACHE_BYTES: usize = 2 * 96;
 
+impl Simulated for ForgeKind {
+    type Subject = ForgeSubject;
+}
+
 impl Subject for ForgeSubject {
     const NAME: &'static str = ForgeOptions::ENGINE.name;
     type Hole = forge::Hole;
@@ -39,7 +44,10 @@ impl Subject for ForgeSubject {
 
     fn drawn(random: &mut Random, paper: bool) -> Self {
         let options = if paper { ForgeOptions::paper() } else { ForgeOptions::default() };
-        let options = ForgeOptions { small_percent: random.pick(&[10, 20, 50]), ..options };
+        let small_percent = random.pick(&[10, 20, 50]);
+        // Clients that choose their rule do not look at the share.
+        let rule = if options.rule == Rule::Chosen && small_percent != 10 { Rule::Object } else { options.rule };
+        let options = ForgeOptions { small_percent, rule, ..options };
         Self { options, ..Self::default() }
     }
 

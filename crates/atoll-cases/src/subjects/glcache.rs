@@ -1,9 +1,10 @@
 //! The engine `glcache-dm` under test.
 
 use crate::endpoint::CaseEndpoint;
+use crate::engine::Simulated;
 use crate::subject::Subject;
 use crate::subjects::forge::{ForgeSubject, configure_forge};
-use atoll_baselines::glcache::{GlCacheDm, GlCacheOptions};
+use atoll_baselines::glcache::{GlCacheDm, GlCacheKind, GlCacheOptions};
 use atoll_cache::engines::EngineChoices;
 use atoll_cache::forge;
 use atoll_pool::PoolSettings;
@@ -16,6 +17,10 @@ pub struct GlCacheSubject {
     pub options: GlCacheOptions,
     /// Whether no client caches addresses or misses. Otherwise every other client does.
     pub without_address_cache: bool,
+}
+
+impl Simulated for GlCacheKind {
+    type Subject = GlCacheSubject;
 }
 
 impl Subject for GlCacheSubject {

@@ -1,10 +1,11 @@
 //! The engines on the table of objects under test: `ditto`, `kvs`, and the queues.
 
 use crate::endpoint::CaseEndpoint;
+use crate::engine::Simulated;
 use crate::subject::Subject;
-use atoll_baselines::kvs::{self, Kvs, KvsOptions};
-use atoll_baselines::queues::{QueueOptions, QueuePolicy, Queued};
-use atoll_cache::ditto::{Ditto, DittoOptions};
+use atoll_baselines::kvs::{self, Kvs, KvsKind, KvsOptions};
+use atoll_baselines::queues::{QueueOptions, QueuePolicy, Queued, QueuesKind};
+use atoll_cache::ditto::{Ditto, DittoKind, DittoOptions};
 use atoll_cache::engines::EngineChoices;
 use atoll_cache::table::{self, TableOptions};
 use atoll_pool::PoolSettings;
@@ -17,14 +18,23 @@ pub struct DittoSubject {
     pub options: DittoOptions,
 }
 
+impl Simulated for DittoKind {
+    type Subject = DittoSubject;
+}
+
 impl Subject for DittoSubject {
     const NAME: &'static str = DittoOptions::ENGINE.name;
     type Hole = table::Hole;
     type Engine = Ditto<CaseEndpoint>;
 
     fn drawn(random: &mut Random, paper: bool) -> Self {
-        let experts =
-            random.pick(&["lru", "lru+lfu", "lru-k+fifo", "gds+lirs+lfu", "quick-demotion+hyperbolic-idle+lfu"]);
+        let experts = random.pick(&[
+            "lru",
+            "lru+lfu",
+            "lru-k+fifo",
+            "gds+lirs+lfu",
+            "quick-demotion+quick-demotion-strict+hyperbolic-idle+lfu",
+        ]);
         let experts = experts.parse().expect("all of them are policies");
         let mut options = if paper { DittoOptions::paper(experts) } else { DittoOptions::adaptive(experts) };
         if !paper {
@@ -47,6 +57,10 @@ impl Subject for DittoSubject {
 /// The engine `kvs`: the table alone, which evicts at random.
 #[derive(Clone, Debug, Default)]
 pub struct KvsSubject;
+
+impl Simulated for KvsKind {
+    type Subject = KvsSubject;
+}
 
 impl Subject for KvsSubject {
     const NAME: &'static str = KvsOptions::ENGINE.name;
@@ -79,6 +93,10 @@ impl Default for QueuesSubject {
     fn default() -> Self {
         Self { options: QueueOptions::default(), tag_bits: 16 }
     }
+}
+
+impl Simulated for QueuesKind {
+    type Subject = QueuesSubject;
 }
 
 impl Subject for QueuesSubject {

@@ -11,7 +11,7 @@
 //! | `glcache` | the learned rule |
 //! | `expiry` | the bytes of dead objects are used again |
 //! | `fits` | what fits stays |
-//! | `timed` | what verbs cost, in virtual time |
+//! | `timed`, `round_trips` | what verbs cost, in virtual time |
 //! | `processes` | shared memory, processes of several threads, their common history (`ticketed`) |
 //!
 //! `cargo test -p atoll-cases --test forge crashes::` runs one of them.
@@ -23,6 +23,7 @@ mod glcache;
 mod holes;
 mod large_objects;
 mod processes;
+mod round_trips;
 mod ticketed;
 mod timed;
 mod torn_words;

@@ -1,75 +1,89 @@
-//! `--engine` and its options, for every command that creates a pool.
+//! `--engine` and the options of each engine, for every command that creates a pool.
+//!
+//! Both come from the list of engines ([`EngineId::ALL`]): a further engine changes nothing here.
 
-use atoll::EngineOptions;
-use atoll_cache::ditto::DittoOptions;
-use atoll_cache::experts::ExpertSet;
-use atoll_cache::forge::ForgeOptions;
-use clap::{Args, ValueEnum};
+use atoll::{EngineId, EngineOptions};
+use atoll_cache::engines::EngineOption;
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 
 /// The engine of a new pool. A process that opens the pool reads it from the header.
-#[derive(Args, Debug)]
+#[derive(Debug, Default)]
 pub(super) struct EngineArgs {
-    /// The engine, which chooses the objects to evict [default: forge]
-    #[arg(long, value_enum)]
-    engine: Option<EngineChoice>,
-    /// Eviction policies that ditto weighs against each other, such as lru+lfu, or a single one
-    #[arg(long, value_name = "POLICY+POLICY")]
-    experts: Option<ExpertSet>,
-    /// The small queue's share of the pool, in percent (forge: 10, forge-paper: 20)
-    #[arg(long, value_parser = clap::value_parser!(u8).range(0..=100))]
-    small_percent: Option<u8>,
-    /// Keep no ghosts of evicted keys in the index of forge
-    #[arg(long)]
-    no_ghosts: bool,
+    /// The name that stands for the engine's choices, if it was given.
+    name: Option<String>,
+    /// The options that were given, each with its engine and its value. A switch's value is empty.
+    chosen: Vec<(EngineId, &'static EngineOption, String)>,
 }
 
-/// The engines as users name them. Engines for comparison are in `atoll lab`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum EngineChoice {
-    /// Groups of objects in two queues, each object judged by its own accesses, with ghosts
-    #[default]
-    Forge,
-    /// FORGE as in the paper: eight groups merged into one, virtual segments, no ghosts
-    ForgePaper,
-    /// Random samples of objects, judged by policies whose weights are learned
-    Ditto,
+const ENGINE: &str = "engine";
+
+/// The options of all engines.
+fn options() -> impl Iterator<Item = (EngineId, &'static EngineOption)> {
+    EngineId::ALL.iter().flat_map(|id| id.identity().options.iter().map(|option| (*id, option)))
 }
 
 impl EngineArgs {
     /// The first engine option that was given.
-    pub(super) fn given(&self) -> Option<&'static str> {
-        let given = [
-            ("--engine", self.engine.is_some()),
-            ("--experts", self.experts.is_some()),
-            ("--small-percent", self.small_percent.is_some()),
-            ("--no-ghosts", self.no_ghosts),
-        ];
-        given.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
+    pub(super) fn given(&self) -> Option<String> {
+        let named = self.name.as_ref().map(|_| ENGINE);
+        let chosen = self.chosen.first().map(|(_, option, _)| option.described.name);
+        named.or(chosen).map(|name| format!("--{name}"))
     }
 
     /// The settings of the engine, or why the options exclude each other.
     pub(super) fn options(&self) -> Result<EngineOptions, String> {
-        let engine = self.engine.unwrap_or_default();
-        if self.experts.is_some() && engine != EngineChoice::Ditto {
-            return Err("--experts is for ditto: add --engine ditto, or leave it out".to_owned());
-        }
-        let is_forge = matches!(engine, EngineChoice::Forge | EngineChoice::ForgePaper);
-        if (self.small_percent.is_some() || self.no_ghosts) && !is_forge {
-            return Err(
-                "--small-percent and --no-ghosts are for forge: add --engine forge, or leave them out".to_owned()
-            );
-        }
-        Ok(match engine {
-            EngineChoice::Forge => EngineOptions::Forge(self.forge(ForgeOptions::default())),
-            EngineChoice::ForgePaper => EngineOptions::Forge(self.forge(ForgeOptions::paper())),
-            EngineChoice::Ditto => {
-                EngineOptions::Ditto(self.experts.map_or_else(DittoOptions::default, DittoOptions::adaptive))
+        let mut engine = match &self.name {
+            None => EngineOptions::default(),
+            Some(name) => EngineOptions::named(name).expect("clap lets names of the list through alone")?,
+        };
+        for (of, option, value) in &self.chosen {
+            let name = option.described.name;
+            if engine.id() != *of {
+                return Err(format!("--{name} is for {of}: add --{ENGINE} {of}, or leave it out"));
             }
+            engine.choose(name, value).map_err(|error| format!("--{name}: {error}"))?;
+        }
+        Ok(engine)
+    }
+}
+
+impl Args for EngineArgs {
+    fn augment_args(command: Command) -> Command {
+        let forms = EngineId::ALL.iter().flat_map(|id| id.identity().forms);
+        let names = forms.map(|form| PossibleValue::new(form.name).help(form.what));
+        let shipped = EngineOptions::default().id();
+        let engine = Arg::new(ENGINE)
+            .long(ENGINE)
+            .value_name("ENGINE")
+            .help(format!("The engine, which chooses the objects to evict [default: {shipped}]"))
+            .value_parser(PossibleValuesParser::new(names));
+        options().fold(command.arg(engine), |command, (_, option)| {
+            let arg = Arg::new(option.described.name).long(option.described.name).help(option.described.what);
+            command.arg(match option.value {
+                Some(value) => arg.value_name(value),
+                None => arg.action(ArgAction::SetTrue),
+            })
         })
     }
 
-    fn forge(&self, shipped: ForgeOptions) -> ForgeOptions {
-        let small_percent = self.small_percent.unwrap_or(shipped.small_percent);
-        ForgeOptions { small_percent, ghosts: shipped.ghosts && !self.no_ghosts, ..shipped }
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for EngineArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        let value = |option: &EngineOption| match option.value {
+            Some(_) => matches.get_one::<String>(option.described.name).cloned(),
+            None => matches.get_flag(option.described.name).then(String::new),
+        };
+        let chosen = options().filter_map(|(id, option)| Some((id, option, value(option)?)));
+        Ok(Self { name: matches.get_one(ENGINE).cloned(), chosen: chosen.collect() })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
     }
 }

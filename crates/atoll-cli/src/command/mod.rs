@@ -2,12 +2,14 @@
 
 mod engine;
 mod new_pool;
+mod node;
 mod pool;
 mod serve;
 #[cfg(feature = "lab")]
 mod sim;
 mod size;
 
+use atoll::fabric::PoolFabric;
 use atoll::{OpenError, Pool};
 use clap::Parser;
 use std::error::Error;
@@ -18,12 +20,16 @@ use std::error::Error;
 pub(crate) enum Command {
     /// Serve a cache to Redis clients
     Serve(serve::ServeCommand),
+    /// Lend memory of this host to pools of other hosts
+    Node(node::NodeCommand),
     /// Create, inspect, verify, repair and remove pools
     #[command(subcommand)]
     Pool(pool::PoolCommand),
     #[cfg(feature = "lab")]
     /// Replay a trace on a cache; report its hit ratio and its speed
     Replay(atoll_lab::replay::ReplayCommand),
+    #[cfg(feature = "lab")]
+    Advise(atoll_lab::advise::AdviseCommand),
     #[cfg(feature = "lab")]
     /// Experiments
     #[command(subcommand)]
@@ -39,9 +45,12 @@ impl Command {
     pub(crate) fn run(self) -> Result<(), Box<dyn Error>> {
         match self {
             Self::Serve(command) => command.run(),
+            Self::Node(command) => command.run(),
             Self::Pool(command) => command.run(),
             #[cfg(feature = "lab")]
             Self::Replay(command) => Ok(command.run()?),
+            #[cfg(feature = "lab")]
+            Self::Advise(command) => Ok(command.run()?),
             #[cfg(feature = "lab")]
             Self::Lab(command) => Ok(command.run()?),
             #[cfg(feature = "lab")]
@@ -64,8 +73,9 @@ fn capacity_or_default(given: Option<u64>, name: Option<&str>) -> u64 {
 }
 
 /// Opens a pool. If opening it emptied it, that is reported on standard error.
-fn open_pool(name: &str) -> Result<Pool, OpenError> {
-    let pool = Pool::open(name)?;
+fn open_pool<F: PoolFabric>(fabric: &F) -> Result<Pool<F>, OpenError> {
+    let pool = Pool::open_on(fabric)?;
+    let name = fabric.address().unwrap_or("the pool");
     if pool.was_reformatted() {
         eprintln!("{name} was in use when its host went down: it was made anew with the same settings, and is empty");
     }

@@ -3,18 +3,20 @@
 use super::capacity_or_default;
 use super::engine::EngineArgs;
 use super::size::parse_bytes;
+use atoll::fabric::PoolFabric;
 use atoll::{EngineOptions, PoolOptions};
+use atoll_fabric::FabricError;
 use clap::Args;
 
 /// What a new pool is like. A process that opens the pool reads it from the header.
 #[derive(Args, Debug)]
 pub(super) struct NewPoolArgs {
     /// Bytes of the whole pool, whose memory is allocated now [default: 1GiB, or less if the host
-    /// has no room for it]
+    /// has no room for it; on the fabric tcp all that the memory nodes lend]
     #[arg(long, value_parser = parse_bytes)]
     capacity: Option<u64>,
     /// Memory nodes that the capacity is spread over: regions whose names end in +1, +2, ...
-    /// [default: 1]
+    /// [default: 1, or one for each HOST:PORT]
     #[arg(long)]
     nodes: Option<u32>,
     /// Bytes to which the pool may grow (`atoll pool grow`); index and tables are made for this
@@ -37,7 +39,7 @@ pub(super) struct NewPoolArgs {
 
 impl NewPoolArgs {
     /// The first option that was given.
-    pub(super) fn given(&self) -> Option<&'static str> {
+    pub(super) fn given(&self) -> Option<String> {
         let given = [
             ("--capacity", self.capacity.is_some()),
             ("--nodes", self.nodes.is_some()),
@@ -46,23 +48,31 @@ impl NewPoolArgs {
             ("--clients-max", self.clients_max.is_some()),
             ("--object-bytes-mean", self.object_bytes_mean.is_some()),
         ];
-        given.into_iter().find(|(_, given)| *given).map(|(name, _)| name).or_else(|| self.engine.given())
+        given.into_iter().find(|(_, given)| *given).map(|(name, _)| name.to_owned()).or_else(|| self.engine.given())
     }
 
-    /// The capacity of a pool with this name, or of a private one.
+    /// The capacity of a pool of shared memory with this name, or of a private one.
     pub(super) fn capacity_bytes(&self, name: Option<&str>) -> u64 {
         capacity_or_default(self.capacity, name)
     }
 
-    /// The memory nodes that it is made with.
-    pub(super) fn nodes(&self) -> u32 {
-        self.nodes.unwrap_or(1)
+    /// The capacity of a pool on this fabric. The default is what the memory nodes have left; where
+    /// memory nodes have no capacity of their own, see [`Self::capacity_bytes`].
+    pub(super) fn capacity_bytes_on(&self, fabric: &impl PoolFabric) -> Result<u64, FabricError> {
+        Ok(match (self.capacity, fabric.room_bytes()?) {
+            (None, Some(left_bytes)) => left_bytes,
+            _ => self.capacity_bytes(fabric.address()),
+        })
     }
 
-    /// The options of a pool with this name, or of a private one.
-    pub(super) fn options(&self, engine: EngineOptions, name: Option<&str>) -> PoolOptions {
-        let mut options =
-            PoolOptions::default().capacity_bytes(self.capacity_bytes(name)).nodes(self.nodes()).engine(engine);
+    /// The memory nodes that it is made with. `default`: unless the user says how many.
+    pub(super) fn nodes(&self, default: u32) -> u32 {
+        self.nodes.unwrap_or(default)
+    }
+
+    /// The options of a pool of this capacity. `nodes`: unless the user says how many.
+    pub(super) fn options(&self, engine: EngineOptions, capacity_bytes: u64, nodes: u32) -> PoolOptions {
+        let mut options = PoolOptions::default().capacity_bytes(capacity_bytes).nodes(self.nodes(nodes)).engine(engine);
         if let Some(object_bytes_mean) = self.object_bytes_mean {
             options = options.object_bytes_mean(object_bytes_mean);
         }
@@ -83,7 +93,7 @@ impl NewPoolArgs {
         let or = |value: Option<String>, default: &str| value.unwrap_or_else(|| default.to_owned());
         [
             ("capacity", self.capacity_bytes(None).to_string()),
-            ("nodes", self.nodes().to_string()),
+            ("nodes", self.nodes(1).to_string()),
             ("capacity_max", or(self.capacity_max.map(|bytes| bytes.to_string()), "the capacity")),
             ("nodes_max", or(self.nodes_max.map(|nodes| nodes.to_string()), "by default")),
             ("clients_max", or(self.clients_max.map(|clients| clients.to_string()), "by default")),

@@ -1,8 +1,9 @@
-//! `atoll pool`: create, inspect, verify, repair and remove pools of shared memory.
+//! `atoll pool`: create, inspect, verify, repair and remove pools.
 
 use super::new_pool::NewPoolArgs;
 use super::open_pool;
 use super::size::parse_bytes;
+use atoll::fabric::{OnFabric, PoolFabric, ServedFabric, on_fabric};
 use atoll::pool::shown_processes;
 use atoll::{ClientInfo, NodeInfo, Pool, Removed, Repaired, Resized};
 use atoll_pool::Incarnation;
@@ -39,7 +40,7 @@ pub(crate) enum PoolCommand {
 /// Options of `atoll pool create`.
 #[derive(Args, Debug)]
 pub(crate) struct CreateCommand {
-    /// shm:/NAME, or the path of a file
+    /// shm:/NAME, the path of a file, or tcp:HOST:PORT[,HOST:PORT...]
     name: String,
     #[command(flatten)]
     pool: NewPoolArgs,
@@ -52,7 +53,7 @@ const GROW_BY: &str = "Bytes to give back of those that `shrink` took out of use
 /// Options of `atoll pool shrink` and `atoll pool grow`.
 #[derive(Args, Debug)]
 pub(crate) struct ResizeCommand {
-    /// shm:/NAME, or the path of a file
+    /// shm:/NAME, the path of a file, or tcp:HOST:PORT[,HOST:PORT...]
     name: String,
     /// Bytes to take out of use, in whole chunks
     #[arg(long, value_parser = parse_bytes)]
@@ -65,7 +66,7 @@ pub(crate) struct ResizeCommand {
 /// Options of commands on one pool.
 #[derive(Args, Debug)]
 pub(crate) struct NameCommand {
-    /// shm:/NAME, or the path of a file
+    /// shm:/NAME, the path of a file, or tcp:HOST:PORT[,HOST:PORT...]
     name: String,
     /// Print JSON
     #[arg(long)]
@@ -75,7 +76,7 @@ pub(crate) struct NameCommand {
 /// Options of `atoll pool repair`.
 #[derive(Args, Debug)]
 pub(crate) struct RepairCommand {
-    /// shm:/NAME, or the path of a file
+    /// shm:/NAME, the path of a file, or tcp:HOST:PORT[,HOST:PORT...]
     name: String,
     /// First kill the processes of stopped clients. While a stopped process may resume, what its
     /// clients hold cannot be reused
@@ -89,7 +90,7 @@ pub(crate) struct RepairCommand {
 /// Options of `atoll pool remove`.
 #[derive(Args, Debug)]
 pub(crate) struct RemoveCommand {
-    /// shm:/NAME, or the path of a file
+    /// shm:/NAME, the path of a file, or tcp:HOST:PORT[,HOST:PORT...]
     name: String,
     /// Also remove a pool that is in use or damaged, and what a process left that died while it
     /// created a pool; never a file of another kind
@@ -102,22 +103,39 @@ pub(crate) struct RemoveCommand {
 
 impl PoolCommand {
     pub(super) fn run(self) -> Result<(), Box<dyn Error>> {
+        let name = match &self {
+            Self::Create(command) => &command.name,
+            Self::Grow(command) | Self::Shrink(command) => &command.name,
+            Self::Info(command) | Self::Verify(command) => &command.name,
+            Self::Repair(command) => &command.name,
+            Self::Remove(command) => &command.name,
+        };
+        on_fabric(&name.clone(), self)?
+    }
+}
+
+impl OnFabric for PoolCommand {
+    type Output = Result<(), Box<dyn Error>>;
+
+    fn run<F: ServedFabric>(self, fabric: F) -> Self::Output {
         match self {
-            Self::Create(command) => command.run(),
-            Self::Grow(command) => command.grow(),
-            Self::Shrink(command) => command.shrink(),
-            Self::Info(command) => info(&command),
-            Self::Verify(command) => verify(&command),
-            Self::Repair(command) => command.run(),
-            Self::Remove(command) => command.run(),
+            Self::Create(command) => command.run(&fabric),
+            Self::Grow(command) => command.grow(&fabric),
+            Self::Shrink(command) => command.shrink(&fabric),
+            Self::Info(command) => info(&command, &fabric),
+            Self::Verify(command) => verify(&command, &fabric),
+            Self::Repair(command) => command.run(&fabric),
+            Self::Remove(command) => command.run(&fabric),
         }
     }
 }
 
 impl CreateCommand {
-    fn run(self) -> Result<(), Box<dyn Error>> {
-        let options = self.pool.options(self.pool.engine.options()?, Some(&self.name));
-        let pool = Pool::create(&self.name, &options)?;
+    fn run(self, fabric: &impl PoolFabric) -> Result<(), Box<dyn Error>> {
+        let capacity_bytes = self.pool.capacity_bytes_on(fabric)?;
+        let nodes = self.pool.nodes(fabric.agents());
+        let options = self.pool.options(self.pool.engine.options()?, capacity_bytes, fabric.agents());
+        let pool = Pool::create_on(fabric, &options)?;
         let bar = ProgressBar::new(0).with_message("bytes of memory are there");
         let provided = pool.provide(|done, of| {
             bar.set_length(of);
@@ -128,18 +146,18 @@ impl CreateCommand {
             // The pool lacks a part of what was requested, so it is removed. A failure of the
             // removal matters less than this one.
             drop(pool);
-            let _ = Pool::remove(&self.name);
+            let _ = Pool::remove_on(fabric, false);
             return Err(error.into());
         }
-        let (bytes, nodes, engine) = (pool.capacity_bytes(), self.pool.nodes(), pool.engine());
+        let (bytes, engine) = (pool.capacity_bytes(), pool.engine());
         println!("{} holds {bytes} bytes on {nodes} memory node(s) for engine {engine}", self.name);
         Ok(())
     }
 }
 
 impl ResizeCommand {
-    fn shrink(self) -> Result<(), Box<dyn Error>> {
-        let pool = open_pool(&self.name)?;
+    fn shrink(self, fabric: &impl PoolFabric) -> Result<(), Box<dyn Error>> {
+        let pool = open_pool(fabric)?;
         let bar = ProgressBar::new(0).with_message("chunks out of use");
         let resized = pool.shrink(self.by, |done, of| {
             bar.set_length(of);
@@ -158,8 +176,8 @@ impl ResizeCommand {
         Ok(())
     }
 
-    fn grow(self) -> Result<(), Box<dyn Error>> {
-        let pool = open_pool(&self.name)?;
+    fn grow(self, fabric: &impl PoolFabric) -> Result<(), Box<dyn Error>> {
+        let pool = open_pool(fabric)?;
         let Resized { chunks, bytes, .. } = pool.restore(self.by)?;
         if chunks > 0 {
             if self.json {
@@ -196,8 +214,8 @@ fn refused(ahead_ms: i64) -> &'static str {
     " (refused: objects expire by the pool's own time; a pool made anew takes this host's)"
 }
 
-fn info(command: &NameCommand) -> Result<(), Box<dyn Error>> {
-    let pool = open_pool(&command.name)?;
+fn info(command: &NameCommand, fabric: &impl PoolFabric) -> Result<(), Box<dyn Error>> {
+    let pool = open_pool(fabric)?;
     let info = pool.info()?;
     if command.json {
         let settings: serde_json::Map<_, _> =
@@ -209,7 +227,7 @@ fn info(command: &NameCommand) -> Result<(), Box<dyn Error>> {
         let clients: Vec<_> = info.clients.iter().map(shown).collect();
         let nodes: Vec<_> = info.nodes.iter().map(shown_node).collect();
         let shown = json!({
-            "name": command.name, "fabric": "shm", "settings": settings, "nodes": nodes, "objects": info.objects,
+            "name": command.name, "fabric": pool.fabric(), "settings": settings, "nodes": nodes, "objects": info.objects,
             "clock_ms": info.clock_ms, "wall_clock_ahead_ms": info.wall_clock_ahead_ms,
             "chunks": info.chunks, "chunks_free": info.chunks_free, "chunks_retired": info.chunks_retired,
             "chunks_undiscarded": info.chunks_undiscarded, "clients": clients,
@@ -219,7 +237,7 @@ fn info(command: &NameCommand) -> Result<(), Box<dyn Error>> {
         println!("{shown:#}");
         return Ok(());
     }
-    println!("pool {} on fabric shm", command.name);
+    println!("pool {} on fabric {}", command.name, pool.fabric());
     for (name, value) in &info.settings {
         println!("  {name:<18} {value}");
     }
@@ -246,8 +264,8 @@ fn info(command: &NameCommand) -> Result<(), Box<dyn Error>> {
 }
 
 impl RepairCommand {
-    fn run(self) -> Result<(), Box<dyn Error>> {
-        let pool = open_pool(&self.name)?;
+    fn run(self, fabric: &impl PoolFabric) -> Result<(), Box<dyn Error>> {
+        let pool = open_pool(fabric)?;
         let killed = if self.kill_stopped { pool.kill_stopped()? } else { 0 };
         let mended = pool.repair()?;
         let left = pool.info()?;
@@ -273,8 +291,8 @@ impl RepairCommand {
 }
 
 impl RemoveCommand {
-    fn run(self) -> Result<(), Box<dyn Error>> {
-        let removed = if self.force { Pool::remove_by_force(&self.name)? } else { Pool::remove(&self.name)? };
+    fn run(self, fabric: &impl PoolFabric) -> Result<(), Box<dyn Error>> {
+        let removed = Pool::remove_on(fabric, self.force)?;
         let Removed { regions, bytes, in_use, pids } = removed;
         if self.json {
             println!("{:#}", json!({ "regions": regions, "bytes": bytes, "in_use": in_use, "pids": pids }));
@@ -288,8 +306,8 @@ impl RemoveCommand {
     }
 }
 
-fn verify(command: &NameCommand) -> Result<(), Box<dyn Error>> {
-    let pool = open_pool(&command.name)?;
+fn verify(command: &NameCommand, fabric: &impl PoolFabric) -> Result<(), Box<dyn Error>> {
+    let pool = open_pool(fabric)?;
     let users = pool.users();
     if !users.is_empty() {
         let processes = shown_processes(&users);

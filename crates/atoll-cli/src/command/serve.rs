@@ -2,6 +2,7 @@
 
 use super::new_pool::NewPoolArgs;
 use super::open_pool;
+use atoll::fabric::{OnFabric, ServedFabric, on_fabric};
 use atoll::{EngineOptions, Pool};
 use atoll_server::{PoolFacts, Redis, Server, ServerOptions};
 use clap::Args;
@@ -21,8 +22,8 @@ pub(crate) struct ServeCommand {
     /// Unix socket to listen on, in addition
     #[arg(long, value_name = "PATH")]
     unix: Option<PathBuf>,
-    /// An existing pool to serve, instead of one of the server's own (shm:/NAME, or the path of a
-    /// file)
+    /// An existing pool to serve, instead of one of the server's own (shm:/NAME, the path of a
+    /// file, or tcp:HOST:PORT[,HOST:PORT...])
     #[arg(long, value_name = "NAME")]
     pool: Option<String>,
     #[command(flatten)]
@@ -36,6 +37,20 @@ pub(crate) struct ServeCommand {
     /// Print all options with their values, and do not serve
     #[arg(long)]
     config: bool,
+}
+
+/// Serves a pool that exists.
+struct ServePool<'c> {
+    command: &'c ServeCommand,
+    server: Server,
+}
+
+impl OnFabric for ServePool<'_> {
+    type Output = Result<(), Box<dyn Error>>;
+
+    fn run<F: ServedFabric>(self, fabric: F) -> Self::Output {
+        self.command.serve(self.server, open_pool(&fabric)?)
+    }
 }
 
 impl ServeCommand {
@@ -59,13 +74,19 @@ impl ServeCommand {
         };
         // The port is bound first: a port in use is reported before any memory is allocated.
         let server = Server::bind(options)?;
-        let pool = match &self.pool {
-            Some(name) => open_pool(name)?,
-            None => Pool::anonymous(&self.own.options(engine, None))?,
-        };
+        match &self.pool {
+            Some(name) => on_fabric(name, ServePool { command: &self, server })?,
+            None => {
+                let options = self.own.options(engine, self.own.capacity_bytes(None), 1);
+                self.serve(server, Pool::anonymous(&options)?)
+            }
+        }
+    }
+
+    fn serve<F: ServedFabric>(&self, server: Server, pool: Pool<F>) -> Result<(), Box<dyn Error>> {
         let (used, capacity, provided, clock) = (pool.clone(), pool.clone(), pool.clone(), pool.clone());
         let facts = PoolFacts {
-            fabric: "shm".to_owned(),
+            fabric: pool.fabric().to_owned(),
             engine: pool.engine().to_string(),
             experts: pool.experts().map(|experts| experts.to_string()),
             capacity_bytes: Box::new(move || capacity.capacity_bytes()),
@@ -74,9 +95,10 @@ impl ServeCommand {
             wall_clock_ahead_ms: Box::new(move || clock.wall_clock_ahead_ms()),
         };
         println!(
-            "atoll {} serves {} on fabric shm: pool {}, engine {}, {} bytes, {} thread(s)",
+            "atoll {} serves {} on fabric {}: pool {}, engine {}, {} bytes, {} thread(s)",
             env!("CARGO_PKG_VERSION"),
             server.address()?,
+            pool.fabric(),
             pool.name().unwrap_or("of its own"),
             pool.engine(),
             pool.capacity_bytes(),

@@ -85,7 +85,7 @@ impl ShmEndpoint {
 
     /// Executes one verb on its words behind what `order` has seen of its batch.
     #[inline(always)]
-    fn execute(verb: &mut Verb, words: Words, order: &mut Order<LOCKED_ATOMICS>) {
+    pub(super) fn execute(verb: &mut Verb, words: Words, order: &mut Order<LOCKED_ATOMICS>) {
         match &mut verb.operation {
             Operation::Read { into } => {
                 order.before(Access::Read, verb.fenced).stand();

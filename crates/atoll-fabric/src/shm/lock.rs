@@ -40,6 +40,15 @@ enum Lock {
     Free = libc::F_UNLCK as isize,
 }
 
+impl Lock {
+    fn of(sharing: Sharing) -> Self {
+        match sharing {
+            Sharing::Shared => Self::Shared,
+            Sharing::Alone => Self::Alone,
+        }
+    }
+}
+
 /// An open file description that is used for locks only.
 #[derive(Debug)]
 struct LockFile(Descriptor);
@@ -152,13 +161,26 @@ pub struct RegionLock {
 }
 
 impl RegionLock {
+    /// The hold, unless another process holds the region `name` in a way that excludes this.
+    #[cfg(feature = "tcp")]
+    pub(crate) fn try_take(name: &str, sharing: Sharing) -> Result<Option<Self>, FabricError> {
+        let path = path_of(name)?;
+        let lock = Lock::of(sharing);
+        loop {
+            let file = LockFile::open(name, &path)?;
+            if !file.try_set(lock, OPENING).map_err(unlockable(name))? {
+                return Ok(None);
+            }
+            if file.file_id().ok() == file_at(&path) {
+                return Ok(Some(Self { file, name: name.to_owned() }));
+            }
+        }
+    }
+
     /// Waits until no other process holds the region `name` in a way that excludes this.
     pub(super) fn take(name: &str, sharing: Sharing) -> Result<Self, FabricError> {
         let path = path_of(name)?;
-        let lock = match sharing {
-            Sharing::Shared => Lock::Shared,
-            Sharing::Alone => Lock::Alone,
-        };
+        let lock = Lock::of(sharing);
         loop {
             let file = LockFile::open(name, &path)?;
             file.set(lock, OPENING).map_err(unlockable(name))?;
@@ -266,6 +288,18 @@ impl Presence {
     /// Lets other processes open the region, too.
     pub(super) fn share(&self) -> io::Result<()> {
         self.file.as_ref().map_or(Ok(()), |file| file.set(Lock::Shared, PRESENCE))
+    }
+
+    /// Whether no other process has it open, from now on until [`Presence::share`].
+    #[cfg(feature = "tcp")]
+    pub(super) fn try_alone(&self) -> io::Result<bool> {
+        self.file.as_ref().map_or(Ok(true), |file| file.try_set(Lock::Alone, PRESENCE))
+    }
+
+    /// The file that is locked, if there is one.
+    #[cfg(feature = "tcp")]
+    pub(super) fn file_id(&self) -> Option<FileId> {
+        self.file.as_ref()?.file_id().ok()
     }
 
     /// Whether the name still belongs to the locked file: the file was not removed.

@@ -98,7 +98,7 @@ impl ShmEndpoint {
     }
 
     /// The oldest message that has arrived.
-    fn take_message(&self) -> Option<Message> {
+    pub(crate) fn take_message(&self) -> Option<Message> {
         let ring = self.ring(self.inbox_at()?)?;
         let arrivals = ring.arrivals().load(Ordering::SeqCst) as u32;
         // A bound, should a hostile process fill slots all the time.

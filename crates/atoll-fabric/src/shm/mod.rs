@@ -18,6 +18,7 @@
 //! | `lock`, `lock_bytes`, `descriptor` | locks by which the kernel proves which processes live |
 //! | `nodes` | the regions of further memory nodes |
 //! | `endpoint`, `execute`, `order`, `words` | an endpoint, its verbs, their barriers, their words |
+//! | `remote` | verbs that an agent executes for clients on other hosts |
 //! | `export`, `exports` | regions that endpoints export, as compute nodes |
 //! | `mailbox`, `messenger`, `futex` | messages, and sleeping until one arrives |
 //! | `process`, `fork` | what a process is, for display; a process that forks |
@@ -32,7 +33,7 @@ mod fabric;
 pub mod fork;
 mod futex;
 pub mod host;
-mod lock;
+pub(crate) mod lock;
 mod lock_bytes;
 mod mailbox;
 mod mapping;
@@ -41,9 +42,11 @@ mod names;
 mod nodes;
 mod order;
 mod pages;
-mod process;
+pub(crate) mod process;
 mod provision;
 mod region;
+#[cfg(feature = "tcp")]
+mod remote;
 #[cfg(test)]
 mod tests;
 mod words;

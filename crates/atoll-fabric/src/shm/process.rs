@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// This process, as it sees itself.
-pub(super) fn origin() -> Origin {
+pub(crate) fn origin() -> Origin {
     Origin { pid: std::process::id(), namespace: namespace() }
 }
 
@@ -114,7 +114,7 @@ fn namespace() -> u64 {
 }
 
 /// The boot id of the host, as a number; `None` where it cannot be read.
-pub(super) fn boot() -> Option<u64> {
+pub(crate) fn boot() -> Option<u64> {
     static BOOT: OnceLock<Option<u64>> = OnceLock::new();
     *BOOT.get_or_init(|| {
         let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
@@ -125,7 +125,7 @@ pub(super) fn boot() -> Option<u64> {
 }
 
 /// A word of the kernel's randomness: no other process gets the same, a fork neither.
-pub(super) fn random_word() -> u64 {
+pub(crate) fn random_word() -> u64 {
     let mut bytes = [0; 8];
     // SAFETY: `bytes` is a valid place for this many bytes.
     let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast::<c_void>(), bytes.len(), 0) };
@@ -135,12 +135,12 @@ pub(super) fn random_word() -> u64 {
 
 /// A number that this process has and a fork of it does not: a word on a page that the kernel wipes
 /// in a child.
-pub(super) struct ForkGuard(&'static AtomicU64);
+pub(crate) struct ForkGuard(&'static AtomicU64);
 
 impl ForkGuard {
     /// The guard of this process, which is given a number if it has none: at its first use, and
     /// after a fork.
-    pub(super) fn new() -> (Self, u64) {
+    pub(crate) fn new() -> (Self, u64) {
         static PAGE: OnceLock<&'static AtomicU64> = OnceLock::new();
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let word = *PAGE.get_or_init(|| wiped_on_fork().unwrap_or_else(|| Box::leak(Box::new(AtomicU64::new(0)))));
@@ -154,7 +154,7 @@ impl ForkGuard {
 
     /// This process's number; 0 in a fork that has not asked for one.
     #[inline(always)]
-    pub(super) fn number(&self) -> u64 {
+    pub(crate) fn number(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }

@@ -138,6 +138,37 @@ impl ShmRegion {
         Ok((words, file.metadata().map_err(system)?.len()))
     }
 
+    /// Whether no other process has it open, from now on until it is [shared](Region::share).
+    #[cfg(feature = "tcp")]
+    pub(crate) fn try_alone(&self) -> bool {
+        self.presence.try_alone().unwrap_or(false)
+    }
+
+    /// The number of its file, which no other file has until the host reboots. `None` for anonymous
+    /// memory.
+    #[cfg(feature = "tcp")]
+    pub(crate) fn file_number(&self) -> Option<u64> {
+        self.presence.file_id().map(|(device, file)| device.rotate_left(40) ^ file)
+    }
+
+    /// Whether its name, if it has one, still is its own.
+    #[cfg(feature = "tcp")]
+    pub(crate) fn is_named(&self) -> bool {
+        self.name.as_deref().is_none_or(|name| self.presence.is_named(name))
+    }
+
+    /// The compute nodes whose endpoints live, in order.
+    #[cfg(feature = "tcp")]
+    pub(crate) fn compute_nodes(&self) -> Vec<u16> {
+        self.presence.living_nodes()
+    }
+
+    /// Bytes from the start that are known to be present.
+    #[cfg(feature = "tcp")]
+    pub(crate) fn present_bytes(&self) -> u64 {
+        self.pages.there()
+    }
+
     /// Whether there is a file of that name.
     pub(super) fn exists(name: &str) -> bool {
         path_of(name).is_ok_and(|path| path.exists())

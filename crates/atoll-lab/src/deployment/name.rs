@@ -55,7 +55,7 @@ fn pooled_names() -> String {
         type Output = std::convert::Infallible;
 
         fn visit<K: EngineKind + 'static>(&mut self) -> Option<Self::Output> {
-            self.0.push(K::Options::ENGINE.names);
+            self.0.extend(K::Options::ENGINE.forms.iter().map(|form| form.name));
             None
         }
     }

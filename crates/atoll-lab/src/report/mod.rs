@@ -18,6 +18,8 @@ mod page;
 mod plot;
 pub(crate) mod text;
 
+pub(crate) use plot::svg;
+
 use crate::LabError;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};

@@ -38,7 +38,7 @@ fn shade(series: usize) -> RGBColor {
 }
 
 /// The plot as an SVG element.
-pub(super) fn svg(figure: &Figure) -> Result<String, Box<dyn Error>> {
+pub(crate) fn svg(figure: &Figure) -> Result<String, Box<dyn Error>> {
     let mut text = String::new();
     let xs = || figure.series.iter().flat_map(|series| &series.points).map(|point| point.x);
     let ys = || figure.series.iter().flat_map(|series| &series.points).flat_map(|point| [Some(point.y), point.paper]);

@@ -5,6 +5,8 @@
 //! the number.
 
 use crate::serve::counters::{LATENCY_BUCKETS, SAMPLE_EVERY, Shared, latency_bound_ns};
+use atoll_cache::miniature::choice::CURVE;
+use atoll_cache::stats::MODELLED_MISSES;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::CONTENT_TYPE;
@@ -92,7 +94,14 @@ fn write_metrics(text: &mut String, shared: &Shared) -> fmt::Result {
             writeln!(text, "atoll_misses_total{{reason=\"{reason}\"}} {count}")?;
         }
     }
-    for (name, count) in totals.stats.iter().filter(|(name, _)| !name.starts_with("misses_")) {
+    let modelled = "Lookups that a pool of a part of the capacity would have missed, by the clients' miniatures.";
+    head(text, "atoll_modelled_misses_total", "counter", modelled)?;
+    for (quarters, name) in CURVE.into_iter().zip(MODELLED_MISSES) {
+        let (capacity, count) = (quarters as f64 / 4.0, totals.stat(name));
+        writeln!(text, "atoll_modelled_misses_total{{capacity=\"{capacity}\"}} {count}")?;
+    }
+    let labelled = |name: &str| name.starts_with("misses_") || MODELLED_MISSES.contains(&name);
+    for (name, count) in totals.stats.iter().filter(|(name, _)| !labelled(name)) {
         number(text, &format!("atoll_{name}_total"), "counter", "See the statistics of a client.", *count)?;
     }
     head(text, "atoll_commands_total", "counter", "Commands run.")?;

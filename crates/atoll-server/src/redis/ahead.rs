@@ -100,12 +100,36 @@ impl Ahead {
         (parsed.id, args, parsed.end)
     }
 
-    /// The keys of the commands, the first of them if they are many; none if there is but one,
-    /// which nothing can be gained for.
+    /// The keys of the GETs that follow each other from command `index` on.
+    #[inline]
+    pub(crate) fn gets<'a>(
+        &'a self,
+        index: usize,
+        parser: &'a Parser,
+        input: &'a [u8],
+    ) -> ArrayVec<&'a [u8], COMMANDS_MAX> {
+        let key = |index| match self.command(index, parser, input) {
+            (Some(Id::Get), args, _) if args.len() == 2 && args.get(1).len() <= KEY_BYTES_MAX => Some(args.get(1)),
+            _ => None,
+        };
+        (index..self.commands.len()).map_while(key).collect()
+    }
+
+    /// Whether a command before or behind this GET is a GET too.
+    fn is_in_a_row(&self, index: usize) -> bool {
+        let is_get = |index: usize| self.commands.get(index).is_some_and(|command| command.id == Some(Id::Get));
+        is_get(index + 1) || is_get(index.wrapping_sub(1))
+    }
+
+    /// The keys of the commands that do not fetch them by themselves, the first of them if they are
+    /// many. None if there is but one, which nothing can be gained for.
     pub(crate) fn keys<'a>(&'a self, parser: &'a Parser, input: &'a [u8]) -> ArrayVec<&'a [u8], KEYS_MAX> {
         let mut keys = ArrayVec::new();
         for index in 0..self.commands.len() {
             let (Some(id), args, _) = self.command(index, parser, input) else { continue };
+            if id == Id::Mget || id == Id::Get && self.is_in_a_row(index) {
+                continue;
+            }
             let (first, last, step) = SPECS[id as usize].keys;
             if first > 0 {
                 let last = if last < 0 { args.len() as i64 + i64::from(last) } else { i64::from(last) };
@@ -188,8 +212,10 @@ mod tests {
             ["a", "b", "c", "d"]
         );
         assert!(keys(&[&["GET", "a"]]).is_empty(), "nothing can overlap");
-        let many: Vec<String> = std::iter::once("MGET".to_owned()).chain((0..100).map(|key| key.to_string())).collect();
+        let many: Vec<String> = std::iter::once("DEL".to_owned()).chain((0..100).map(|key| key.to_string())).collect();
         assert_eq!(keys(&[&many.iter().map(String::as_str).collect::<Vec<_>>()]).len(), KEYS_MAX);
-        assert!(keys(&[&["GET", &"k".repeat(KEY_BYTES_MAX + 1)], &["GET", "a"]]).is_empty(), "too long a key is none");
+        let long = "k".repeat(KEY_BYTES_MAX + 1);
+        assert!(keys(&[&["STRLEN", &long], &["STRLEN", "a"]]).is_empty(), "too long a key is none");
+        assert!(keys(&[&["GET", "a"], &["GET", "b"], &["MGET", "c", "d"]]).is_empty(), "these fetch by themselves");
     }
 }

@@ -5,6 +5,7 @@
 //! | [`resp`] | the bytes of the protocol: parser, replies |
 //! | [`command`] | the commands: their table, and one file for each family |
 //! | `ahead` | commands that have been parsed and wait to run |
+//! | `gets` | GETs that follow each other, looked up together |
 //! | `session` | what a connection has agreed on with its peer |
 //! | [`glob`] | patterns of keys |
 //! | [`extended`] | the floating-point numbers of Redis' counters |
@@ -12,6 +13,7 @@
 mod ahead;
 pub mod command;
 pub mod extended;
+mod gets;
 pub mod glob;
 pub mod resp;
 mod session;
@@ -98,16 +100,19 @@ async fn run_parsed<G: Engine>(
     start: &mut usize,
     output: &mut Output,
 ) -> Option<Ended> {
-    let Spoken { parser, session } = state;
     {
-        let keys = ahead.keys(parser, input);
+        let keys = ahead.keys(&state.parser, input);
         if !keys.is_empty() {
             client.cache.expect(&keys).await;
         }
     }
-    for index in 0..ahead.len() {
-        let (id, args, end) = ahead.command(index, parser, input);
-        if args.len() > 0 {
+    let mut index = 0;
+    while index < ahead.len() {
+        let gets = pin!(gets::run(state, (ahead, index), client, input, output)).await;
+        let Spoken { parser, session } = &mut *state;
+        index += gets.max(1);
+        let (id, args, end) = ahead.command(index - 1, parser, input);
+        if gets == 0 && args.len() > 0 {
             let reply = Reply::new(output, session.protocol);
             let Client { cache, tally, shared, worker } = client;
             let context =

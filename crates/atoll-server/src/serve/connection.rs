@@ -17,7 +17,7 @@
 use super::counters::Shared;
 use super::output::Output;
 use super::protocol::{Ended, Protocol};
-use super::worker::{Asking, Resident, Worker};
+use super::worker::{Resident, Worker};
 use atoll_cache::Engine;
 use std::io;
 use std::pin::{Pin, pin};
@@ -134,7 +134,7 @@ impl<P: Protocol, S: AsyncRead + AsyncWrite + Unpin> Connection<P, S> {
         let Self { state, input, start, .. } = self;
         let ended = {
             let batch = pin!(P::run(state, &mut scratch, worker.client(&cache), input, start, output));
-            Asking(batch).await
+            worker.asking(batch).await
         };
         worker.scratches.give(scratch);
         ended

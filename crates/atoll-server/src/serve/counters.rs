@@ -10,6 +10,8 @@
 
 use super::facts::PoolFacts;
 use atoll_cache::Stats;
+use atoll_cache::miniature::choice::CURVE;
+use atoll_cache::stats::{MODELLED_MISSES, curve};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -66,6 +68,21 @@ impl Tally {
     pub fn begin(&mut self) -> Option<Instant> {
         self.commands += 1;
         self.commands.is_multiple_of(SAMPLE_EVERY).then(Instant::now)
+    }
+
+    /// The time, if one of so many commands that begin together is to be sampled.
+    #[inline]
+    pub fn begin_many(&self, commands: usize) -> Option<Instant> {
+        (self.commands / SAMPLE_EVERY != (self.commands + commands as u64) / SAMPLE_EVERY).then(Instant::now)
+    }
+
+    /// Counts commands that ran together, and their mean time if they began at a time.
+    #[inline]
+    pub fn end_many(&mut self, commands: usize, began: Option<Instant>) {
+        self.commands += commands as u64;
+        if let (Some(began), 1..) = (began, commands) {
+            self.sampled(began.elapsed() / commands as u32);
+        }
     }
 
     /// Counts the time of a sampled command.
@@ -161,6 +178,18 @@ impl Totals {
     /// A number of the clients' by its name.
     pub fn stat(&self, name: &str) -> u64 {
         self.stats.iter().find(|(other, _)| *other == name).map_or(0, |(_, number)| *number)
+    }
+
+    /// Lookups that did not find their key.
+    pub fn misses(&self) -> u64 {
+        self.stat("misses_absent") + self.stat("misses_expired")
+    }
+
+    /// Parts of the pool's capacity, each with the hit ratio that the clients' miniatures model
+    /// there. `None` without reads, or without miniatures.
+    pub fn curve(&self) -> Option<impl Iterator<Item = (f64, f64)>> {
+        let ratios = curve(self.stat("hits") + self.misses(), MODELLED_MISSES.map(|name| self.stat(name)))?;
+        Some(CURVE.into_iter().map(|quarters| quarters as f64 / 4.0).zip(ratios))
     }
 
     /// Commands run.

@@ -6,6 +6,7 @@
 //! | [`protocol`] | the interface of a protocol to the server |
 //! | [`listen`] | the addresses that the server listens on |
 //! | `worker` | one thread with one client of the cache |
+//! | `asking` | futures of the cache, and what they wait for |
 //! | `connection` | one connection: read a batch of commands, run it, write its replies |
 //! | [`output`] | the bytes to send |
 //! | `buffers` | memory that connections use one after the other |
@@ -23,6 +24,7 @@
 //! number. The step over the acceptor's thread costs once for each connection. Accepting does not
 //! disturb the requests of a worker.
 
+mod asking;
 mod buffers;
 mod connection;
 pub mod counters;

@@ -2,8 +2,8 @@
 //!
 //! The client is created on its thread and never leaves it, so it need not be `Send`. Over shared
 //! memory an operation never waits, so batches of commands run one after the other. Where the
-//! fabric waits, batches of different connections run at once. Each polls the fabric until its own
-//! verbs have ended ([`Asking`]); the worker serves its other connections in between.
+//! fabric waits, batches of different connections run at once. Each waits until its own verbs have
+//! ended ([`Asking`]); the worker serves its other connections in between.
 //!
 //! A client that was shut out is replaced. Operations that still run on the old client return its
 //! error. The old client is dropped with the last batch that uses it.
@@ -15,6 +15,7 @@
 //! peer are woken and end. A connection that is being answered has [`STOP_GRACE`] to send its
 //! replies. Then the client leaves.
 
+use super::asking::{self, Asking, Waiters};
 use super::buffers::{Buffers, Outputs, Scratches};
 use super::connection::Connection;
 use super::counters::{Counters, Shared, Tally};
@@ -23,11 +24,11 @@ use super::protocol::{Client, Protocol};
 use atoll_cache::{Cache, Engine};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::task::{Context, Poll, Waker};
+use std::task::Waker;
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -72,6 +73,8 @@ pub(crate) struct Worker<P: Protocol, G: Engine> {
     pub(super) buffers: Buffers,
     pub(super) outputs: Outputs,
     pub(super) scratches: Scratches<P::Scratch>,
+    /// Futures that wait for the fabric.
+    pub(super) waiters: Waiters,
     /// Bytes of the replies that wait until other connections have run their batches.
     pub(super) replies_bytes: Cell<usize>,
     /// Whether connections must end as soon as they wait for their peer.
@@ -93,6 +96,7 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
             buffers: Buffers::default(),
             outputs: Outputs::default(),
             scratches: Scratches::new(),
+            waiters: Waiters::default(),
             replies_bytes: Cell::new(0),
             stopping: Cell::new(false),
             index,
@@ -105,6 +109,12 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
     #[inline]
     pub(super) fn cache(&self) -> Rc<Cache<G>> {
         self.cache.borrow().clone()
+    }
+
+    /// A future of the cache, which is polled until it ends.
+    #[inline]
+    pub(super) fn asking<'a, F>(&'a self, future: std::pin::Pin<&'a mut F>) -> Asking<'a, F> {
+        Asking { future, waiters: &self.waiters }
     }
 
     /// What a batch has of it.
@@ -125,6 +135,7 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
 
     async fn serve(self: Rc<Self>, mut streams: UnboundedReceiver<(u64, Stream)>) {
         let publishing = tokio::task::spawn_local(self.clone().publish_regularly());
+        let driving = tokio::task::spawn_local(asking::drive(self.clone()));
         while let Some((id, stream)) = streams.recv().await {
             let resident = Rc::new(Resident::default());
             self.residents.borrow_mut().insert(id, resident.clone());
@@ -144,6 +155,8 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
         // A peer that has not taken its replies by now is cut off.
         let _ = tokio::time::timeout(STOP_GRACE, all_ended).await;
         publishing.abort();
+        driving.abort();
+        self.waiters.end();
     }
 
     async fn attend(self: Rc<Self>, id: u64, stream: Stream, resident: Rc<Resident>) {
@@ -167,7 +180,7 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
     /// repair what takes longer than [`STOP_GRACE`].
     pub(crate) async fn close(&self) {
         let cache = self.cache();
-        let _ = tokio::time::timeout(STOP_GRACE, Asking(pin!(cache.engine().close()))).await;
+        let _ = tokio::time::timeout(STOP_GRACE, self.asking(pin!(cache.engine().close()))).await;
     }
 
     /// Never ends. A client that was shut out, or that the fabric has failed, is of no use any
@@ -176,7 +189,7 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
         loop {
             tokio::time::sleep(TEND_PERIOD).await;
             let cache = self.cache();
-            if Asking(pin!(cache.tend())).await.is_err_and(|error| error.is_shut_out()) {
+            if self.asking(pin!(cache.tend())).await.is_err_and(|error| error.is_shut_out()) {
                 // If there is no place now, there may be one the next time.
                 if let Ok(cache) = join() {
                     *self.cache.borrow_mut() = Rc::new(cache);
@@ -189,28 +202,11 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
         let counters: &Counters = &self.shared.workers[self.index];
         loop {
             let cache = self.cache();
-            if let Ok(objects) = Asking(pin!(cache.objects())).await {
+            if let Ok(objects) = self.asking(pin!(cache.objects())).await {
                 counters.publish(&self.tally.borrow(), &cache.stats(), objects);
             }
             drop(cache);
             tokio::time::sleep(PUBLISH_PERIOD).await;
         }
-    }
-}
-
-/// A future of the cache that is polled again and again until it ends: nothing else takes in what
-/// the fabric has for it. Between two polls the worker does what else there is to do.
-pub(super) struct Asking<'a, F>(pub(super) Pin<&'a mut F>);
-
-impl<F: Future> Future for Asking<'_, F> {
-    type Output = F::Output;
-
-    #[inline]
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        let polled = self.0.as_mut().poll(context);
-        if polled.is_pending() {
-            context.waker().wake_by_ref();
-        }
-        polled
     }
 }

@@ -33,9 +33,15 @@ impl SimCommand {
     }
 }
 
+/// What cases of an engine are drawn from.
+fn drawn(engine: SimulatedEngine) -> String {
+    let forms = engine.identity().forms.iter().map(|form| form.name);
+    format!("Options of {}", forms.collect::<Vec<_>>().join(", "))
+}
+
 /// Parses the name of an engine.
 fn engine() -> impl TypedValueParser<Value = SimulatedEngine> {
-    let values = SimulatedEngine::ALL.iter().map(|engine| PossibleValue::new(engine.name()).help(engine.what()));
+    let values = SimulatedEngine::ALL.iter().map(|engine| PossibleValue::new(engine.name()).help(drawn(*engine)));
     PossibleValuesParser::new(values).map(|name| {
         let named = SimulatedEngine::ALL.iter().copied().find(|engine| engine.name() == name);
         named.expect("clap lets names of the list through alone")

@@ -1,7 +1,8 @@
 //! The server: INFO and TIME.
 //!
 //! INFO shows the metrics under the names that readers of Redis' INFO know. The section `Atoll` has
-//! what only Atoll has.
+//! what only Atoll has. There `hit_ratio_by_capacity` lists parts and multiples of the pool's
+//! capacity, each with the hit ratio that the load would have there, by the clients' miniatures.
 
 use super::{Context, Outcome};
 use crate::serve::counters::{Shared, Totals};
@@ -91,8 +92,7 @@ fn stats(text: &mut String, shared: &Shared, totals: &Totals) -> std::fmt::Resul
     write!(text, "total_net_input_bytes:{}\r\n", totals.tally.bytes_in)?;
     write!(text, "total_net_output_bytes:{}\r\n", totals.tally.bytes_out)?;
     write!(text, "expired_keys:{}\r\nevicted_keys:{}\r\n", totals.stat("expirations"), totals.stat("evictions"))?;
-    let misses = totals.stat("misses_absent") + totals.stat("misses_expired");
-    write!(text, "keyspace_hits:{}\r\nkeyspace_misses:{misses}\r\n", totals.stat("hits"))
+    write!(text, "keyspace_hits:{}\r\nkeyspace_misses:{}\r\n", totals.stat("hits"), totals.misses())
 }
 
 fn keyspace(text: &mut String, _: &Shared, totals: &Totals) -> std::fmt::Result {
@@ -113,6 +113,10 @@ fn atoll(text: &mut String, shared: &Shared, totals: &Totals) -> std::fmt::Resul
     write!(text, "pool_provided_bytes:{}\r\n", (facts.provided_bytes)())?;
     write!(text, "objects:{}\r\n", totals.objects)?;
     write!(text, "wall_clock_ahead_ms:{}\r\n", (facts.wall_clock_ahead_ms)())?;
+    if let Some(curve) = totals.curve() {
+        let points: Vec<String> = curve.map(|(capacity, ratio)| format!("{capacity}={ratio:.4}")).collect();
+        write!(text, "hit_ratio_by_capacity:{}\r\n", points.join(","))?;
+    }
     totals.stats.iter().try_for_each(|(name, number)| write!(text, "{name}:{number}\r\n"))
 }
 

@@ -7,7 +7,7 @@
 
 use super::arguments::{Unit, integer, is};
 use super::{CommandError, Context, Outcome};
-use atoll_cache::{Condition, Engine, Expiry, SetOptions, Value};
+use atoll_cache::{Condition, Engine, Expiry, KEY_BYTES_MAX, SetOptions, Value};
 
 /// `GET key`
 #[inline]
@@ -23,11 +23,23 @@ pub async fn get<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 /// `MGET key...`
 pub async fn mget<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     // A reply has no way back once its head stands: a key that cannot be looked up cannot be there.
-    c.reply.array(c.args.len() - 1);
-    for key in c.args.from(1) {
-        match c.cache.get(key, c.value).await {
-            Ok(true) => c.reply.value(c.value),
-            Ok(false) | Err(_) => c.reply.null(),
+    let keys: Vec<&[u8]> = c.args.from(1).collect();
+    c.reply.array(keys.len());
+    let mut replied = 0;
+    while replied < keys.len() {
+        let keys = &keys[replied..];
+        let usable = keys.iter().take_while(|key| key.len() <= KEY_BYTES_MAX).count();
+        let reply = &mut c.reply;
+        let looked = c.cache.get_many(&keys[..usable], |_, value| {
+            replied += 1;
+            match value {
+                Some(value) => reply.value(value),
+                None => reply.null(),
+            }
+        });
+        if looked.await.is_err() || usable == 0 {
+            c.reply.null();
+            replied += 1;
         }
     }
     Ok(())

@@ -1,0 +1,164 @@
+//! Lookups of many keys at once, so that the waits for memory overlap.
+//!
+//! | memory | module |
+//! |---|---|
+//! | near | [`near`]: the client prefetches what all keys of a round need; also before other operations |
+//! | far | [`far`]: the client READs it in one batch or two |
+//!
+//! An engine's own steps are its [`Lookups`]. A key that its first candidate does not decide is
+//! looked up alone.
+
+mod far;
+mod near;
+
+pub(crate) use near::expect;
+
+use crate::index::{BUCKET_SLOTS, Index, SlotWord, Unlink, first_slot};
+use crate::operation::Operation;
+use crate::{CacheError, Lookup, Value};
+use atoll_fabric::{Buffer, Endpoint};
+use atoll_pool::ChunkId;
+use std::cell::RefCell;
+
+/// The slot word of an engine's index.
+type WordOf<L> = <<L as Unlink>::Index as Index>::Word;
+/// An operation on an engine's index.
+type On<L> = Operation<WordOf<L>, <<L as Unlink>::Index as Index>::Notes>;
+
+/// A key's first candidate: the first slot of its bucket that may have its object.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen<W> {
+    pub(crate) slot: u64,
+    pub(crate) word: W,
+    /// How the client knew the word.
+    pub(crate) by: By,
+}
+
+/// How a client knew a slot's word before it READ the record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    /// It READ the bucket.
+    Bucket,
+    /// It remembered the word. Whether the slot, READ with the record, still had it.
+    Memory { is_same: bool },
+}
+
+/// An engine that looks up many keys at once: its own steps of a lookup.
+#[allow(async_fn_in_trait)]
+pub(crate) trait Lookups: Unlink {
+    /// The parts of a key's hash.
+    type Hash: Copy;
+
+    /// Memory that is kept from one lookup to the next.
+    fn at_once(&self) -> &AtOnce;
+
+    /// The parts of a key's hash.
+    fn hash(&self, key: &[u8]) -> Self::Hash;
+
+    /// The bucket of a key with this hash.
+    fn bucket(hash: Self::Hash) -> u32;
+
+    /// Whether a lookup of a key with this hash must look at the record of a slot with this word.
+    fn may_be(hash: Self::Hash, word: WordOf<Self>) -> bool;
+
+    /// Prefetches what a hit of the object in this slot and chunk touches besides its record.
+    fn expect_hit(&self, slot: u64, chunk: ChunkId);
+
+    /// The slot and word where the client last saw the key's object, if it remembers them.
+    fn recall(&self, hash: Self::Hash, key: &[u8]) -> Option<(u64, WordOf<Self>)> {
+        let _ = (hash, key);
+        None
+    }
+
+    /// Prepares for lookups of so many keys. Nothing makes a round between their READs.
+    async fn begin_many(&self, keys: usize) -> Result<(), CacheError>;
+
+    /// Judges the record in `value`, and counts a hit. `None` if the key must be looked up alone.
+    /// The READs began at `begun_ns`.
+    async fn judge_seen(
+        &self,
+        op: &mut On<Self>,
+        key: (Self::Hash, &[u8]),
+        seen: Seen<WordOf<Self>>,
+        value: &mut Value,
+        begun_ns: u64,
+    ) -> Result<Option<Lookup>, CacheError>;
+
+    /// Counts a lookup whose key was in no slot of its bucket.
+    fn count_absent(&self, hash: Self::Hash);
+
+    /// Looks one key up.
+    async fn look_up(&self, op: &mut On<Self>, key: &[u8], value: &mut Value) -> Result<Lookup, CacheError>;
+}
+
+/// Memory that a client keeps from one lookup of many keys to the next.
+#[derive(Debug, Default)]
+pub(crate) struct AtOnce {
+    buckets: RefCell<Vec<Buffer>>,
+    values: RefCell<Vec<Value>>,
+}
+
+impl AtOnce {
+    fn take_values(&self, count: usize) -> Vec<Value> {
+        let mut values = self.values.take();
+        if values.len() < count {
+            values.resize_with(count, Value::new);
+        }
+        values
+    }
+
+    /// Keeps the values of a lookup that has ended. It releases the memory of large values.
+    fn keep_values(&self, mut values: Vec<Value>) {
+        for value in &mut values {
+            value.shrink_beyond(1 << 16);
+        }
+        self.values.replace(values);
+    }
+}
+
+/// Looks many keys up. Calls `found(i, lookup, value)` for every `keys[i]`, in order. The callee
+/// may take the value's memory.
+pub(crate) async fn look_up_many<L: Lookups, F>(
+    engine: &L,
+    op: &mut On<L>,
+    keys: &[&[u8]],
+    found: F,
+) -> Result<(), CacheError>
+where
+    F: FnMut(usize, Lookup, &mut Value),
+{
+    if engine.index().member().endpoint.is_near() {
+        return near::look_up_many(engine, op, keys, found).await;
+    }
+    Box::pin(far::look_up_many(engine, op, keys, found)).await
+}
+
+/// What a bucket says about a key.
+#[derive(Clone, Copy, Debug)]
+enum Candidate<W> {
+    /// No slot may have its object.
+    Absent,
+    /// The first candidate's record is not where this client knows memory.
+    Unreachable,
+    Seen(Seen<W>),
+}
+
+/// Finds a key's first candidate among the words of its bucket.
+#[inline]
+fn first_candidate<L: Lookups>(engine: &L, hash: L::Hash, words: &[u64]) -> Candidate<WordOf<L>> {
+    let words: &[u64; BUCKET_SLOTS] = words.first_chunk().expect("a bucket is READ whole");
+    // All words are compared before the first branch: a processor cannot predict which of sixteen
+    // words it is.
+    let bits =
+        |bits, (place, word): (usize, &u64)| bits | u32::from(L::may_be(hash, SlotWord::from_bits(*word))) << place;
+    let places: u32 = words.iter().enumerate().fold(0, bits);
+    if places == 0 {
+        return Candidate::Absent;
+    }
+    let place = places.trailing_zeros() as usize;
+    let word: WordOf<L> = SlotWord::from_bits(words[place]);
+    match engine.index().record_span(word) {
+        Some(_) => Candidate::Seen(Seen { slot: first_slot(L::bucket(hash)) + place as u64, word, by: By::Bucket }),
+        None => Candidate::Unreachable,
+    }
+}

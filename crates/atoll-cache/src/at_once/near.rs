@@ -1,0 +1,114 @@
+//! Lookups of many keys where memory is near, and hints before other operations.
+//!
+//! | step | for all keys of a round |
+//! |---|---|
+//! | 1 | hash the key, prefetch its bucket |
+//! | 2 | READ the bucket, prefetch the record of its first candidate and what a hit writes |
+//! | 3 | READ the record and judge it |
+//!
+//! A hint before other operations is steps 1 and 2. It may be wrong when its operation begins: each
+//! operation READs its bucket again.
+
+use super::{Candidate, Lookups, On, WordOf, first_candidate};
+use crate::index::{Index, SLOTS_BYTES, first_slot};
+use crate::{CacheError, Lookup, Meta, Value};
+use arrayvec::ArrayVec;
+use atoll_fabric::{Endpoint, Intent};
+
+/// Keys of a round. Their buckets and records fit into a first-level cache.
+const KEYS_MAX: usize = 16;
+
+pub(super) async fn look_up_many<L: Lookups, F>(
+    engine: &L,
+    op: &mut On<L>,
+    keys: &[&[u8]],
+    mut found: F,
+) -> Result<(), CacheError>
+where
+    F: FnMut(usize, Lookup, &mut Value),
+{
+    let mut values = engine.at_once().take_values(1);
+    let value = &mut values[0];
+    for (round, keys) in keys.chunks(KEYS_MAX).enumerate() {
+        engine.begin_many(keys.len()).await?;
+        let begun_ns = engine.index().member().endpoint.now_ns();
+        let hashes = expect_buckets(engine, keys);
+        let mut candidates = ArrayVec::<_, KEYS_MAX>::new();
+        for hash in &hashes {
+            candidates.push(expect_record(engine, op, *hash).await?);
+        }
+        for (index, key) in keys.iter().enumerate() {
+            let lookup = match candidates[index] {
+                Candidate::Absent => {
+                    engine.count_absent(hashes[index]);
+                    Some(Lookup::Absent)
+                }
+                Candidate::Unreachable => None,
+                Candidate::Seen(seen) => {
+                    let span = engine.index().record_span(seen.word).expect("the span of a word does not change");
+                    (value.start, value.meta) = (0, Meta::default());
+                    let mut buffer = std::mem::take(&mut value.buffer);
+                    buffer.resize(span.1);
+                    value.buffer = engine.index().member().endpoint.read(span.0, buffer).await?;
+                    engine.judge_seen(op, (hashes[index], key), seen, value, begun_ns).await?
+                }
+            };
+            let lookup = match lookup {
+                Some(lookup) => lookup,
+                None => Box::pin(engine.look_up(op, key, value)).await?,
+            };
+            found(round * KEYS_MAX + index, lookup, value);
+        }
+    }
+    engine.at_once().keep_values(values);
+    Ok(())
+}
+
+/// Prefetches the buckets of at most [`KEYS_MAX`] keys.
+#[inline]
+fn expect_buckets<L: Lookups>(engine: &L, keys: &[&[u8]]) -> ArrayVec<L::Hash, KEYS_MAX> {
+    let index = engine.index();
+    let expected = |key: &&[u8]| {
+        let hash = engine.hash(key);
+        let at = index.slot_at(first_slot(L::bucket(hash)));
+        index.member().endpoint.expect(at, SLOTS_BYTES, Intent::Read);
+        hash
+    };
+    keys.iter().map(expected).collect()
+}
+
+/// READs a key's bucket, and prefetches what a hit of its first candidate touches.
+#[inline]
+async fn expect_record<L: Lookups>(
+    engine: &L,
+    op: &mut On<L>,
+    hash: L::Hash,
+) -> Result<Candidate<WordOf<L>>, CacheError> {
+    let (index, endpoint) = (engine.index(), &engine.index().member().endpoint);
+    let mut buffer = std::mem::take(&mut op.bucket);
+    buffer.resize(SLOTS_BYTES as usize);
+    op.bucket = endpoint.read(index.slot_at(first_slot(L::bucket(hash))), buffer).await?;
+    let candidate = first_candidate(engine, hash, op.bucket.words());
+    if let Candidate::Seen(seen) = candidate
+        && let Some((at, bytes, chunk)) = index.record_span(seen.word)
+    {
+        endpoint.expect(at, bytes as u64, Intent::Read);
+        engine.expect_hit(seen.slot, chunk);
+    }
+    Ok(candidate)
+}
+
+/// Hints to the fabric which memory operations on these keys will touch. It changes nothing. The
+/// operations meet and report every error themselves.
+pub(crate) async fn expect<L: Lookups>(engine: &L, op: &mut On<L>, keys: &[&[u8]]) {
+    if !engine.index().member().endpoint.is_near() {
+        return;
+    }
+    for keys in keys.chunks(KEYS_MAX) {
+        for hash in expect_buckets(engine, keys) {
+            if expect_record(engine, op, hash).await.is_err() {
+                return;
+            }
+        }
+    }
+}

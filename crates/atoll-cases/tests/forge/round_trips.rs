@@ -1,0 +1,109 @@
+//! Round trips and verbs of single operations over a network, of one client alone.
+
+use atoll_cache::forge::{Forge, ForgeOptions, ForgePool};
+use atoll_cache::{Cache, EnginePool, Pooled, SetOptions};
+use atoll_fabric::{Endpoint, Kind, Purpose};
+use atoll_sim::network::{Network, profiles};
+use atoll_sim::sim::region;
+use atoll_sim::{Sim, SimEndpoint, SimOptions};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+const KEYS: u64 = 160;
+/// Keys of one lookup of many keys.
+const KEYS_AT_ONCE: usize = 16;
+
+type Client = Cache<Forge<SimEndpoint>>;
+
+/// A pool over a network with one client, which has set [`KEYS`] keys.
+struct Alone {
+    sim: Sim,
+    client: Rc<RefCell<Option<Client>>>,
+}
+
+impl Alone {
+    fn new() -> Self {
+        let settings = ForgeOptions::default().for_capacity(64 << 20);
+        let nodes = vec![vec![region(settings.capacity_bytes, Kind::Host)]];
+        let sim = Sim::new(SimOptions::timed(1, nodes, Network::new(profiles::CX5_100G, 1)));
+        let endpoint = sim.endpoint("client");
+        let client = sim.block_on(async move {
+            let pool = ForgePool::format(&endpoint, settings).await.unwrap();
+            Cache::new(Forge::<_>::join(&pool, endpoint).await.unwrap())
+        });
+        let alone = Self { sim, client: Rc::new(RefCell::new(Some(client.unwrap()))) };
+        alone.posted(async |client| set_all(client, 100).await);
+        alone
+    }
+
+    /// Round trips and verbs of requests that the client posts meanwhile.
+    fn posted(&self, operations: impl AsyncFnOnce(&Client) + 'static) -> (u64, u64) {
+        let before = self.sim.traffic().unwrap();
+        let (place, client) = (self.client.clone(), self.client.take().unwrap());
+        let run = async move {
+            operations(&client).await;
+            *place.borrow_mut() = Some(client);
+        };
+        self.sim.block_on(run).unwrap();
+        let posted = self.sim.traffic().unwrap().since(&before).of(Purpose::Request);
+        (posted.round_trips, posted.verbs)
+    }
+}
+
+impl Drop for Alone {
+    /// Leaving takes a task of the simulation.
+    fn drop(&mut self) {
+        std::mem::forget(self.client.take());
+    }
+}
+
+async fn set_all(client: &Client, value_bytes: usize) {
+    for number in 0..KEYS {
+        client.set(&number.to_le_bytes(), &vec![7; value_bytes], &SetOptions::default()).await.unwrap();
+    }
+}
+
+async fn get_all(client: &Client) {
+    let keys: Vec<[u8; 8]> = (0..KEYS).map(u64::to_le_bytes).collect();
+    for keys in keys.chunks(KEYS_AT_ONCE) {
+        let keys: Vec<&[u8]> = keys.iter().map(<[u8; 8]>::as_slice).collect();
+        let mut hits = 0;
+        client.get_many(&keys, |_, value| hits += usize::from(value.is_some())).await.unwrap();
+        assert_eq!(hits, keys.len());
+    }
+}
+
+#[test]
+fn sixteen_keys_at_once_take_two_round_trips_and_one_if_the_client_remembers_them() {
+    let alone = Alone::new();
+    let lookups = KEYS / KEYS_AT_ONCE as u64;
+    let remembered = alone.posted(get_all);
+    // A key whose first candidate is another key's object is looked up alone.
+    let unknown = alone.posted(async |client| {
+        client.engine().set_address_cache(0);
+        get_all(client).await;
+    });
+    println!("{lookups} lookups of {KEYS_AT_ONCE} keys: {remembered:?} and {unknown:?} round trips and verbs");
+    assert_eq!(remembered, (lookups, 2 * KEYS));
+    assert!((2 * lookups..3 * lookups).contains(&unknown.0), "{unknown:?}");
+}
+
+#[test]
+fn a_set_of_a_key_that_was_seen_lately_takes_one_round_trip() {
+    let alone = Alone::new();
+    let lately = alone.posted(async |client| set_all(client, 100).await);
+    let long_ago = alone.posted(async |client| {
+        client.engine().client().endpoint.pause(1_000_000_000).await;
+        set_all(client, 100).await;
+    });
+    let unknown = alone.posted(async |client| {
+        client.engine().set_address_cache(0);
+        set_all(client, 100).await;
+    });
+    println!("{KEYS} SETs: {lately:?}, {long_ago:?} and {unknown:?} round trips and verbs");
+    // A SET that finds no room in its group, and what a client does now and then.
+    let about = |trips: u64| trips * KEYS..trips * KEYS + KEYS / 8;
+    assert!(about(1).contains(&lately.0), "{lately:?}");
+    assert!(about(2).contains(&long_ago.0), "{long_ago:?}");
+    assert!(about(3).contains(&unknown.0), "{unknown:?}");
+}

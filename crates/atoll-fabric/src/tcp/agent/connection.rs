@@ -1,0 +1,474 @@
+//! One connection of an agent: its bytes in and out.
+//!
+//! | memory of a connection | bytes at most |
+//! |---|---|
+//! | idle: this value, its session, its endpoint | a few KiB |
+//! | a frame of which a part has arrived | [`FRAME_BYTES_MAX`], counted against a sum for all connections |
+//! | answers that the peer does not take | [`WAITING_BYTES_MAX`] and one answer; nothing is read meanwhile |
+//! | before the peer has proved itself | [`CALL_BYTES_MAX`] |
+//!
+//! Whole frames are executed in the memory of the thread that reads them, which its connections
+//! share.
+
+use super::Shared;
+use super::session::Session;
+use crate::shm::lock::RegionLock;
+use crate::shm::process::random_word;
+use crate::tcp::call::{Answer, Call};
+use crate::tcp::secret;
+use crate::tcp::wire::{
+    CALL_BYTES_MAX, FRAME_BYTES_MAX, HEAD_WORDS, Head, Kind, Status, decode_verbs, encode_greeting,
+};
+use crate::{Identity, PeerState, Region, Sharing};
+use mio::net::TcpStream;
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Answers that wait for their peer stop the connection when they have this many bytes.
+const WAITING_BYTES_MAX: usize = 1 << 20;
+/// How long a peer may take for its first call, for a frame, or for its answers, without any
+/// progress.
+const PATIENCE_MS: u64 = 10_000;
+/// Most compute nodes in one answer.
+const NUMBERS_MAX: usize = 512;
+
+/// Memory of a thread, for the connection that it serves at the moment.
+pub(super) struct Scratch {
+    /// What was read.
+    input: Vec<u64>,
+    /// Answers.
+    output: Vec<u64>,
+}
+
+impl Scratch {
+    const INPUT_WORDS: usize = 32 << 10;
+
+    pub(super) fn new() -> Self {
+        Self { input: vec![0; Self::INPUT_WORDS], output: Vec::new() }
+    }
+}
+
+/// What a connection waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Waits {
+    /// Its peer.
+    ForPeer,
+    /// Its turn: there may be more to read.
+    ForTurn,
+    /// Nothing: it has ended.
+    Ended,
+}
+
+/// A connection.
+pub(super) struct Connection {
+    stream: TcpStream,
+    challenge: [u64; 4],
+    /// From the peer's proof on.
+    session: Option<Arc<Session>>,
+    /// A frame of which a part has arrived: as long as the frame if that is long.
+    input: Vec<u64>,
+    input_bytes: usize,
+    /// Whether `input` is as long as a long frame, and counts against their sum.
+    is_counted: bool,
+    /// Whether whole frames are left in `input`, because answers wait for the peer.
+    has_frames: bool,
+    /// Answers, of which `sent` bytes have been sent.
+    output: Vec<u64>,
+    sent: usize,
+    /// The region that it has open, and the node that it holds.
+    opened: Option<u64>,
+    held: Option<(u8, Option<RegionLock>)>,
+    /// When it last got further.
+    moved_ms: u64,
+    /// Whether it ends once its answers are sent.
+    is_ending: bool,
+}
+
+impl Connection {
+    pub(super) fn new(stream: TcpStream, shared: &Shared) -> Self {
+        let challenge = std::array::from_fn(|_| random_word());
+        let output = encode_greeting(challenge, shared.options.secret.is_some()).to_vec();
+        Self {
+            stream,
+            challenge,
+            session: None,
+            input: Vec::new(),
+            input_bytes: 0,
+            is_counted: false,
+            has_frames: false,
+            output,
+            sent: 0,
+            opened: None,
+            held: None,
+            moved_ms: shared.now_ms(),
+            is_ending: false,
+        }
+    }
+
+    pub(super) fn stream(&mut self) -> &mut TcpStream {
+        &mut self.stream
+    }
+
+    /// Ends everything that it was.
+    pub(super) fn end(&mut self, shared: &Shared) {
+        if let Some(session) = self.session.take() {
+            session.end(shared);
+        }
+        if let Some((node, lock)) = self.held.take() {
+            drop(lock);
+            shared.regions().release(node);
+        }
+        if let Some(id) = self.opened.take() {
+            shared.regions().close(id);
+        }
+        self.forget_input(shared);
+    }
+
+    fn forget_input(&mut self, shared: &Shared) {
+        if std::mem::take(&mut self.is_counted) {
+            shared.long_bytes.fetch_sub(8 * self.input.len(), Relaxed);
+        }
+        (self.input, self.input_bytes) = (Vec::new(), 0);
+    }
+
+    /// Whether its peer has kept it waiting too long.
+    pub(super) fn is_overdue(&self, now_ms: u64) -> bool {
+        let is_waiting = self.session.is_none() || self.input_bytes > 0 || !self.output.is_empty();
+        is_waiting && now_ms.saturating_sub(self.moved_ms) > PATIENCE_MS
+    }
+
+    /// Reads, executes and answers what there is.
+    pub(super) fn serve(&mut self, shared: &Shared, scratch: &mut Scratch) -> Waits {
+        match self.try_serve(shared, scratch) {
+            Ok(waits) => waits,
+            // A connection that has failed is as one that its peer has closed.
+            Err(_) => Waits::Ended,
+        }
+    }
+
+    fn try_serve(&mut self, shared: &Shared, scratch: &mut Scratch) -> io::Result<Waits> {
+        if !self.flush()? {
+            return Ok(Waits::ForPeer);
+        }
+        if self.is_ending {
+            return Ok(Waits::Ended);
+        }
+        let is_long = self.is_counted;
+        let mut is_drained = false;
+        if is_long {
+            let into = &mut bytemuck::cast_slice_mut::<u64, u8>(&mut self.input)[self.input_bytes..];
+            match read(&mut self.stream, into)? {
+                Some(0) => return Ok(Waits::Ended),
+                Some(bytes) => self.input_bytes += bytes,
+                None => return Ok(Waits::ForPeer),
+            }
+        } else {
+            let words = self.input_bytes.div_ceil(8);
+            scratch.input[..words].copy_from_slice(&self.input[..words]);
+            if !std::mem::take(&mut self.has_frames) {
+                let into = &mut bytemuck::cast_slice_mut::<u64, u8>(&mut scratch.input)[self.input_bytes..];
+                match read(&mut self.stream, into)? {
+                    Some(0) => return Ok(Waits::Ended),
+                    Some(bytes) => {
+                        is_drained = bytes < into.len();
+                        self.input_bytes += bytes;
+                    }
+                    None => return Ok(Waits::ForPeer),
+                }
+            }
+        }
+        self.moved_ms = shared.now_ms();
+        if let Some(session) = &self.session {
+            session.heard_ms.store(self.moved_ms, Relaxed);
+        }
+        let bytes = self.input_bytes;
+        scratch.output.clear();
+        let ended = if is_long {
+            if bytes < 8 * self.input.len() {
+                return Ok(Waits::ForTurn);
+            }
+            let input = std::mem::take(&mut self.input);
+            let consumed = self.run(shared, &input, bytes, &mut scratch.output);
+            self.input = input;
+            self.forget_input(shared);
+            consumed.map(drop)
+        } else {
+            let input = std::mem::take(&mut scratch.input);
+            let consumed = self.run(shared, &input, bytes, &mut scratch.output);
+            let ended = consumed.and_then(|consumed| self.keep(shared, &input, consumed, bytes));
+            scratch.input = input;
+            ended
+        };
+        if let Err(status) = ended {
+            let head = Head { status, ..Head::new(Kind::End, 0, 0) };
+            scratch.output.extend(head.encode());
+            self.is_ending = true;
+        }
+        self.send(&mut scratch.output)?;
+        Ok(match () {
+            () if self.is_ending && self.output.is_empty() => Waits::Ended,
+            () if !self.output.is_empty() => Waits::ForPeer,
+            () if is_drained && !self.has_frames => Waits::ForPeer,
+            () => Waits::ForTurn,
+        })
+    }
+
+    /// Keeps the part of a frame behind the first `consumed` bytes.
+    fn keep(&mut self, shared: &Shared, input: &[u64], consumed: usize, bytes: usize) -> Result<(), Status> {
+        let rest = &input[consumed / 8..bytes.div_ceil(8)];
+        let left = bytes - consumed;
+        let mut words = rest.len();
+        if left >= 8 * HEAD_WORDS && !self.has_frames {
+            let head = Head::decode([rest[0], rest[1]]).ok_or(Status::Malformed)?;
+            if HEAD_WORDS + head.words > Scratch::INPUT_WORDS / 2 {
+                words = HEAD_WORDS + head.words;
+                if shared.long_bytes.fetch_add(8 * words, Relaxed) + 8 * words > shared.options.long_bytes_max {
+                    shared.long_bytes.fetch_sub(8 * words, Relaxed);
+                    return Err(Status::Full);
+                }
+                self.is_counted = true;
+            }
+        }
+        if left == 0 {
+            self.input.clear();
+            self.input.shrink_to(CALL_BYTES_MAX / 8);
+        } else {
+            self.input.clear();
+            self.input.extend_from_slice(rest);
+            self.input.resize(words, 0);
+        }
+        self.input_bytes = left;
+        Ok(())
+    }
+
+    /// Runs the whole frames of the input; gives how many bytes they have.
+    fn run(&mut self, shared: &Shared, input: &[u64], bytes: usize, output: &mut Vec<u64>) -> Result<usize, Status> {
+        let (words, mut start) = (bytes / 8, 0);
+        while words - start >= HEAD_WORDS {
+            let head = Head::decode([input[start], input[start + 1]]).ok_or(Status::Malformed)?;
+            let is_known = self.session.is_some();
+            if 8 * head.words > CALL_BYTES_MAX && (head.kind == Kind::Call || !is_known) {
+                return Err(Status::Malformed);
+            }
+            let (first, end) = (start + HEAD_WORDS, start + HEAD_WORDS + head.words);
+            if end > words {
+                break;
+            }
+            let body = &input[first..end];
+            match (head.kind, &self.session) {
+                (Kind::Batch, Some(session)) => execute(session, head, body, output)?,
+                (Kind::Call, _) => {
+                    let call = Call::decode(body).ok_or(Status::Malformed)?;
+                    let answer = self.answer(shared, call)?;
+                    let at = output.len();
+                    output.extend([0; HEAD_WORDS]);
+                    answer.encode(output);
+                    let head = Head::new(Kind::Answer, head.number, output.len() - at - HEAD_WORDS);
+                    output[at..at + HEAD_WORDS].copy_from_slice(&head.encode());
+                }
+                _ => return Err(Status::Malformed),
+            }
+            start = end;
+            if 8 * output.len() > WAITING_BYTES_MAX {
+                self.send(output).map_err(|_| Status::Malformed)?;
+                if !self.output.is_empty() {
+                    // The rest is executed once the peer has taken these answers.
+                    self.has_frames = true;
+                    break;
+                }
+            }
+        }
+        Ok(8 * start)
+    }
+
+    fn answer(&mut self, shared: &Shared, call: Call) -> Result<Answer, Status> {
+        let Some(session) = self.session.clone() else {
+            let Call::Hello { proof0, proof1, proof2, proof3, nonce0, nonce1, nonce2, nonce3 } = call else {
+                return Err(Status::Malformed);
+            };
+            return self.welcome(shared, [proof0, proof1, proof2, proof3], [nonce0, nonce1, nonce2, nonce3]);
+        };
+        if let Call::Hello { .. } = call {
+            return Err(Status::Malformed);
+        }
+        Ok(self.control(shared, call).unwrap_or_else(|call| session.call(shared, call)))
+    }
+
+    fn welcome(&mut self, shared: &Shared, proof: [u64; 4], nonce: [u64; 4]) -> Result<Answer, Status> {
+        let secret = shared.options.secret.as_ref();
+        if !secret::is_of_client(secret, self.challenge, nonce, proof) {
+            return Err(Status::Secret);
+        }
+        let session = shared.begin_session();
+        let id = session.id;
+        self.session = Some(session);
+        let [proof0, proof1, proof2, proof3] = secret::of_agent(secret, self.challenge, nonce);
+        let boot = crate::shm::process::boot().unwrap_or(0);
+        Ok(Answer::Welcome { agent: shared.agent, session: id, boot, proof0, proof1, proof2, proof3 })
+    }
+
+    /// Answers a call on regions; gives other calls back.
+    fn control(&mut self, shared: &Shared, call: Call) -> Result<Answer, Call> {
+        let node = |node: u64| u8::try_from(node).unwrap_or(u8::MAX);
+        let mut regions = shared.regions();
+        let opened = match call {
+            Call::Create { .. } | Call::Open { .. } | Call::OpenAlone { .. } if self.opened.is_some() => {
+                return Ok(Answer::Refused { why: b"the connection has a region open".to_vec() });
+            }
+            Call::Hold { .. } if self.held.is_some() => {
+                return Ok(Answer::Refused { why: b"the connection holds a region".to_vec() });
+            }
+            Call::Create { node: at, .. } | Call::Open { node: at } if at >= crate::shm::NODES_MAX as u64 => {
+                return Ok(Answer::Absent { why: b"there is no such node".to_vec() });
+            }
+            Call::Create { node: at, size, there } => regions.create(node(at), size, there.min(size)),
+            Call::Open { node: at } => regions.open(node(at)),
+            Call::OpenAlone { node: at } => regions.open_alone(node(at)),
+            Call::Share {} => {
+                self.opened.into_iter().for_each(|id| regions.share(id));
+                return Ok(Answer::Number { number: 1 });
+            }
+            Call::Hold { node: at, alone } => {
+                let sharing = if alone == 0 { Sharing::Shared } else { Sharing::Alone };
+                return Ok(match regions.hold(node(at), sharing) {
+                    Ok(lock) => {
+                        self.held = Some((node(at), lock));
+                        Answer::Number { number: 1 }
+                    }
+                    Err(refused) => refused,
+                });
+            }
+            Call::InUse {} => {
+                let Some((node, _)) = self.held else { return Ok(Answer::Absent { why: Vec::new() }) };
+                return Ok(regions.in_use(node));
+            }
+            Call::Beginning { node: at } => return Ok(regions.beginning(node(at)).unwrap_or_else(|refused| refused)),
+            Call::Remove { node: at } => return Ok(regions.remove(node(at)).unwrap_or_else(|refused| refused)),
+            Call::Room {} => return Ok(regions.room()),
+            Call::ComputeNodes { first } => {
+                let nodes = self.opened.and_then(|id| regions.opened_region(id)).map(|region| region.compute_nodes());
+                let nodes = nodes.unwrap_or_default();
+                let shown: Vec<u16> = nodes.into_iter().filter(|node| u64::from(*node) >= first).collect();
+                let next = shown.get(NUMBERS_MAX).map_or(0, |node| u64::from(*node));
+                let numbers = shown.iter().take(NUMBERS_MAX).flat_map(|node| node.to_ne_bytes()).collect();
+                return Ok(Answer::Numbers { next, numbers });
+            }
+            Call::PeerState { who } => {
+                let who = Identity::from_bits(who as u32);
+                let Some(id) = self.opened else { return Ok(Answer::Absent { why: Vec::new() }) };
+                let region = regions.opened_region(id);
+                drop(regions);
+                return Ok(Answer::Number { number: peer_state(shared, id, region.as_deref(), who) });
+            }
+            call => return Err(call),
+        };
+        Ok(match opened {
+            Ok((id, answer)) => {
+                self.opened = Some(id);
+                answer
+            }
+            Err(refused) => refused,
+        })
+    }
+
+    /// Sends answers behind those that wait; what the peer does not take now waits, too. The
+    /// answers are empty then.
+    fn send(&mut self, answers: &mut Vec<u64>) -> io::Result<()> {
+        if !self.output.is_empty() {
+            self.output.append(answers);
+            return Ok(());
+        }
+        let bytes = bytemuck::cast_slice::<u64, u8>(answers);
+        let sent = write(&mut self.stream, bytes)?;
+        if sent < bytes.len() {
+            self.output.extend_from_slice(&answers[sent / 8..]);
+            self.sent = sent % 8;
+        }
+        answers.clear();
+        answers.shrink_to(2 * WAITING_BYTES_MAX / 8);
+        Ok(())
+    }
+
+    /// Sends what waits; whether nothing waits any more.
+    fn flush(&mut self) -> io::Result<bool> {
+        while !self.output.is_empty() {
+            let bytes = &bytemuck::cast_slice::<u64, u8>(&self.output)[self.sent..];
+            let sent = write(&mut self.stream, bytes)?;
+            self.sent += sent;
+            if self.sent < 8 * self.output.len() {
+                return Ok(false);
+            }
+            (self.output, self.sent) = (Vec::new(), 0);
+        }
+        Ok(true)
+    }
+}
+
+/// Executes a batch, and appends its answer.
+#[inline]
+fn execute(session: &Session, head: Head, body: &[u64], output: &mut Vec<u64>) -> Result<(), Status> {
+    let verbs = decode_verbs(body, head.verbs).ok_or(Status::Malformed)?;
+    let at = output.len();
+    output.extend([0; HEAD_WORDS]);
+    let status = session.execute(&verbs, output);
+    match status {
+        Status::Good => {}
+        Status::Fenced => {
+            output.truncate(at);
+            return Err(status);
+        }
+        _ => output.truncate(at + HEAD_WORDS),
+    }
+    let words = output.len() - at - HEAD_WORDS;
+    let head = Head { status, ..Head::new(Kind::Done, head.number, words) };
+    output[at..at + HEAD_WORDS].copy_from_slice(&head.encode());
+    Ok(())
+}
+
+/// What is known of an endpoint of a region: the number of a `PeerState`.
+fn peer_state(shared: &Shared, id: u64, region: Option<&crate::shm::ShmRegion>, who: Identity) -> u64 {
+    /// A session that was silent for longer may stand still.
+    const SILENT_MS: u64 = 3_000;
+    let Some(region) = region else { return PeerState::NotVisible as u64 };
+    if region.is_endpoint_dead(who) {
+        return PeerState::Dead as u64;
+    }
+    let state = match shared.session_of((id, who)) {
+        Some(session) if shared.now_ms().saturating_sub(session.heard_ms.load(Relaxed)) < SILENT_MS => {
+            PeerState::Running
+        }
+        Some(_) => PeerState::NotVisible,
+        None => region.peer_state(who, &region.peers()),
+    };
+    state as u64
+}
+
+/// `None` if nothing has arrived; 0 bytes if nothing ever will.
+fn read(stream: &mut TcpStream, into: &mut [u8]) -> io::Result<Option<usize>> {
+    loop {
+        match stream.read(into) {
+            Ok(bytes) => return Ok(Some(bytes)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Writes as much as the peer takes now.
+fn write(stream: &mut TcpStream, bytes: &[u8]) -> io::Result<usize> {
+    let mut sent = 0;
+    while sent < bytes.len() {
+        match stream.write(&bytes[sent..]) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(more) => sent += more,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(sent)
+}
+
+const _: () = assert!(CALL_BYTES_MAX < 4 * Scratch::INPUT_WORDS && FRAME_BYTES_MAX > 8 * Scratch::INPUT_WORDS);

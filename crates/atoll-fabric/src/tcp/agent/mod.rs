@@ -1,0 +1,389 @@
+//! The agent of a memory node: it owns regions of this host and executes what arrives.
+//!
+//! | module | concept |
+//! |---|---|
+//! | this one | threads, listener, and what they share |
+//! | `connection` | one connection: its bytes in and out, and the limits of its memory |
+//! | `session` | one client's endpoint with this agent, and how it ends |
+//! | `regions` | the regions, by the numbers of their nodes |
+//! | `ending` | sessions of ended clients with other agents |
+//!
+//! Each thread waits for its connections by one `epoll`. The first thread also listens, and hands
+//! connections to the threads in turn.
+
+mod connection;
+mod ending;
+mod regions;
+pub(super) mod session;
+
+use self::connection::{Connection, Scratch, Waits};
+use self::ending::Ending;
+use self::regions::Regions;
+use self::session::Session;
+use super::{Secret, configure};
+use crate::shm::ShmFabric;
+use crate::shm::process::random_word;
+use crate::{FabricError, Identity};
+use mio::net::{TcpListener, TcpStream};
+use mio::{Events, Interest, Poll, Token, Waker};
+use std::collections::HashMap;
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How often the threads look for peers that keep them waiting.
+const LOOK_PERIOD: Duration = Duration::from_secs(1);
+const LISTENER: Token = Token(usize::MAX);
+const WAKER: Token = Token(usize::MAX - 1);
+
+/// How an agent is to be.
+#[derive(Clone, Debug)]
+pub struct AgentOptions {
+    /// Most bytes of all its regions.
+    pub capacity_bytes: u64,
+    /// The name (`shm:/NAME`) under which processes of its host find its regions. Without a name
+    /// the regions are the agent's own memory.
+    pub name: Option<String>,
+    /// What clients must know. Without it the agent listens on a loopback address only.
+    pub secret: Option<Secret>,
+    /// Threads that serve connections.
+    pub threads: usize,
+    /// How long a client must have been silent before another client can shut it out.
+    pub lease: Duration,
+    /// Most connections at a time.
+    pub connections_max: usize,
+    /// Most bytes of all long frames of which a part has arrived.
+    pub long_bytes_max: usize,
+}
+
+impl Default for AgentOptions {
+    /// 1 GiB of the agent's own memory, one thread.
+    fn default() -> Self {
+        Self {
+            capacity_bytes: 1 << 30,
+            name: None,
+            secret: None,
+            threads: 1,
+            lease: Duration::from_secs(1),
+            connections_max: 4096,
+            long_bytes_max: 256 << 20,
+        }
+    }
+}
+
+/// What the threads of an agent share.
+struct Shared {
+    options: AgentOptions,
+    /// No other agent has it.
+    agent: u64,
+    started: Instant,
+    regions: Mutex<Regions>,
+    sessions: Mutex<Sessions>,
+    ending: Ending,
+    connections: AtomicUsize,
+    long_bytes: AtomicUsize,
+    exported_bytes: AtomicU64,
+    is_stopping: AtomicBool,
+}
+
+/// An endpoint: its region, and its identity there.
+type Known = (u64, Identity);
+
+#[derive(Default)]
+struct Sessions {
+    by_id: HashMap<u64, Arc<Session>>,
+    by_identity: HashMap<Known, Arc<Session>>,
+}
+
+impl Shared {
+    fn now_ms(&self) -> u64 {
+        self.started.elapsed().as_millis() as u64
+    }
+
+    fn regions(&self) -> MutexGuard<'_, Regions> {
+        self.regions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn sessions(&self) -> MutexGuard<'_, Sessions> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn begin_session(&self) -> Arc<Session> {
+        let session = Arc::new(Session::new(random_word(), self.now_ms()));
+        self.sessions().by_id.insert(session.id, session.clone());
+        session
+    }
+
+    fn know_identity(&self, known: Known, session: &Arc<Session>) {
+        self.sessions().by_identity.insert(known, session.clone());
+    }
+
+    fn forget_session(&self, id: u64, known: Option<Known>) {
+        let mut sessions = self.sessions();
+        sessions.by_id.remove(&id);
+        if let Some(known) = known {
+            sessions.by_identity.remove(&known);
+        }
+    }
+
+    fn session_of(&self, known: Known) -> Option<Arc<Session>> {
+        self.sessions().by_identity.get(&known).cloned()
+    }
+
+    /// Ends a session that another agent names; whether it has ended, or never was.
+    fn end_session(&self, agent: u64, id: u64) -> bool {
+        let found = self.sessions().by_id.get(&id).cloned();
+        if let Some(session) = found.filter(|_| agent == self.agent) {
+            session.end(self);
+        }
+        true
+    }
+}
+
+/// An agent that listens, and does not serve yet.
+pub struct Agent {
+    listener: TcpListener,
+    address: SocketAddr,
+    shared: Arc<Shared>,
+}
+
+impl Agent {
+    /// Listens on an address.
+    ///
+    /// # Errors
+    /// [`FabricError::System`] if it cannot listen there, or if it has no secret and the address is
+    /// reached from other hosts.
+    pub fn bind(listen: &str, options: AgentOptions) -> Result<Self, FabricError> {
+        let system = |source| FabricError::System { name: listen.to_owned(), what: "listen", source };
+        let address = listen.to_socket_addrs().map_err(system)?.next();
+        let address = address.ok_or_else(|| system(io::ErrorKind::AddrNotAvailable.into()))?;
+        if options.secret.is_none() && !address.ip().is_loopback() {
+            let why = "other hosts reach this address: give a secret (--secret-file), or listen on 127.0.0.1";
+            return Err(system(io::Error::other(why)));
+        }
+        let fabric = options.name.as_deref().map(ShmFabric::named).transpose()?;
+        let listener = TcpListener::bind(address).map_err(system)?;
+        let address = listener.local_addr().map_err(system)?;
+        let regions = Mutex::new(Regions::new(fabric, options.capacity_bytes));
+        let shared = Shared {
+            ending: Ending::new(options.secret.clone()),
+            options,
+            agent: random_word(),
+            started: Instant::now(),
+            regions,
+            sessions: Mutex::default(),
+            connections: AtomicUsize::new(0),
+            long_bytes: AtomicUsize::new(0),
+            exported_bytes: AtomicU64::new(0),
+            is_stopping: AtomicBool::new(false),
+        };
+        Ok(Self { listener, address, shared: Arc::new(shared) })
+    }
+
+    /// The address that it listens on.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Begins to serve.
+    ///
+    /// # Errors
+    /// [`FabricError::System`] if the system has no thread or descriptor left.
+    pub fn start(self) -> Result<RunningAgent, FabricError> {
+        let name = self.address.to_string();
+        let system = |source| FabricError::System { name: name.clone(), what: "serve", source };
+        let mut polls = Vec::new();
+        let mut ways = Vec::new();
+        let mut streams = Vec::new();
+        for _ in 0..self.shared.options.threads.max(1) {
+            let poll = Poll::new().map_err(system)?;
+            let waker = Arc::new(Waker::new(poll.registry(), WAKER).map_err(system)?);
+            let (way, accepted) = channel();
+            ways.push(Way { accepted: way, waker: waker.clone() });
+            polls.push(poll);
+            streams.push(accepted);
+        }
+        let wakers = ways.iter().map(|way| way.waker.clone()).collect();
+        let mut running =
+            RunningAgent { address: self.address, shared: self.shared.clone(), wakers, threads: Vec::new() };
+        let mut listener = Some(Listening { listener: self.listener, ways, next: 0 });
+        for (index, (poll, accepted)) in polls.into_iter().zip(streams).enumerate() {
+            let mut thread = Thread {
+                poll,
+                accepted,
+                listening: listener.take(),
+                shared: self.shared.clone(),
+                connections: HashMap::new(),
+                next: 0,
+            };
+            let builder = std::thread::Builder::new().name(format!("atoll-agent-{index}"));
+            running.threads.push(builder.spawn(move || thread.run()).map_err(system)?);
+        }
+        Ok(running)
+    }
+}
+
+/// An agent that serves until it is dropped.
+pub struct RunningAgent {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    wakers: Vec<Arc<Waker>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl RunningAgent {
+    /// The address that it listens on.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its connections.
+    pub fn connections(&self) -> usize {
+        self.shared.connections.load(Relaxed)
+    }
+
+    /// Serves until another thread drops what it has of the agent, or the process ends.
+    pub fn join(mut self) {
+        for thread in std::mem::take(&mut self.threads) {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for RunningAgent {
+    fn drop(&mut self) {
+        self.shared.is_stopping.store(true, Relaxed);
+        self.wakers.iter().for_each(|waker| drop(waker.wake()));
+        for thread in std::mem::take(&mut self.threads) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// How connections go to a thread.
+struct Way {
+    accepted: Sender<TcpStream>,
+    waker: Arc<Waker>,
+}
+
+/// The listener, and where its connections go.
+struct Listening {
+    listener: TcpListener,
+    ways: Vec<Way>,
+    next: usize,
+}
+
+/// One thread and its connections.
+struct Thread {
+    poll: Poll,
+    accepted: Receiver<TcpStream>,
+    listening: Option<Listening>,
+    shared: Arc<Shared>,
+    connections: HashMap<Token, Connection>,
+    next: usize,
+}
+
+impl Thread {
+    fn run(&mut self) {
+        let mut events = Events::with_capacity(256);
+        let mut scratch = Scratch::new();
+        let mut waiting: Vec<Token> = Vec::new();
+        let mut looked = Instant::now();
+        if let Some(listening) = &mut self.listening {
+            let registered = self.poll.registry().register(&mut listening.listener, LISTENER, Interest::READABLE);
+            registered.expect("a new listener is registered once");
+        }
+        while !self.shared.is_stopping.load(Relaxed) {
+            let timeout = if waiting.is_empty() { LOOK_PERIOD } else { Duration::ZERO };
+            if self.poll.poll(&mut events, Some(timeout)).is_err() {
+                continue;
+            }
+            for event in &events {
+                match event.token() {
+                    LISTENER => self.accept(),
+                    WAKER => self.begin(),
+                    token if !waiting.contains(&token) => waiting.push(token),
+                    _ => {}
+                }
+            }
+            waiting.retain(|token| self.serve(*token, &mut scratch));
+            if looked.elapsed() >= LOOK_PERIOD {
+                looked = Instant::now();
+                self.end_overdue();
+                // A listener without free descriptors gets no new event for what it has refused.
+                self.accept();
+            }
+        }
+        self.connections.values_mut().for_each(|connection| connection.end(&self.shared));
+    }
+
+    fn accept(&mut self) {
+        let Some(listening) = &mut self.listening else { return };
+        loop {
+            match listening.listener.accept() {
+                Ok((stream, _)) => {
+                    let shared = &self.shared;
+                    if shared.connections.fetch_add(1, Relaxed) >= shared.options.connections_max {
+                        shared.connections.fetch_sub(1, Relaxed);
+                        continue;
+                    }
+                    listening.next = (listening.next + 1) % listening.ways.len();
+                    let way = &listening.ways[listening.next];
+                    if way.accepted.send(stream).is_err() || way.waker.wake().is_err() {
+                        shared.connections.fetch_sub(1, Relaxed);
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Begins to serve what the listener has handed over.
+    fn begin(&mut self) {
+        while let Ok(mut stream) = self.accepted.try_recv() {
+            self.next += 1;
+            let token = Token(self.next);
+            let interest = Interest::READABLE | Interest::WRITABLE;
+            let registered =
+                configure(&stream).and_then(|()| self.poll.registry().register(&mut stream, token, interest));
+            match registered {
+                Ok(()) => drop(self.connections.insert(token, Connection::new(stream, &self.shared))),
+                Err(_) => drop(self.shared.connections.fetch_sub(1, Relaxed)),
+            }
+        }
+    }
+
+    /// Serves a connection; whether it waits for another turn.
+    fn serve(&mut self, token: Token, scratch: &mut Scratch) -> bool {
+        let Some(connection) = self.connections.get_mut(&token) else { return false };
+        match connection.serve(&self.shared, scratch) {
+            Waits::ForPeer => false,
+            Waits::ForTurn => true,
+            Waits::Ended => {
+                self.end(token);
+                false
+            }
+        }
+    }
+
+    fn end(&mut self, token: Token) {
+        if let Some(mut connection) = self.connections.remove(&token) {
+            // What it was has ended before its peer sees the end of the connection.
+            connection.end(&self.shared);
+            let _ = self.poll.registry().deregister(connection.stream());
+            self.shared.connections.fetch_sub(1, Relaxed);
+        }
+    }
+
+    fn end_overdue(&mut self) {
+        let now_ms = self.shared.now_ms();
+        let overdue = self.connections.iter().filter(|(_, connection)| connection.is_overdue(now_ms));
+        let overdue: Vec<Token> = overdue.map(|(token, _)| *token).collect();
+        overdue.into_iter().for_each(|token| self.end(token));
+    }
+}

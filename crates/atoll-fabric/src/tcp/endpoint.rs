@@ -1,0 +1,503 @@
+//! One thread's access to the regions of agents.
+//!
+//! An endpoint has one connection with each agent that it uses: a [`Link`]. The first verb that
+//! needs an agent connects, which blocks the thread for at most
+//! [`TcpOptions::connect_timeout`](super::TcpOptions::connect_timeout). All else is as the contract
+//! says: a poll does not block, and only polls make progress.
+//!
+//! | a poll of | sends and receives |
+//! |---|---|
+//! | a batch that was not posted yet | nothing: the batch is queued, so that others join it in one write |
+//! | what is in flight | all that is queued, all that has arrived; once a round, if much is in flight |
+//!
+//! Invariants:
+//! - The session with the home's agent is the endpoint's identity. Once it has ended, no verb is
+//!   sent to any agent.
+//! - A verb is sent to a further agent only after the home's agent knows that session.
+
+use super::arrivals::Readiness;
+use super::call::{Answer, Call};
+use super::control::close;
+use super::fabric::{TcpReach, TcpRegion};
+use super::flight::{Flights, SlotId};
+use super::link::{Blocking, Link, SLEEP_MAX};
+use super::post::{Calling, Posting, Reading};
+use super::wire::VERB_BYTES_MAX;
+use crate::batch::BATCH_VERBS_MAX;
+use crate::shm::process::{self, ForkGuard};
+use crate::{
+    Address, Arrivals, Batch, Buffer, Clock, Endpoint, Fabric, FabricError, Identity, Limits, Origin, Region,
+    RegionAttributes, VerbError,
+};
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::HashMap;
+use std::future::{Future, poll_fn};
+use std::task::Poll;
+use std::time::Duration;
+
+/// Batches in flight at most; a further post waits.
+pub(super) const BATCHES_MAX: usize = 512;
+/// A link with so many bytes to send takes no more.
+const QUEUED_BYTES_MAX: usize = 4 << 20;
+/// Polls that do nothing after one that looked at the links, at most.
+pub(super) const IDLE_POLLS_MAX: usize = 64;
+
+/// One thread's access.
+pub struct TcpEndpoint {
+    pub(super) reach: TcpReach,
+    pub(super) core: RefCell<Core>,
+    clock: Clock,
+    random: Cell<u64>,
+    guard: ForkGuard,
+    process: u64,
+    identity: OnceCell<Identity>,
+    /// When the first of those wakes that pause.
+    wakes_ns: Cell<u64>,
+    /// Bytes of each node that are known to have memory, where they are not those that the region
+    /// had when it was opened.
+    there: RefCell<HashMap<u8, u64>>,
+}
+
+/// Its links, and what is in flight.
+pub(super) struct Core {
+    pub(super) links: Vec<Option<Link>>,
+    pub(super) flights: Flights,
+    /// Exported regions that it reaches.
+    pub(super) exports: HashMap<(u16, u8), RegionAttributes>,
+    /// Polls that need not look at the links.
+    pub(super) idle_polls: usize,
+    pub(super) deadline_ns: u64,
+    pub(super) readiness: Readiness,
+}
+
+impl Core {
+    /// Sends what is queued, and receives what has arrived.
+    fn drive(&mut self, now_ns: impl Fn() -> u64) {
+        let mut has_received = false;
+        for link in self.links.iter_mut().flatten().filter(|link| link.is_busy()) {
+            link.flush(&mut self.flights);
+            if link.receive(&mut self.flights, Blocking::No) {
+                has_received = true;
+            } else {
+                link.check_deadline(&mut self.flights, now_ns(), self.deadline_ns);
+            }
+        }
+        let in_flight = self.flights.len();
+        self.idle_polls = if has_received { in_flight } else { in_flight.saturating_sub(1) }.min(IDLE_POLLS_MAX);
+    }
+
+    /// Whether a batch for this agent may be queued.
+    pub(super) fn has_room(&self, agent: usize) -> bool {
+        let is_short = |link: &Link| link.queued_bytes() < QUEUED_BYTES_MAX;
+        self.flights.len() < BATCHES_MAX && self.links[agent].as_ref().is_none_or(is_short)
+    }
+}
+
+impl TcpEndpoint {
+    pub(super) fn new(reach: TcpReach) -> Self {
+        let (guard, process) = ForkGuard::new();
+        let deadline = reach.fabric().options().deadline;
+        let core = Core {
+            links: (0..Fabric::agents(reach.fabric())).map(|_| None).collect(),
+            flights: Flights::default(),
+            exports: HashMap::new(),
+            idle_polls: 0,
+            readiness: Readiness::default(),
+            deadline_ns: deadline.as_nanos() as u64,
+        };
+        Self {
+            reach,
+            core: RefCell::new(core),
+            clock: Clock::host(),
+            random: Cell::new(process::random_word() | 1),
+            guard,
+            process,
+            identity: OnceCell::new(),
+            wakes_ns: Cell::new(u64::MAX),
+            there: RefCell::default(),
+        }
+    }
+
+    fn is_fork(&self) -> bool {
+        self.guard.number() != self.process
+    }
+
+    fn home_agent(&self) -> usize {
+        self.reach.home_region().agent()
+    }
+
+    /// The agent of an address whose bytes are all in a region that is reached.
+    pub(super) fn agent_of(&self, core: &Core, at: Address, bytes: u64) -> Result<usize, VerbError> {
+        let end = at.offset().checked_add(bytes.next_multiple_of(8)).filter(|_| at.offset().is_multiple_of(8));
+        let found = match at.compute_node() {
+            Some(node) => core.exports.get(&(node, at.region())).map(|region| (self.home_agent(), region.bytes)),
+            None if at.region() > 0 => None,
+            None => self.reach.node(at.node()).map(|region| (region.agent(), region.attributes().bytes)),
+        };
+        match (found, end) {
+            (Some((agent, most)), Some(end)) if end <= most => {
+                assert!(bytes <= VERB_BYTES_MAX, "a verb of {bytes} bytes: see Endpoint::limits");
+                Ok(agent)
+            }
+            _ => Err(VerbError::unreachable(at, bytes)),
+        }
+    }
+
+    /// Makes sure that verbs to a memory node can be queued. It connects if need be.
+    pub(super) fn prepare(&self, core: &mut Core, at: Address) -> Result<(), VerbError> {
+        if self.is_fork() {
+            return Err(VerbError::Forked);
+        }
+        let home = self.home_agent();
+        if let Some(error) = core.links[home].as_ref().and_then(Link::broken) {
+            return Err(error.clone());
+        }
+        let node = at.memory_node().unwrap_or(0);
+        let region = self.reach.node(node).ok_or_else(|| VerbError::unreachable(at, 8))?;
+        let (agent, id) = (region.agent(), region.id());
+        if core.links[home].is_none() {
+            let (link, _) = self.connect(home)?;
+            core.readiness.add(&link);
+            core.links[home] = Some(link);
+            self.attach(core, home, 0, self.reach.home_region().id());
+        }
+        if core.links[agent].is_none() {
+            let (link, named) = self.connect(agent)?;
+            // The home's agent is to end this session before it says that the client is dead.
+            let slot = core.flights.begin(false);
+            self.queue_call(core, home, slot, &named);
+            match self.block_on_slot(core, slot)? {
+                Answer::Number { .. } => {
+                    core.readiness.add(&link);
+                    core.links[agent] = Some(link);
+                }
+                _ => return Err(VerbError::Fenced),
+            }
+        }
+        let link = core.links[agent].as_ref().expect("it was connected above");
+        if let Some(error) = link.broken() {
+            return Err(error.clone());
+        }
+        if link.attachment(node).is_none() {
+            self.attach(core, agent, node, id);
+        }
+        Ok(())
+    }
+
+    fn connect(&self, agent: usize) -> Result<(Link, Call), VerbError> {
+        let fabric = self.reach.fabric();
+        let failed = |error: FabricError| VerbError::node_absent(agent as u8, error.to_string());
+        let control = fabric.connect(agent).map_err(failed)?;
+        let address = fabric.agent(agent).as_bytes().to_vec();
+        let named = Call::Elsewhere { agent: control.agent, session: control.session, address };
+        let (stream, next) = control.into_stream();
+        let link = Link::new(stream, next).map_err(|error| VerbError::node_absent(agent as u8, error.to_string()))?;
+        Ok((link, named))
+    }
+
+    /// Queues the attachment of a node. Verbs may follow at once: if it fails, so do they.
+    fn attach(&self, core: &mut Core, agent: usize, node: u8, region: u64) {
+        let slot = core.flights.begin(false);
+        let link = core.links[agent].as_mut().expect("it is connected");
+        let attachment = link.attach(node);
+        core.flights.add_frame(slot);
+        link.queue_call(slot, &Call::Attach { attachment: attachment.into(), region }, self.clock.now_ns());
+        core.flights.abandon(slot);
+    }
+
+    fn queue_call(&self, core: &mut Core, agent: usize, slot: SlotId, call: &Call) {
+        core.flights.add_frame(slot);
+        match core.links[agent].as_mut() {
+            Some(link) if link.broken().is_none() => link.queue_call(slot, call, self.clock.now_ns()),
+            Some(link) => {
+                let error = link.broken().cloned().unwrap_or(VerbError::PeerDead);
+                core.flights.failed(slot, error);
+            }
+            None => core.flights.failed(slot, VerbError::PeerDead),
+        }
+    }
+
+    /// Posts a call to the agent of an address.
+    pub(super) fn begin_call(&self, at: Address, call: &Call) -> Result<SlotId, VerbError> {
+        let mut core = self.core.borrow_mut();
+        let core = &mut *core;
+        self.prepare(core, at)?;
+        let agent = match at.memory_node() {
+            Some(node) => self.reach.node(node).map_or(self.home_agent(), |region| region.agent()),
+            None => self.home_agent(),
+        };
+        let slot = core.flights.begin(false);
+        self.queue_call(core, agent, slot, call);
+        Ok(slot)
+    }
+
+    /// Blocks the thread until a call is answered.
+    fn block_on_slot(&self, core: &mut Core, slot: SlotId) -> Result<Answer, VerbError> {
+        while !core.flights.is_done(slot) {
+            core.drive(|| self.clock.now_ns());
+            if !core.flights.is_done(slot) {
+                sleep_for_links(core, SLEEP_MAX);
+            }
+        }
+        core.flights.finish_call(slot)
+    }
+
+    /// Calls the home's agent, and blocks until it has answered.
+    pub(super) fn ask_home(&self, call: &Call) -> Result<Answer, VerbError> {
+        loop {
+            let slot = self.begin_call(Address::new(0, 0, 0), call)?;
+            match self.block_on_slot(&mut self.core.borrow_mut(), slot)? {
+                // Another process excludes it for a moment.
+                Answer::Busy {} => std::thread::sleep(Duration::from_millis(1)),
+                answer => return Ok(answer),
+            }
+        }
+    }
+
+    /// Sends and receives for everything in flight, unless a poll has just done so.
+    #[inline]
+    pub(super) fn progress(&self) {
+        let mut core = self.core.borrow_mut();
+        match core.idle_polls.checked_sub(1) {
+            Some(left) => core.idle_polls = left,
+            None => core.drive(|| self.clock.now_ns()),
+        }
+    }
+
+    /// The address by which the agent of a region that is prepared knows a byte of it.
+    pub(super) fn wire_address(&self, at: Address) -> Address {
+        let core = self.core.borrow();
+        let agent = at.memory_node().and_then(|node| self.reach.node(node)).map_or(self.home_agent(), TcpRegion::agent);
+        core.links[agent].as_ref().and_then(|link| link.wire_address(at)).unwrap_or(at)
+    }
+
+    #[inline]
+    pub(super) fn clock_ns(&self) -> u64 {
+        self.clock.now_ns()
+    }
+
+    /// A future that is polled until `wakes_ns` wakes the thread for it.
+    pub(super) fn wake_at(&self, ns: u64) {
+        self.wakes_ns.set(self.wakes_ns.get().min(ns));
+    }
+}
+
+/// Sleeps until something has arrived on a link, or can be sent, for at most this long.
+fn sleep_for_links(core: &Core, longest: Duration) {
+    let busy = core.links.iter().flatten().filter(|link| link.is_busy());
+    let mut polled: arrayvec::ArrayVec<libc::pollfd, 64> = busy
+        .map(|link| {
+            let sends = if link.queued_bytes() > 0 { libc::POLLOUT } else { 0 };
+            libc::pollfd { fd: link.descriptor(), events: libc::POLLIN | sends, revents: 0 }
+        })
+        .collect();
+    let time = libc::timespec { tv_sec: 0, tv_nsec: longest.as_nanos().min(999_999_999) as libc::c_long };
+    // SAFETY: the span of descriptors, which are open, is this function's own; the time is a valid
+    // one, and no mask of signals is given.
+    unsafe { libc::ppoll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, &raw const time, std::ptr::null()) };
+}
+
+impl Drop for TcpEndpoint {
+    /// Its drop is its death: what was posted is sent, and the agents have ended its sessions. A
+    /// fork leaves them alone.
+    fn drop(&mut self) {
+        if self.is_fork() {
+            return;
+        }
+        let core = self.core.get_mut();
+        let deadline_ns = self.clock.now_ns() + core.deadline_ns.min(500_000_000);
+        let is_sending = |core: &Core| core.links.iter().flatten().any(|link| link.queued_bytes() > 0);
+        while is_sending(core) && self.clock.now_ns() < deadline_ns {
+            core.drive(|| self.clock.now_ns());
+            if is_sending(core) {
+                sleep_for_links(core, SLEEP_MAX);
+            }
+        }
+        let home = self.reach.home_region().agent();
+        // The home's comes last: it is the endpoint's identity.
+        let further = (0..core.links.len()).filter(|agent| *agent != home);
+        for agent in further.chain(std::iter::once(home)) {
+            if let Some(link) = core.links[agent].take().filter(|link| link.broken().is_none()) {
+                close(link.stream());
+            }
+        }
+    }
+}
+
+impl Endpoint for TcpEndpoint {
+    fn post(&self, batch: &mut Batch) -> impl Future<Output = Result<(), VerbError>> {
+        Posting::new(self, batch)
+    }
+
+    fn read(&self, at: Address, into: Buffer) -> impl Future<Output = Result<Buffer, VerbError>> {
+        Reading::new(self, at, into)
+    }
+
+    fn post_unawaited(&self, batch: &mut Batch) {
+        self.post_without_waiting(batch);
+        batch.clear();
+    }
+
+    fn flush(&self) -> impl Future<Output = Result<(), VerbError>> {
+        poll_fn(|_| {
+            let flushed = |endpoint: &Self| endpoint.core.borrow_mut().flights.flushed();
+            let outcome = flushed(self).or_else(|| {
+                self.progress();
+                flushed(self)
+            });
+            outcome.map_or(Poll::Pending, Poll::Ready)
+        })
+    }
+
+    async fn reach(&self, node: u8) -> Result<(), VerbError> {
+        self.reach.open(node)
+    }
+
+    fn export(&self, wanted: RegionAttributes) -> Result<Address, FabricError> {
+        self.export_region(wanted)
+    }
+
+    fn reach_export(&self, at: Address) -> Result<RegionAttributes, VerbError> {
+        self.reach_exported(at)
+    }
+
+    async fn provide(&self, at: Address, bytes: u64) -> Result<bool, VerbError> {
+        self.agent_of(&self.core.borrow(), at, 0)?;
+        let answer = Calling::new(self, at, |at| Call::Provide { at: at.to_bits(), size: bytes }).await?;
+        Ok(matches!(answer, Answer::Number { number: 1 }))
+    }
+
+    async fn discard(&self, at: Address, bytes: u64) -> Result<u64, VerbError> {
+        self.agent_of(&self.core.borrow(), at, 0)?;
+        let answer = Calling::new(self, at, |at| Call::Discard { at: at.to_bits(), size: bytes }).await?;
+        Ok(if let Answer::Number { number } = answer { number } else { 0 })
+    }
+
+    fn region_attributes(&self, node: u8) -> Option<RegionAttributes> {
+        self.reach.node(node).map(Region::attributes)
+    }
+
+    fn provided(&self, node: u8) -> u64 {
+        let known = self.there.borrow().get(&node).copied().unwrap_or(0);
+        self.reach.node(node).map_or(0, |region| region.there().max(known))
+    }
+
+    fn note_provided(&self, node: u8, bytes: u64) {
+        let mut there = self.there.borrow_mut();
+        let known = there.entry(node).or_default();
+        *known = bytes.max(*known);
+    }
+
+    fn wait(&self) {
+        let now_ns = self.clock.now_ns();
+        let nap_ns = self.wakes_ns.replace(u64::MAX).saturating_sub(now_ns);
+        let longest = SLEEP_MAX.min(Duration::from_nanos(nap_ns));
+        let mut core = self.core.borrow_mut();
+        let core = &mut *core;
+        core.idle_polls = 0;
+        let mut busy = core.links.iter_mut().flatten().filter(|link| link.is_busy());
+        let Some(link) = busy.next() else {
+            // Nothing is in flight: a future pauses, or has just come so far.
+            match nap_ns {
+                u64::MAX => std::thread::yield_now(),
+                _ => std::thread::sleep(longest),
+            }
+            return;
+        };
+        if busy.next().is_some() || longest < SLEEP_MAX {
+            core.drive(|| self.clock.now_ns());
+            core.idle_polls = 0;
+            return sleep_for_links(core, longest);
+        }
+        link.flush(&mut core.flights);
+        if link.queued_bytes() > 0 {
+            return sleep_for_links(core, longest);
+        }
+        // One call sleeps and receives.
+        if !link.receive(&mut core.flights, Blocking::Yes) {
+            link.check_deadline(&mut core.flights, self.clock.now_ns(), core.deadline_ns);
+        }
+        core.idle_polls = core.flights.len().min(IDLE_POLLS_MAX);
+    }
+
+    fn arrivals(&self) -> Option<&dyn Arrivals> {
+        Some(self)
+    }
+
+    fn pause(&self, ns: u64) -> impl Future<Output = ()> {
+        let mut end_ns = None;
+        poll_fn(move |_| {
+            let now_ns = self.clock.now_ns();
+            let end_ns = *end_ns.get_or_insert_with(|| now_ns.saturating_add(ns));
+            if now_ns >= end_ns {
+                return Poll::Ready(());
+            }
+            self.progress();
+            self.wake_at(end_ns);
+            Poll::Pending
+        })
+    }
+
+    #[inline]
+    fn now_ns(&self) -> u64 {
+        self.clock.now_ns()
+    }
+
+    fn unix_ms(&self) -> u64 {
+        self.clock.unix_ms()
+    }
+
+    /// It is on another host, and a call cannot wait for it.
+    fn agent_ms(&self) -> Option<u64> {
+        None
+    }
+
+    fn boot(&self) -> Option<u64> {
+        self.reach.home_region().boot()
+    }
+
+    /// Vigna's xorshift64*, as on shared memory.
+    fn random(&self) -> u64 {
+        let mut x = self.random.get();
+        x ^= x >> 12;
+        x ^= x << 25;
+        x ^= x >> 27;
+        self.random.set(x);
+        x.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    fn limits(&self) -> Limits {
+        Limits { batch_verbs_max: BATCH_VERBS_MAX, batches_max: BATCHES_MAX, verb_bytes_max: VERB_BYTES_MAX }
+    }
+
+    fn identity(&self) -> Identity {
+        if self.is_fork() {
+            return Identity::NOBODY;
+        }
+        if let Some(identity) = self.identity.get() {
+            return *identity;
+        }
+        match self.ask_home(&Call::Identity {}) {
+            Ok(Answer::Number { number }) => *self.identity.get_or_init(|| Identity::from_bits(number as u32)),
+            _ => Identity::NOBODY,
+        }
+    }
+
+    fn origin(&self) -> Origin {
+        process::origin()
+    }
+
+    async fn is_dead(&self, who: Identity) -> Result<bool, VerbError> {
+        let answer = Calling::new(self, Address::new(0, 0, 0), |_| Call::IsDead { who: who.bits().into() }).await?;
+        Ok(matches!(answer, Answer::Number { number: 1 }))
+    }
+
+    async fn shut_out(&self, who: Identity) -> Result<bool, VerbError> {
+        let answer = Calling::new(self, Address::new(0, 0, 0), |_| Call::ShutOut { who: who.bits().into() }).await?;
+        Ok(matches!(answer, Answer::Number { number: 1 }))
+    }
+
+    fn fabric(&self) -> &'static str {
+        "tcp"
+    }
+}

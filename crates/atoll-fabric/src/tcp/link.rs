@@ -1,0 +1,279 @@
+//! A connection for batches: many in flight, answered in order.
+//!
+//! Frames collect in `output` until the endpoint flushes, so that what is posted together leaves in
+//! one write. What arrives is read in one call, and its frames go to their slots.
+//!
+//! Invariant: `flying` has a frame for each that was queued and is not answered, the oldest first.
+
+use super::call::Answer;
+use super::call::Call;
+use super::flight::{Flights, SlotId};
+use super::wire::{HEAD_WORDS, Head, Kind, Status};
+use crate::shm::NODES_MAX;
+use crate::{Address, VerbError};
+use std::collections::VecDeque;
+use std::io;
+use std::net::TcpStream;
+use std::os::fd::{AsRawFd, RawFd};
+use std::time::Duration;
+
+/// The longest that a thread sleeps for one link without looking at anything else.
+pub(super) const SLEEP_MAX: Duration = Duration::from_millis(10);
+/// Room for what arrives; a longer frame gets as much as it has.
+const INPUT_WORDS: usize = 8 << 10;
+/// Memory that an output keeps once all of it is sent.
+const OUTPUT_WORDS_KEPT: usize = 16 << 10;
+
+/// A frame that is not answered.
+#[derive(Clone, Copy, Debug)]
+struct Frame {
+    slot: SlotId,
+    /// Its verbs, by their numbers in the batch.
+    mask: u32,
+    number: u32,
+    posted_ns: u64,
+}
+
+/// Whether a call to the system may block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Blocking {
+    No,
+    /// For at most [`SLEEP_MAX`].
+    Yes,
+}
+
+/// One.
+#[derive(Debug)]
+pub(super) struct Link {
+    stream: TcpStream,
+    output: Vec<u64>,
+    /// Bytes of it that were sent.
+    sent: usize,
+    input: Vec<u64>,
+    /// Bytes of it that have arrived.
+    filled: usize,
+    next: u32,
+    flying: VecDeque<Frame>,
+    /// Why it is of no use any more.
+    broken: Option<VerbError>,
+    /// The attachment of each memory node, plus one.
+    attached: [u8; NODES_MAX],
+    attachments: u8,
+}
+
+impl Link {
+    /// Over a connection that has proved itself, whose next frame has this number.
+    pub(super) fn new(stream: TcpStream, next: u32) -> io::Result<Self> {
+        stream.set_read_timeout(Some(SLEEP_MAX))?;
+        Ok(Self {
+            stream,
+            output: Vec::new(),
+            sent: 0,
+            input: vec![0; INPUT_WORDS],
+            filled: 0,
+            next,
+            flying: VecDeque::new(),
+            broken: None,
+            attached: [0; NODES_MAX],
+            attachments: 0,
+        })
+    }
+
+    pub(super) fn descriptor(&self) -> RawFd {
+        self.stream.as_raw_fd()
+    }
+
+    pub(super) fn stream(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    #[inline]
+    pub(super) fn broken(&self) -> Option<&VerbError> {
+        self.broken.as_ref()
+    }
+
+    /// Whether a frame is to be sent or answered.
+    #[inline]
+    pub(super) fn is_busy(&self) -> bool {
+        !self.flying.is_empty()
+    }
+
+    /// Bytes that are to be sent.
+    #[inline]
+    pub(super) fn queued_bytes(&self) -> usize {
+        8 * self.output.len() - self.sent
+    }
+
+    /// The attachment of a memory node, if it has one.
+    #[inline]
+    pub(super) fn attachment(&self, node: u8) -> Option<u8> {
+        self.attached.get(usize::from(node))?.checked_sub(1)
+    }
+
+    /// The next attachment, for a memory node.
+    pub(super) fn attach(&mut self, node: u8) -> u8 {
+        let attachment = self.attachments;
+        self.attachments += 1;
+        self.attached[usize::from(node)] = attachment + 1;
+        attachment
+    }
+
+    /// The address by which the agent knows a byte of a memory node that is attached.
+    #[inline]
+    pub(super) fn wire_address(&self, at: Address) -> Option<Address> {
+        match at.memory_node() {
+            Some(node) => Some(Address::new(self.attachment(node)?, at.region(), at.offset())),
+            None => Some(at),
+        }
+    }
+
+    /// Queues a frame whose body `encode` appends.
+    #[inline]
+    pub(super) fn queue(
+        &mut self,
+        kind: Kind,
+        (slot, mask): (SlotId, u32),
+        now_ns: u64,
+        encode: impl FnOnce(&mut Vec<u64>),
+    ) {
+        let at = self.output.len();
+        self.output.extend([0; HEAD_WORDS]);
+        encode(&mut self.output);
+        let head = Head::new(kind, self.next, self.output.len() - at - HEAD_WORDS);
+        let head = Head { verbs: mask.count_ones() as u8, ..head };
+        self.output[at..at + HEAD_WORDS].copy_from_slice(&head.encode());
+        self.flying.push_back(Frame { slot, mask, number: self.next, posted_ns: now_ns });
+        self.next = self.next.wrapping_add(1);
+    }
+
+    /// Queues a call.
+    pub(super) fn queue_call(&mut self, slot: SlotId, call: &Call, now_ns: u64) {
+        self.queue(Kind::Call, (slot, 0), now_ns, |output| call.encode(output));
+    }
+
+    /// Sends what is queued, as far as the kernel takes it now.
+    pub(super) fn flush(&mut self, flights: &mut Flights) {
+        while self.queued_bytes() > 0 && self.broken.is_none() {
+            let bytes = &bytemuck::cast_slice::<u64, u8>(&self.output)[self.sent..];
+            // SAFETY: the descriptor is open while the stream is; the span is of this value's own
+            // memory, and the call only reads it.
+            let sent = unsafe {
+                let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+                libc::send(self.descriptor(), bytes.as_ptr().cast(), bytes.len(), flags)
+            };
+            match usize::try_from(sent) {
+                Ok(sent) => self.sent += sent,
+                Err(_) => match io::Error::last_os_error() {
+                    error if error.kind() == io::ErrorKind::Interrupted => {}
+                    error if error.kind() == io::ErrorKind::WouldBlock => return,
+                    _ => self.fail(flights, VerbError::OutcomeUnknown),
+                },
+            }
+        }
+        if self.queued_bytes() == 0 {
+            self.output.clear();
+            self.output.shrink_to(OUTPUT_WORDS_KEPT);
+            self.sent = 0;
+        }
+    }
+
+    /// Receives what has arrived; whether anything has.
+    pub(super) fn receive(&mut self, flights: &mut Flights, blocking: Blocking) -> bool {
+        if self.broken.is_some() {
+            return false;
+        }
+        let into = &mut bytemuck::cast_slice_mut::<u64, u8>(&mut self.input)[self.filled..];
+        let flags = if blocking == Blocking::Yes { 0 } else { libc::MSG_DONTWAIT };
+        // SAFETY: the descriptor is open while the stream is; the call writes to the span alone,
+        // which is of this value's own memory.
+        let received = unsafe { libc::recv(self.stream.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), flags) };
+        match usize::try_from(received) {
+            Ok(0) => {
+                self.fail(flights, VerbError::OutcomeUnknown);
+                false
+            }
+            Ok(bytes) => {
+                self.filled += bytes;
+                if self.take_frames(flights).is_none() {
+                    self.fail(flights, VerbError::OutcomeUnknown);
+                }
+                true
+            }
+            Err(_) => {
+                let error = io::Error::last_os_error();
+                if !matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) {
+                    self.fail(flights, VerbError::OutcomeUnknown);
+                }
+                false
+            }
+        }
+    }
+
+    /// Gives the whole frames that have arrived to their slots. `None` if the agent broke a rule.
+    fn take_frames(&mut self, flights: &mut Flights) -> Option<()> {
+        let (words, mut start) = (self.filled / 8, 0);
+        while words - start >= HEAD_WORDS {
+            let head = Head::decode([self.input[start], self.input[start + 1]])?;
+            let (first, end) = (start + HEAD_WORDS, start + HEAD_WORDS + head.words);
+            if end > words {
+                if end - start > self.input.len() {
+                    self.input.resize(end - start, 0);
+                }
+                break;
+            }
+            if head.kind == Kind::End {
+                let told = if head.status == Status::Fenced { VerbError::Fenced } else { VerbError::OutcomeUnknown };
+                self.fail(flights, told);
+                return Some(());
+            }
+            let frame = self.flying.pop_front().filter(|frame| frame.number == head.number)?;
+            let body = &self.input[first..end];
+            match (head.kind, head.status) {
+                (Kind::Done, Status::Good) => flights.found(frame.slot, frame.mask, body)?,
+                (Kind::Answer, Status::Good) => flights.answered(frame.slot, Answer::decode(body)?),
+                (Kind::Done, status) => flights.failed(frame.slot, error_of(status)),
+                _ => return None,
+            }
+            start = end;
+        }
+        let (from, to) = (8 * start, self.filled);
+        let bytes = bytemuck::cast_slice_mut::<u64, u8>(&mut self.input);
+        bytes.copy_within(from..to, 0);
+        self.filled = to - from;
+        if self.filled == 0 && self.input.len() > INPUT_WORDS {
+            self.input = vec![0; INPUT_WORDS];
+        }
+        Some(())
+    }
+
+    /// Breaks it, if its oldest frame is not answered within the deadline. It is for a link that
+    /// has just received nothing.
+    pub(super) fn check_deadline(&mut self, flights: &mut Flights, now_ns: u64, deadline_ns: u64) {
+        let is_late = |frame: &Frame| now_ns.saturating_sub(frame.posted_ns) > deadline_ns;
+        if self.flying.front().is_some_and(is_late) {
+            self.fail(flights, VerbError::OutcomeUnknown);
+        }
+    }
+
+    /// Nothing more is sent or received. What is in flight ends in the error: of verbs that may
+    /// have been sent nothing is known, unless the agent has said that it shut the client out.
+    pub(super) fn fail(&mut self, flights: &mut Flights, error: VerbError) {
+        let _ = self.stream.shutdown(std::net::Shutdown::Both);
+        for frame in self.flying.drain(..) {
+            flights.failed(frame.slot, error.clone());
+        }
+        (self.output, self.input, self.sent, self.filled) = (Vec::new(), vec![0; HEAD_WORDS], 0, 0);
+        let later = if error == VerbError::Fenced { error } else { VerbError::PeerDead };
+        self.broken.get_or_insert(later);
+    }
+}
+
+fn error_of(status: Status) -> VerbError {
+    match status {
+        Status::NoMemory => VerbError::no_memory(0),
+        Status::Detached => VerbError::PeerDead,
+        Status::Fenced => VerbError::Fenced,
+        // The client has checked all addresses: the agent's region is not what the client opened.
+        _ => VerbError::unreachable("a word of the memory node", 8),
+    }
+}

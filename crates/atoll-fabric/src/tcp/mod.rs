@@ -1,0 +1,88 @@
+//! The fabric of any network: an agent on the memory node's host executes batches that arrive over
+//! TCP.
+//!
+//! An address is `tcp:HOST:PORT[,HOST:PORT...]`. The first agent has the home. Memory node `n` is
+//! made on agent `n`, counted around the list, and found on any. The agents' atomics are the
+//! processors': processes of a memory node's host may open the same regions by `shm:`.
+//!
+//! | module | concept |
+//! |---|---|
+//! | `wire` | the bytes: frames, verbs, limits |
+//! | `call` | calls that are no verbs, and their answers |
+//! | `secret` | how each side proves that it knows the shared secret |
+//! | `control` | a connection for calls, one after the other |
+//! | `fabric` | the control plane |
+//! | `link` | a connection for batches: many in flight, answered in order |
+//! | `flight` | what is in flight, and where its results go |
+//! | `endpoint`, `post`, `messenger`, `arrivals` | one thread's access |
+//! | [`agent`] | the other side |
+//!
+//! **Order.** An agent executes the batches of one connection in order, and the verbs of a batch in
+//! the program order of `shm`. A fence therefore costs nothing. A batch for several agents is one
+//! frame for each; those are unordered, as the contract permits.
+//!
+//! **Outcome unknown.** A batch that was sent and not answered ends so at its deadline, or when the
+//! connection breaks. The connection is closed then. A connection is an identity: the client is
+//! lost, and joins anew with another endpoint.
+//!
+//! **Death.** An endpoint is dead when its session with the home's agent, and all sessions that it
+//! named there, have ended. A session ends with its connection. The kernels end the connection of a
+//! host that does not answer within [`SILENCE`]. Another client may have a session shut out that
+//! was silent for the agent's lease.
+
+pub mod agent;
+mod arrivals;
+mod call;
+mod control;
+mod endpoint;
+mod fabric;
+mod flight;
+mod link;
+mod messenger;
+mod post;
+mod secret;
+pub(crate) mod wire;
+
+pub use agent::{Agent, AgentOptions, RunningAgent};
+pub use endpoint::TcpEndpoint;
+pub use fabric::{TcpFabric, TcpHold, TcpReach, TcpRegion};
+pub use secret::Secret;
+pub use wire::parse as parse_frames;
+
+use std::io;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+/// How long a host may not answer before the kernel takes a connection with it for broken.
+pub const SILENCE: Duration = Duration::from_secs(10);
+
+/// The environment variable that names the file of the shared secret.
+pub const SECRET_FILE: &str = "ATOLL_SECRET_FILE";
+
+/// How a client uses agents.
+#[derive(Clone, Debug)]
+pub struct TcpOptions {
+    /// What an agent on another host wants to be known.
+    pub secret: Option<Secret>,
+    /// How long a batch may take. A longer one ends with an unknown outcome.
+    pub deadline: Duration,
+    /// How long a connection may take to be made.
+    pub connect_timeout: Duration,
+}
+
+impl Default for TcpOptions {
+    /// No secret; five seconds for a batch, two for a connection.
+    fn default() -> Self {
+        Self { secret: None, deadline: Duration::from_secs(5), connect_timeout: Duration::from_secs(2) }
+    }
+}
+
+/// Sets what both sides of a connection want of it: small frames leave at once, and a host that
+/// does not answer is found out.
+fn configure(stream: &impl AsFd) -> io::Result<()> {
+    let socket = socket2::SockRef::from(stream);
+    socket.set_tcp_nodelay(true)?;
+    let keepalive = socket2::TcpKeepalive::new().with_time(SILENCE / 3).with_interval(SILENCE / 6).with_retries(4);
+    socket.set_tcp_keepalive(&keepalive)?;
+    socket.set_tcp_user_timeout(Some(SILENCE))
+}

@@ -1,0 +1,345 @@
+//! Futures of batches and calls.
+
+use super::call::{Answer, Call};
+use super::endpoint::{Core, TcpEndpoint};
+use super::flight::{Place, SlotId};
+use super::wire::{Action, FRAME_BYTES_MAX, Kind, WireVerb, encode_verb};
+use crate::batch::{Operation, Verb};
+use crate::{Address, Batch, Buffer, VerbError};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// How far a batch or a call has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// It was not posted.
+    New,
+    Flying(SlotId),
+    /// Its outcome was taken.
+    Ended,
+}
+
+/// What a verb is in a frame.
+#[inline]
+fn action_of(verb: &Verb) -> Action<'_> {
+    match &verb.operation {
+        Operation::Read { into } => Action::Read(into.len().div_ceil(8)),
+        Operation::ReadWord { .. } => Action::ReadWord,
+        Operation::Write { from } => Action::Write(from.words()),
+        Operation::WriteWord { value } => Action::WriteWord(*value),
+        Operation::CompareAndSwap { expected, desired, .. } => Action::Swap(*expected, *desired),
+        Operation::FetchAndAdd { addend, .. } => Action::Add(*addend),
+    }
+}
+
+/// Where its result goes. The buffer of a READ goes there, too.
+#[inline]
+fn place_of(verb: &mut Verb) -> Place {
+    match &mut verb.operation {
+        Operation::Read { into } => Place::Bytes(std::mem::take(into)),
+        Operation::Write { .. } | Operation::WriteWord { .. } => Place::Nothing,
+        _ => Place::Word(0),
+    }
+}
+
+/// Gives the result to the verb.
+#[inline]
+fn take_result(verb: &mut Verb, place: Place) {
+    match (&mut verb.operation, place) {
+        (Operation::Read { into }, Place::Bytes(buffer)) => *into = buffer,
+        (Operation::ReadWord { value }, Place::Word(word)) => *value = word,
+        (Operation::CompareAndSwap { found, .. } | Operation::FetchAndAdd { found, .. }, Place::Word(word)) => {
+            *found = word;
+        }
+        _ => {}
+    }
+}
+
+impl TcpEndpoint {
+    /// Queues a batch; `None` if there is no room at the moment. Nothing is queued of a batch with
+    /// a verb that reaches nothing.
+    fn launch(&self, batch: &mut Batch, is_unawaited: bool) -> Result<Option<SlotId>, VerbError> {
+        let mut core = self.core.borrow_mut();
+        let core = &mut *core;
+        let mut agents: u64 = 0;
+        let mut agent_of = [0_u8; crate::BATCH_VERBS_MAX];
+        for (verb, agent) in batch.verbs().iter().zip(&mut agent_of) {
+            *agent = self.agent_of(core, verb.at, verb.len())? as u8;
+            agents |= 1 << *agent;
+        }
+        for verb in batch.verbs() {
+            self.prepare(core, verb.at)?;
+        }
+        if (0..64).any(|agent| agents & 1 << agent != 0 && !core.has_room(agent)) {
+            return Ok(None);
+        }
+        let slot = core.flights.begin(is_unawaited);
+        for agent in (0..64).filter(|agent| agents & 1 << agent != 0) {
+            self.queue_frames(core, slot, batch, &|index| usize::from(agent_of[index]) == agent, agent);
+        }
+        let places = core.flights.places(slot);
+        batch.verbs_mut().iter_mut().for_each(|verb| places.push(place_of(verb)));
+        Ok(Some(slot))
+    }
+
+    /// Queues the verbs for one agent: one frame, or more if their bytes do not fit. The agent
+    /// executes frames in order.
+    fn queue_frames(
+        &self,
+        core: &mut Core,
+        slot: SlotId,
+        batch: &Batch,
+        is_chosen: &dyn Fn(usize) -> bool,
+        agent: usize,
+    ) {
+        let verbs = batch.verbs();
+        let now_ns = self.clock_ns();
+        let link = core.links[agent].as_mut().expect("it is prepared");
+        let mut next = 0;
+        while next < verbs.len() {
+            let (mut mask, mut sent, mut found) = (0_u32, 0, 0);
+            while next < verbs.len() {
+                if is_chosen(next) {
+                    let action = action_of(&verbs[next]);
+                    (sent, found) = (sent + 8 * action.sent(), found + 8 * action.found());
+                    if sent > FRAME_BYTES_MAX || found > FRAME_BYTES_MAX {
+                        break;
+                    }
+                    mask |= 1 << next;
+                }
+                next += 1;
+            }
+            if mask == 0 {
+                break;
+            }
+            core.flights.add_frame(slot);
+            // The addresses do not change what the output is.
+            let attached: arrayvec::ArrayVec<Address, { crate::BATCH_VERBS_MAX }> =
+                verbs.iter().map(|verb| link.wire_address(verb.at).unwrap_or(verb.at)).collect();
+            link.queue(Kind::Batch, (slot, mask), now_ns, |output| {
+                for (index, verb) in verbs.iter().enumerate().filter(|(index, _)| mask & 1 << index != 0) {
+                    encode_verb(
+                        &WireVerb { at: attached[index], fenced: verb.fenced, action: action_of(verb) },
+                        output,
+                    );
+                }
+            });
+        }
+    }
+
+    /// Queues a batch whose results its caller does not read. It blocks while there is no room.
+    pub(super) fn post_without_waiting(&self, batch: &mut Batch) {
+        if batch.is_empty() {
+            return;
+        }
+        loop {
+            match self.launch(batch, true) {
+                Ok(Some(_)) => return,
+                Ok(None) => crate::Endpoint::wait(self),
+                Err(error) => return self.core.borrow_mut().flights.note_unawaited(error),
+            }
+        }
+    }
+}
+
+/// A batch on its way.
+pub(super) struct Posting<'e, 'b> {
+    endpoint: &'e TcpEndpoint,
+    batch: &'b mut Batch,
+    state: State,
+}
+
+impl<'e, 'b> Posting<'e, 'b> {
+    pub(super) fn new(endpoint: &'e TcpEndpoint, batch: &'b mut Batch) -> Self {
+        Self { endpoint, batch, state: State::New }
+    }
+}
+
+impl Future for Posting<'_, '_> {
+    type Output = Result<(), VerbError>;
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        match this.state {
+            State::New => {
+                if this.batch.is_empty() {
+                    this.state = State::Ended;
+                    return Poll::Ready(Ok(()));
+                }
+                match this.endpoint.launch(this.batch, false) {
+                    Ok(Some(slot)) => this.state = State::Flying(slot),
+                    Ok(None) => this.endpoint.progress(),
+                    Err(error) => {
+                        this.state = State::Ended;
+                        return Poll::Ready(Err(error));
+                    }
+                }
+                Poll::Pending
+            }
+            State::Flying(slot) => {
+                if !this.endpoint.is_done(slot) {
+                    return Poll::Pending;
+                }
+                this.state = State::Ended;
+                let verbs = this.batch.verbs_mut();
+                Poll::Ready(this.endpoint.core.borrow_mut().flights.finish(slot, |places| {
+                    verbs.iter_mut().zip(places.drain(..)).for_each(|(verb, place)| take_result(verb, place));
+                }))
+            }
+            State::Ended => panic!("a future that has ended is not polled"),
+        }
+    }
+}
+
+impl TcpEndpoint {
+    /// Whether a slot's frames are answered, after a look at the links if need be.
+    #[inline]
+    fn is_done(&self, slot: SlotId) -> bool {
+        let is_done = || self.core.borrow().flights.is_done(slot);
+        is_done() || {
+            self.progress();
+            is_done()
+        }
+    }
+
+    fn abandon(&self, state: State) {
+        if let State::Flying(slot) = state {
+            self.core.borrow_mut().flights.abandon(slot);
+        }
+    }
+}
+
+impl Drop for Posting<'_, '_> {
+    fn drop(&mut self) {
+        self.endpoint.abandon(self.state);
+    }
+}
+
+/// A batch of one READ on its way.
+pub(super) struct Reading<'a> {
+    endpoint: &'a TcpEndpoint,
+    at: Address,
+    into: Buffer,
+    state: State,
+}
+
+impl<'a> Reading<'a> {
+    pub(super) fn new(endpoint: &'a TcpEndpoint, at: Address, into: Buffer) -> Self {
+        Self { endpoint, at, into, state: State::New }
+    }
+
+    /// Queues it; `None` if there is no room at the moment.
+    fn launch(&mut self) -> Result<Option<SlotId>, VerbError> {
+        let mut core = self.endpoint.core.borrow_mut();
+        let core = &mut *core;
+        let agent = self.endpoint.agent_of(core, self.at, self.into.len() as u64)?;
+        self.endpoint.prepare(core, self.at)?;
+        if !core.has_room(agent) {
+            return Ok(None);
+        }
+        let slot = core.flights.begin(false);
+        core.flights.add_frame(slot);
+        let action = Action::Read(self.into.words().len());
+        core.flights.places(slot).push(Place::Bytes(std::mem::take(&mut self.into)));
+        let link = core.links[agent].as_mut().expect("it is prepared");
+        let at = link.wire_address(self.at).expect("it is attached");
+        let verb = WireVerb { at, fenced: false, action };
+        link.queue(Kind::Batch, (slot, 1), self.endpoint.clock_ns(), |output| encode_verb(&verb, output));
+        Ok(Some(slot))
+    }
+}
+
+impl Future for Reading<'_> {
+    type Output = Result<Buffer, VerbError>;
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        match this.state {
+            State::New => {
+                match this.launch() {
+                    Ok(Some(slot)) => this.state = State::Flying(slot),
+                    Ok(None) => this.endpoint.progress(),
+                    Err(error) => {
+                        this.state = State::Ended;
+                        return Poll::Ready(Err(error));
+                    }
+                }
+                Poll::Pending
+            }
+            State::Flying(slot) => {
+                if !this.endpoint.is_done(slot) {
+                    return Poll::Pending;
+                }
+                this.state = State::Ended;
+                let mut read = Buffer::new();
+                let outcome = this.endpoint.core.borrow_mut().flights.finish(slot, |places| {
+                    if let Some(Place::Bytes(buffer)) = places.pop() {
+                        read = buffer;
+                    }
+                });
+                Poll::Ready(outcome.map(|()| read))
+            }
+            State::Ended => panic!("a future that has ended is not polled"),
+        }
+    }
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        self.endpoint.abandon(self.state);
+    }
+}
+
+/// A call on its way.
+pub(super) struct Calling<'a, C> {
+    endpoint: &'a TcpEndpoint,
+    at: Address,
+    call: C,
+    state: State,
+}
+
+impl<'a, C: Fn(Address) -> Call + Unpin> Calling<'a, C> {
+    /// A call to the agent of an address; `call` gets the address by which that agent knows it.
+    pub(super) fn new(endpoint: &'a TcpEndpoint, at: Address, call: C) -> Self {
+        Self { endpoint, at, call, state: State::New }
+    }
+}
+
+impl<C: Fn(Address) -> Call + Unpin> Future for Calling<'_, C> {
+    type Output = Result<Answer, VerbError>;
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        match this.state {
+            State::New => {
+                let prepared = this.endpoint.prepare(&mut this.endpoint.core.borrow_mut(), this.at);
+                let begun = prepared.and_then(|()| {
+                    let wire = this.endpoint.wire_address(this.at);
+                    this.endpoint.begin_call(this.at, &(this.call)(wire))
+                });
+                match begun {
+                    Ok(slot) => this.state = State::Flying(slot),
+                    Err(error) => {
+                        this.state = State::Ended;
+                        return Poll::Ready(Err(error));
+                    }
+                }
+                Poll::Pending
+            }
+            State::Flying(slot) => {
+                if !this.endpoint.is_done(slot) {
+                    return Poll::Pending;
+                }
+                this.state = State::Ended;
+                Poll::Ready(this.endpoint.core.borrow_mut().flights.finish_call(slot))
+            }
+            State::Ended => panic!("a future that has ended is not polled"),
+        }
+    }
+}
+
+impl<C> Drop for Calling<'_, C> {
+    fn drop(&mut self) {
+        self.endpoint.abandon(self.state);
+    }
+}

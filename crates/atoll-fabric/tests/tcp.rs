@@ -1,0 +1,261 @@
+//! TCP passes the suite, with agents that are threads of the test and connections over loopback.
+
+use atoll_fabric::conformance::control::{self, ControlFixture, Done};
+use atoll_fabric::conformance::{self, Case, Fixture, REGION_BYTES};
+use atoll_fabric::shm::ShmFabric;
+use atoll_fabric::tcp::{Agent, AgentOptions, RunningAgent, Secret, TcpEndpoint, TcpFabric, TcpOptions, TcpReach};
+use atoll_fabric::{Address, Batch, Endpoint, Fabric, FabricError, Reach, VerbError, block_on, block_on_with};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+const LOOPBACK: &str = "127.0.0.1:0";
+
+/// Agents, and the address of a pool on them.
+struct Agents {
+    running: Vec<RunningAgent>,
+    fabric: TcpFabric,
+}
+
+impl Agents {
+    fn start(options: &[AgentOptions], client: TcpOptions) -> Self {
+        let start = |options: &AgentOptions| Agent::bind(LOOPBACK, options.clone()).unwrap().start().unwrap();
+        let running: Vec<RunningAgent> = options.iter().map(start).collect();
+        let addresses: Vec<String> = running.iter().map(|agent| agent.address().to_string()).collect();
+        let fabric = TcpFabric::with_options(&format!("tcp:{}", addresses.join(",")), client).unwrap();
+        Self { running, fabric }
+    }
+
+    fn some(count: usize, options: &AgentOptions) -> Self {
+        Self::start(&vec![options.clone(); count], TcpOptions::default())
+    }
+
+    /// A reach of fresh regions of so many nodes.
+    fn reach(&self, nodes: u8) -> TcpReach {
+        let create = |node| self.fabric.create(node, REGION_BYTES, REGION_BYTES).unwrap();
+        let reach = self.fabric.reach(create(0));
+        (1..nodes).for_each(|node| assert!(reach.admit(node, create(node))));
+        reach
+    }
+}
+
+/// A name of this host, removed with its regions when the test is over.
+struct Name(String);
+
+impl Name {
+    fn new(what: &str) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        Self(format!("shm:/atoll-tcp-{what}-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)))
+    }
+}
+
+impl Drop for Name {
+    fn drop(&mut self) {
+        let fabric = ShmFabric::named(&self.0).unwrap();
+        (0..4).for_each(|node| drop(fabric.remove(node)));
+    }
+}
+
+/// Clients that are threads.
+struct Threads {
+    rounds: u64,
+    agents: usize,
+    options: AgentOptions,
+}
+
+impl Fixture for Threads {
+    type Endpoint = TcpEndpoint;
+
+    fn run(&self, case: &Case<TcpEndpoint>) {
+        println!("{}", case.name);
+        let agents = Agents::some(self.agents, &self.options);
+        let reach = agents.reach(case.nodes);
+        let (play, rounds) = (case.play, self.rounds);
+        std::thread::scope(|scope| {
+            for client in 0..case.clients {
+                let endpoint = reach.endpoint();
+                scope.spawn(move || block_on_with(std::thread::yield_now, play(endpoint, client, rounds)));
+            }
+        });
+        block_on_with(std::thread::yield_now, (case.verify)(reach.endpoint(), rounds));
+    }
+}
+
+/// Sessions can be shut out at once.
+fn options() -> AgentOptions {
+    AgentOptions { lease: Duration::ZERO, ..AgentOptions::default() }
+}
+
+#[test]
+fn tcp_passes_with_one_agent() {
+    conformance::run(&Threads { rounds: 300, agents: 1, options: options() });
+}
+
+#[test]
+fn tcp_passes_with_an_agent_for_each_memory_node_and_threads_of_agents() {
+    conformance::run(&Threads { rounds: 200, agents: 3, options: AgentOptions { threads: 2, ..options() } });
+}
+
+#[test]
+fn compute_nodes_export_regions_over_tcp() {
+    conformance::run_exports(&Threads { rounds: 200, agents: 1, options: options() });
+    let name = Name::new("exports");
+    let options = AgentOptions { name: Some(name.0.clone()), ..options() };
+    let threads = Threads { rounds: 50, agents: 1, options };
+    threads.run(&conformance::case("an_exported_region_goes_with_its_owner").unwrap());
+}
+
+#[test]
+fn messages_keep_their_contract_over_tcp() {
+    conformance::run_messages(&Threads { rounds: 200, agents: 1, options: options() });
+}
+
+/// The control plane of agents that are made for each case.
+struct Control {
+    agents: usize,
+    is_named: bool,
+}
+
+impl ControlFixture for Control {
+    type Fabric = TcpFabric;
+
+    fn with(&self, plays: &dyn Fn(&TcpFabric)) {
+        let names: Vec<Name> = (0..self.agents).map(|_| Name::new("control")).collect();
+        let name = |name: &Name| self.is_named.then(|| name.0.clone());
+        let options: Vec<AgentOptions> =
+            names.iter().map(|each| AgentOptions { name: name(each), ..options() }).collect();
+        plays(&Agents::start(&options, TcpOptions::default()).fabric);
+    }
+
+    fn done(&self, done: Done) -> u64 {
+        block_on_with(std::thread::yield_now, done)
+    }
+}
+
+#[test]
+fn the_control_plane_over_tcp_keeps_its_contract() {
+    for (agents, is_named) in [(1, false), (1, true), (3, false), (3, true)] {
+        println!("{agents} agents, named: {is_named}");
+        control::run(&Control { agents, is_named });
+    }
+}
+
+#[test]
+fn an_address_that_names_no_agents_is_an_error_that_says_so() {
+    for address in ["tcp:", "tcp:host", "tcp:host:", "tcp::7", "tcp:host:0", "tcp:a:1,,b:2", "tcp:a:99999", "shm:/x"] {
+        let refused = TcpFabric::named(address).unwrap_err();
+        assert!(matches!(refused, FabricError::BadAddress(_)), "{address}: {refused}");
+    }
+    let fabric = TcpFabric::named("tcp:127.0.0.1:1").unwrap();
+    let gone = fabric.open(0).unwrap_err().to_string();
+    assert!(gone.contains("tcp:127.0.0.1:1: cannot reach the memory node"), "{gone}");
+}
+
+#[test]
+fn an_agent_with_a_secret_serves_those_alone_who_know_it() {
+    let secret = |bytes: &[u8; 16]| Some(Secret::new(bytes).unwrap());
+    let agent = AgentOptions { secret: secret(b"sixteen bytes !!"), ..options() };
+    let with = |secret| Agents::start(std::slice::from_ref(&agent), TcpOptions { secret, ..TcpOptions::default() });
+    let good = with(secret(b"sixteen bytes !!"));
+    let endpoint = good.reach(1).endpoint();
+    assert_ne!(endpoint.identity(), atoll_fabric::Identity::NOBODY);
+    let text = |agents: &Agents| agents.fabric.open(0).unwrap_err().to_string();
+    let none = text(&with(None));
+    assert!(none.contains("ATOLL_SECRET_FILE"), "{none}");
+    let bad = text(&with(secret(b"sixteen bytes ??")));
+    assert!(bad.contains("it refuses the secret"), "{bad}");
+    let refused = Agent::bind("0.0.0.0:0", options()).err().unwrap().to_string();
+    assert!(refused.contains("--secret-file"), "{refused}");
+    assert_eq!(block_on(&endpoint, endpoint.flush()), Ok(()));
+    drop((endpoint, good.running));
+}
+
+/// Processes of the agent's host open the region by its name, and both sides' atomics and deaths
+/// are one.
+#[test]
+fn a_region_is_the_same_by_tcp_and_by_its_name_on_the_agents_host() {
+    let name = Name::new("both");
+    let agents = Agents::some(1, &AgentOptions { name: Some(name.0.clone()), ..options() });
+    let reach = agents.reach(1);
+    let here = ShmFabric::named(&name.0).unwrap();
+    let here = here.reach(here.open(0).unwrap());
+    const ROUNDS: u64 = 2000;
+    std::thread::scope(|scope| {
+        let (near, far) = (here.endpoint(), reach.endpoint());
+        scope.spawn(move || (0..ROUNDS).for_each(|_| assert!(add(&near, 8, 1) < 2 * ROUNDS)));
+        scope.spawn(move || (0..ROUNDS).for_each(|_| assert!(add(&far, 8, 1) < 2 * ROUNDS)));
+    });
+    let (near, far) = (here.endpoint(), reach.endpoint());
+    assert_eq!((add(&near, 8, 0), add(&far, 8, 0)), (2 * ROUNDS, 2 * ROUNDS));
+    let (near_id, far_id) = (near.identity(), far.identity());
+    assert_eq!(block_on(&near, near.is_dead(far_id)), Ok(false));
+    assert_eq!(block_on(&far, far.is_dead(near_id)), Ok(false));
+    assert_eq!(block_on(&far, far.shut_out(near_id)), Ok(false), "a process of the host cannot be forced");
+    drop(far);
+    assert_eq!(block_on(&near, near.is_dead(far_id)), Ok(true));
+    let far = reach.endpoint();
+    drop(near);
+    assert_eq!(block_on(&far, far.is_dead(near_id)), Ok(true));
+}
+
+fn add<E: Endpoint>(endpoint: &E, offset: u64, addend: u64) -> u64 {
+    let mut batch = Batch::new();
+    let found = batch.fetch_and_add(Address::new(0, 0, offset), addend);
+    block_on(endpoint, endpoint.post(&mut batch)).unwrap();
+    batch.word(found)
+}
+
+#[test]
+fn a_client_that_was_silent_for_the_lease_is_shut_out_and_learns_it() {
+    let agents = Agents::some(1, &AgentOptions { lease: Duration::from_millis(50), ..AgentOptions::default() });
+    let reach = agents.reach(1);
+    let [one, other] = [reach.endpoint(), reach.endpoint()];
+    let (who, _) = (one.identity(), other.identity());
+    add(&one, 8, 1);
+    assert_eq!(block_on(&other, other.shut_out(who)), Ok(false), "it was heard a moment ago");
+    std::thread::sleep(Duration::from_millis(60));
+    assert_eq!(block_on(&other, other.is_dead(who)), Ok(false));
+    assert_eq!(block_on(&other, other.shut_out(who)), Ok(true));
+    assert_eq!(block_on(&other, other.is_dead(who)), Ok(true));
+    for _ in 0..3 {
+        let mut batch = Batch::new();
+        batch.fetch_and_add(Address::new(0, 0, 8), 1);
+        assert_eq!(block_on(&one, one.post(&mut batch)), Err(VerbError::Fenced));
+    }
+    assert_eq!(add(&other, 8, 0), 1);
+}
+
+/// A client is dead once its sessions with all agents have ended, and not before.
+#[test]
+fn a_client_of_several_agents_is_dead_when_none_of_them_executes_for_it() {
+    let agents = Agents::some(2, &options());
+    let reach = agents.reach(2);
+    let [one, other] = [reach.endpoint(), reach.endpoint()];
+    let who = one.identity();
+    let at = Address::new(1, 0, 8);
+    let change = |endpoint: &TcpEndpoint| {
+        let mut batch = Batch::new();
+        batch.fetch_and_add(at, 1);
+        block_on(endpoint, endpoint.post(&mut batch))
+    };
+    assert_eq!((change(&one), change(&other)), (Ok(()), Ok(())));
+    // The further agent is asked to end the session, which takes a moment.
+    let until = Instant::now() + Duration::from_secs(5);
+    while !block_on(&other, other.shut_out(who)).unwrap() {
+        assert!(Instant::now() < until, "the other agent answers");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(change(&one).is_err(), "its session with the further agent has ended, too");
+    assert_eq!(change(&other), Ok(()));
+    // A further agent that is gone executes nothing.
+    let Agents { mut running, fabric: _fabric } = agents;
+    let third = reach.endpoint();
+    let who = third.identity();
+    assert_eq!(change(&third), Ok(()));
+    drop(running.remove(1));
+    assert_eq!(change(&third), Err(VerbError::OutcomeUnknown));
+    drop(third);
+    while !block_on(&other, other.is_dead(who)).unwrap() {
+        assert!(Instant::now() < until, "the other agent is gone");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}

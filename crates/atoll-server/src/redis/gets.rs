@@ -1,0 +1,43 @@
+//! GETs that follow each other in a pipeline: they are looked up together.
+//!
+//! Each of them takes effect between the arrival of the first and the reply of the last, as if it
+//! ran alone. A GET whose lookup fails runs again by itself, and reports the error.
+
+use super::Spoken;
+use super::ahead::Ahead;
+use super::command::Id;
+use super::resp::Reply;
+use crate::serve::Output;
+use crate::serve::protocol::Client;
+use atoll_cache::Engine;
+
+/// Runs the GETs from command `index` on, if there are at least two. Returns how many have their
+/// reply.
+pub(super) async fn run<G: Engine>(
+    Spoken { parser, session }: &mut Spoken,
+    (ahead, index): (&Ahead, usize),
+    client: Client<'_, G>,
+    input: &[u8],
+    output: &mut Output,
+) -> usize {
+    let keys = ahead.gets(index, parser, input);
+    if keys.len() < 2 {
+        return 0;
+    }
+    let began = client.tally.borrow().begin_many(keys.len());
+    let mut reply = Reply::new(output, session.protocol);
+    let mut replied = 0;
+    let looked = client.cache.get_many(&keys, |_, value| {
+        replied += 1;
+        match value {
+            Some(value) => reply.value(value),
+            None => reply.null(),
+        }
+    });
+    // The command whose lookup failed has no reply yet.
+    let _ = std::pin::pin!(looked).await;
+    let mut tally = client.tally.borrow_mut();
+    tally.calls[Id::Get as usize] += replied as u64;
+    tally.end_many(replied, began);
+    replied
+}

@@ -1,0 +1,125 @@
+//! Futures of the cache on a worker's thread, and what they wait for.
+//!
+//! | the fabric | a future that is pending is polled again |
+//! |---|---|
+//! | has a descriptor ([`Arrivals`](atoll_fabric::Arrivals)) | once something has arrived there, and every [`LOOK_PERIOD`], since it may wait for time |
+//! | has none | at the worker's next turn |
+//!
+//! Futures that begin to wait in one turn of the worker are sent together: the driver first lets
+//! the others run.
+
+use super::protocol::Protocol;
+use super::worker::Worker;
+use atoll_cache::Engine;
+use std::cell::RefCell;
+use std::os::fd::OwnedFd;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::sync::Notify;
+
+/// How long a future waits at most until it is polled again.
+const LOOK_PERIOD: Duration = Duration::from_millis(1);
+
+/// The futures that wait.
+#[derive(Default)]
+pub(super) struct Waiters {
+    wakers: RefCell<Vec<Waker>>,
+    /// Notified when one begins to wait.
+    begun: Notify,
+    /// Whether the driver runs.
+    is_driven: std::cell::Cell<bool>,
+}
+
+impl Waiters {
+    fn add(&self, waker: &Waker) {
+        if !self.is_driven.get() {
+            return waker.wake_by_ref();
+        }
+        let mut wakers = self.wakers.borrow_mut();
+        if wakers.is_empty() {
+            self.begun.notify_one();
+        }
+        wakers.push(waker.clone());
+    }
+
+    /// The driver ends: futures are polled at every turn from now on.
+    pub(super) fn end(&self) {
+        self.is_driven.set(false);
+        self.wake_all();
+    }
+
+    fn wake_all(&self) {
+        self.wakers.borrow_mut().drain(..).for_each(Waker::wake);
+    }
+}
+
+/// A future of the cache.
+pub(super) struct Asking<'a, F> {
+    pub(super) future: Pin<&'a mut F>,
+    pub(super) waiters: &'a Waiters,
+}
+
+impl<F: Future> Future for Asking<'_, F> {
+    type Output = F::Output;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let polled = self.future.as_mut().poll(context);
+        if polled.is_pending() {
+            self.waiters.add(context.waker());
+        }
+        polled
+    }
+}
+
+/// The call is deprecated for values that may close their descriptor, or give another one, while
+/// they are waited for. This one owns its descriptor, and its successor is for code with `unsafe`.
+#[allow(deprecated)]
+fn waited_for(own: OwnedFd) -> Option<AsyncFd<OwnedFd>> {
+    AsyncFd::with_interest(own, Interest::READABLE).ok()
+}
+
+/// Polls the waiting futures of a worker again, each time that something has arrived. It never
+/// ends.
+pub(super) async fn drive<P: Protocol, G: Engine + 'static>(worker: Rc<Worker<P, G>>) {
+    let waiters = &worker.waiters;
+    waiters.is_driven.set(true);
+    let mut cache = worker.cache();
+    let mut descriptor: Option<AsyncFd<OwnedFd>> = None;
+    loop {
+        while waiters.wakers.borrow().is_empty() {
+            waiters.begun.notified().await;
+        }
+        // The other futures of this turn are sent together with these.
+        tokio::task::yield_now().await;
+        let now = worker.cache();
+        if !Rc::ptr_eq(&now, &cache) {
+            // The descriptor goes with the client.
+            descriptor = None;
+            cache = now;
+        }
+        let Some(arrivals) = cache.engine().arrivals() else {
+            waiters.wake_all();
+            continue;
+        };
+        arrivals.send();
+        if descriptor.is_none() {
+            let own = arrivals.descriptor();
+            descriptor = own.and_then(waited_for);
+        }
+        match &descriptor {
+            Some(descriptor) => {
+                if let Ok(Ok(mut ready)) = tokio::time::timeout(LOOK_PERIOD, descriptor.readable()).await {
+                    ready.clear_ready();
+                }
+            }
+            None => tokio::task::yield_now().await,
+        }
+        arrivals.receive();
+        waiters.wake_all();
+    }
+}
