@@ -123,12 +123,12 @@ impl<T: Technique> Adaptive<T> {
         &self,
         core: &Core<E>,
         candidates: &[Candidate],
-    ) -> Result<ArrayVec<Words, CANDIDATES_MAX>, CacheError> {
+    ) -> Result<Vec<Words>, CacheError> {
         let words = self.experts.set().extension_words();
         if words == 0 {
-            return Ok(ArrayVec::new());
+            return Ok(Vec::new());
         }
-        let mut all = ArrayVec::new();
+        let mut all = Vec::with_capacity(candidates.len());
         // Two full buckets have more candidates than a batch has verbs.
         for candidates in candidates.chunks(core.client.endpoint.limits().batch_verbs_max) {
             let mut batch = Batch::new();
