@@ -206,9 +206,11 @@ impl<A: Annex> EnginePool for ForgePoolWith<A> {
             ("group_objects_max", pool.group_objects_max.to_string()),
             ("index_slots", (u64::from(forge.buckets) * layout::BUCKET_SLOTS as u64).to_string()),
             ("rule", format!("{:?}", forge.options.rule).to_lowercase()),
-            ("small_percent", forge.options.small_percent.to_string()),
             ("ghosts", forge.options.ghosts.to_string()),
         ]);
+        if forge.options.rule != Rule::Chosen {
+            described.push(("small_percent", forge.options.small_percent.to_string()));
+        }
         described
     }
 }
