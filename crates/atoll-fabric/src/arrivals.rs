@@ -11,7 +11,8 @@ use std::os::fd::OwnedFd;
 ///
 /// [`Endpoint::wait`]: crate::Endpoint::wait
 pub trait Arrivals {
-    /// A descriptor of the caller's own that is readable once something has arrived; `None` if the system has none left.
+    /// A descriptor of the caller's own that is readable once something has arrived; `None` if the
+    /// system has none left.
     fn descriptor(&self) -> Option<OwnedFd>;
 
     /// Sends what waits to be sent, without blocking.

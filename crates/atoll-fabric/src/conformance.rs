@@ -17,6 +17,7 @@
 //! | `messages` | for fabrics with messages: whole, with the right sender, after the verbs that completed before them |
 //! | [`control`] | of the control plane: regions are created, found, protected from other processes and removed |
 //! | [`late`] | no case: a fabric whose results come late, for tests of executors |
+//! | `proxy` | no case: a peer between client and agent that delays, cuts and repeats, with the feature `tcp` |
 //! | `unknown` | for fabrics whose posts end at a deadline: each verb at most once, none after the fence |
 
 pub mod control;
@@ -27,6 +28,8 @@ pub mod late;
 mod litmus;
 mod messages;
 mod nodes;
+#[cfg(feature = "tcp")]
+pub mod proxy;
 mod race;
 mod store_buffering;
 mod transfers;

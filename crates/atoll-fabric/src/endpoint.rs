@@ -222,8 +222,8 @@ pub trait Endpoint {
         std::thread::yield_now();
     }
 
-    /// How a thread waits for this endpoint that waits for other things, too. By default it can only
-    /// poll.
+    /// How a thread waits for this endpoint that waits for other things, too. By default it can
+    /// only poll.
     #[inline]
     fn arrivals(&self) -> Option<&dyn Arrivals> {
         None

@@ -20,8 +20,8 @@
 ///
 ///     pass_on!(inner: read post_unawaited flush expect purpose reach export reach_export);
 ///     pass_on!(inner: provide discard);
-///     pass_on!(inner: region_attributes region_bytes provided note_provided charge wait arrivals pause);
-///     pass_on!(inner: now_ns unix_ms agent_ms boot random limits is_near);
+///     pass_on!(inner: region_attributes region_bytes provided note_provided charge);
+///     pass_on!(inner: wait arrivals pause now_ns unix_ms agent_ms boot random limits is_near);
 ///     pass_on!(inner: identity origin is_dead shut_out fabric);
 /// }
 /// ```

@@ -246,7 +246,7 @@ fn a_client_of_several_agents_is_dead_when_none_of_them_executes_for_it() {
     }
     assert!(change(&one).is_err(), "its session with the further agent has ended, too");
     assert_eq!(change(&other), Ok(()));
-    // A further agent that is gone executes nothing for anybody.
+    // A further agent that is gone executes nothing.
     let Agents { mut running, fabric: _fabric } = agents;
     let third = reach.endpoint();
     let who = third.identity();

@@ -16,7 +16,7 @@ use atoll_fabric::shm::ShmFabric;
 pub use atoll_fabric::tcp::TcpFabric;
 use atoll_fabric::{Fabric, FabricError, Reach};
 
-/// The fabric of pools that are opened by an address, or of this process alone: memory of this host.
+/// The fabric of pools on this host that are opened by an address, or of this process alone.
 pub type AddressedFabric = ShmFabric;
 
 /// An endpoint of a fabric.

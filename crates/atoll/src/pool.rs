@@ -4,6 +4,7 @@ mod info;
 mod nodes;
 mod options;
 mod provider;
+mod recovery;
 mod removal;
 mod resize;
 
@@ -25,7 +26,7 @@ use atoll_fabric::{Endpoint, FabricError, Identity, Reach, Region, Sharing, bloc
 use atoll_pool::boot::{self, Verdict};
 use atoll_pool::{PoolError, PoolSettings, Repaired, chunks};
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 /// Why a pool could not be created, opened or joined.
@@ -55,7 +56,19 @@ const DEATH_PATIENCE: Duration = Duration::from_secs(5);
 
 /// A pool that this process has open. Cheap to clone; threads share it and join it with their own
 /// clients.
-pub struct Pool<F: PoolFabric = AddressedFabric>(Arc<Opened<F>>);
+///
+/// If the home's memory node has ended and has come back empty, the next client that joins makes
+/// the pool anew with the same settings: see [`Pool::client`].
+pub struct Pool<F: PoolFabric = AddressedFabric>(Arc<Shared<F>>);
+
+/// What all handles of one process share.
+struct Shared<F: PoolFabric> {
+    fabric: F,
+    /// The pool as it was last opened or made.
+    current: RwLock<Arc<Opened<F>>>,
+    /// One thread at a time recovers.
+    recovery: Mutex<()>,
+}
 
 impl<F: PoolFabric> Clone for Pool<F> {
     fn clone(&self) -> Self {
@@ -63,7 +76,7 @@ impl<F: PoolFabric> Clone for Pool<F> {
     }
 }
 
-/// The state that all handles and clients of one process share.
+/// A pool of which this process has the regions open.
 struct Opened<F: PoolFabric> {
     fabric: F,
     reach: F::Reach,
@@ -190,7 +203,10 @@ impl<F: PoolFabric> Pool<F> {
     /// As [`Pool::create`] or [`Pool::anonymous`], on a given fabric.
     pub fn create_on(fabric: &F, options: &PoolOptions) -> Result<Self, OpenError> {
         // Impossible settings are reported before any memory is allocated.
-        let settings = options.settings()?;
+        Self::create_with(fabric, options.settings()?)
+    }
+
+    fn create_with(fabric: &F, settings: PoolSettings) -> Result<Self, OpenError> {
         fabric.check_room(settings.capacity_bytes)?;
         let home = fabric.create(0, settings.home_bytes(), START_BYTES)?;
         let pool = Self::format(fabric, home, settings);
@@ -254,32 +270,47 @@ impl<F: PoolFabric> Pool<F> {
 
     fn opened(mut opened: Opened<F>) -> Result<Self, OpenError> {
         opened.provider = Provider::begin(&opened)?;
-        Ok(Self(Arc::new(opened)))
+        let fabric = opened.fabric.clone();
+        let current = RwLock::new(Arc::new(opened));
+        Ok(Self(Arc::new(Shared { fabric, current, recovery: Mutex::default() })))
+    }
+
+    /// The pool as it was last opened or made.
+    fn opened_now(&self) -> Arc<Opened<F>> {
+        self.0.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Whether this process found the pool in use before a reboot, and emptied it on opening.
     pub fn was_reformatted(&self) -> bool {
-        self.0.reformatted
+        let opened = self.opened_now();
+        opened.reformatted
     }
 
     fn endpoint(&self) -> EndpointOf<F> {
-        self.0.endpoint()
+        let opened = self.opened_now();
+        opened.endpoint()
     }
 
     /// A new client, for one thread at a time: the fastest access to the pool. See
     /// [`Cache`](crate::Cache) for many threads.
+    ///
+    /// If the pool's memory is gone, this opens the pool that is there now. If there is none, since
+    /// the home's memory node came back empty, it makes the pool anew with the same settings.
     pub fn client(&self) -> Result<Client<F>, OpenError> {
-        Ok(Client::new(atoll_cache::Cache::new(self.0.join()?), self.clone()))
+        let client = recovery::join(self)?;
+        Ok(Client::new(atoll_cache::Cache::new(client), self.clone()))
     }
 
     /// Bytes of the whole pool, including the memory nodes that this process knows of.
     pub fn capacity_bytes(&self) -> u64 {
-        self.0.chosen.pool().capacity_bytes()
+        let opened = self.opened_now();
+        opened.chosen.pool().capacity_bytes()
     }
 
     /// Bytes of the metadata and of the chunks in use.
     pub fn used_bytes(&self) -> u64 {
-        let (endpoint, layout) = (self.endpoint(), &self.0.chosen.pool().layout);
+        let opened = self.opened_now();
+        let (endpoint, layout) = (opened.endpoint(), &opened.chosen.pool().layout);
         let free = block_on(&endpoint, chunks::free_chunks(&endpoint, layout)).unwrap_or(0);
         self.capacity_bytes() - free.min(layout.chunks().into()) * layout.chunk_bytes
     }
@@ -301,22 +332,26 @@ impl<F: PoolFabric> Pool<F> {
 
     /// The engine that the pool was created with.
     pub fn engine(&self) -> EngineId {
-        self.0.chosen.engine()
+        let opened = self.opened_now();
+        opened.chosen.engine()
     }
 
     /// The policies that choose victims, if the engine has experts.
     pub fn experts(&self) -> Option<ExpertSet> {
-        self.0.chosen.experts()
+        let opened = self.opened_now();
+        opened.chosen.experts()
     }
 
     /// The settings that the pool was created with: name and value, the engine first.
     pub fn settings(&self) -> Vec<(&'static str, String)> {
-        self.0.chosen.describe_settings()
+        let opened = self.opened_now();
+        opened.chosen.describe_settings()
     }
 
     /// Reclaims what dead clients held. Running clients do the same in the background.
     pub fn repair(&self) -> Result<Repaired, UpkeepError> {
-        let client = self.0.join()?;
+        let opened = self.opened_now();
+        let client = opened.join()?;
         let endpoint = &client.client().endpoint;
         let mended = block_on(endpoint, client.repair())?;
         block_on(endpoint, client.leave())?;
@@ -327,7 +362,8 @@ impl<F: PoolFabric> Pool<F> {
     /// Returns how many clients they had. Any client that checks on others reclaims what they held.
     /// It kills only a process that visibly holds a client's lock.
     pub fn kill_stopped(&self) -> Result<u64, CacheError> {
-        let (endpoint, region) = (self.endpoint(), self.0.reach.home());
+        let opened = self.opened_now();
+        let (endpoint, region) = (opened.endpoint(), opened.reach.home());
         let clients = self.clients(&endpoint)?;
         let stopped = clients.iter().filter(|(_, client)| client.state == ClientState::Stopped);
         let peers = region.peers();
@@ -351,7 +387,8 @@ impl<F: PoolFabric> Pool<F> {
 
     /// The other processes that have the pool open, as far as this one can see them.
     pub fn users(&self) -> Vec<u32> {
-        let mut pids = self.0.reach.home().peers().pids();
+        let opened = self.opened_now();
+        let mut pids = opened.reach.home().peers().pids();
         pids.retain(|pid| *pid != std::process::id());
         pids
     }
@@ -359,17 +396,18 @@ impl<F: PoolFabric> Pool<F> {
     /// Checks every invariant of the pool and returns the faults. Concurrent changes by other
     /// processes appear as faults: see [`Pool::users`].
     pub fn verify(&self) -> Result<Audit, CacheError> {
+        let opened = self.opened_now();
         if !self.users().is_empty() {
             // A client that returns memory to the host waits only for other clients. A pool that
             // cannot be joined is verified all the same.
-            if let Ok(client) = self.0.join() {
+            if let Ok(client) = opened.join() {
                 let endpoint = &client.client().endpoint;
                 let audit = block_on(endpoint, client.verify());
                 block_on(endpoint, client.leave())?;
                 return audit;
             }
         }
-        let auditor = self.0.chosen.auditor(self.endpoint());
+        let auditor = opened.chosen.auditor(self.endpoint());
         let auditor = auditor.map_err(|_| CacheError::Damaged { what: "the engine's settings" })?;
         block_on(&auditor.client().endpoint, auditor.verify())
     }

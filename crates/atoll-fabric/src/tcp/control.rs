@@ -93,7 +93,8 @@ impl Control {
         (stream, number)
     }
 
-    /// Calls, and waits for the answer. A call that another process excludes for a time is repeated.
+    /// Calls, and waits for the answer. A call that another process excludes for a time is
+    /// repeated.
     pub(super) fn ask(&mut self, call: &Call) -> Result<Answer, FabricError> {
         loop {
             match self.ask_once(call)? {

@@ -194,7 +194,7 @@ impl Flights {
         answer.ok_or(VerbError::OutcomeUnknown)
     }
 
-    /// Nobody waits for it any more.
+    /// Its future was dropped.
     pub(super) fn abandon(&mut self, id: SlotId) {
         let slot = &mut self.slots[id as usize];
         match slot.left {

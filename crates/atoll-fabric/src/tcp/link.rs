@@ -246,8 +246,8 @@ impl Link {
         Some(())
     }
 
-    /// Breaks it, if its oldest frame is not answered within the deadline. It is for a link that has
-    /// just received nothing.
+    /// Breaks it, if its oldest frame is not answered within the deadline. It is for a link that
+    /// has just received nothing.
     pub(super) fn check_deadline(&mut self, flights: &mut Flights, now_ns: u64, deadline_ns: u64) {
         let is_late = |frame: &Frame| now_ns.saturating_sub(frame.posted_ns) > deadline_ns;
         if self.flying.front().is_some_and(is_late) {
@@ -255,8 +255,8 @@ impl Link {
         }
     }
 
-    /// Nothing more is sent or received. What is in flight ends in the error: of verbs that may have
-    /// been sent nothing is known, unless the agent has said that it shut the client out.
+    /// Nothing more is sent or received. What is in flight ends in the error: of verbs that may
+    /// have been sent nothing is known, unless the agent has said that it shut the client out.
     pub(super) fn fail(&mut self, flights: &mut Flights, error: VerbError) {
         let _ = self.stream.shutdown(std::net::Shutdown::Both);
         for frame in self.flying.drain(..) {

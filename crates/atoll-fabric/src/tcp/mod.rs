@@ -47,6 +47,7 @@ pub use agent::{Agent, AgentOptions, RunningAgent};
 pub use endpoint::TcpEndpoint;
 pub use fabric::{TcpFabric, TcpHold, TcpReach, TcpRegion};
 pub use secret::Secret;
+pub use wire::parse as parse_frames;
 
 use std::io;
 use std::os::fd::AsFd;

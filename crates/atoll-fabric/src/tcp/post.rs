@@ -56,8 +56,8 @@ fn take_result(verb: &mut Verb, place: Place) {
 }
 
 impl TcpEndpoint {
-    /// Queues a batch; `None` if there is no room at the moment. Nothing is queued of a batch with a
-    /// verb that reaches nothing.
+    /// Queues a batch; `None` if there is no room at the moment. Nothing is queued of a batch with
+    /// a verb that reaches nothing.
     fn launch(&self, batch: &mut Batch, is_unawaited: bool) -> Result<Option<SlotId>, VerbError> {
         let mut core = self.core.borrow_mut();
         let core = &mut *core;
@@ -127,7 +127,7 @@ impl TcpEndpoint {
         }
     }
 
-    /// Queues a batch whose results nobody reads. It blocks while there is no room.
+    /// Queues a batch whose results its caller does not read. It blocks while there is no room.
     pub(super) fn post_without_waiting(&self, batch: &mut Batch) {
         if batch.is_empty() {
             return;

@@ -68,24 +68,30 @@ impl Secret {
 const CLIENT: &[u8] = b"atoll client";
 const AGENT: &[u8] = b"atoll agent";
 
+/// The secret of those who have none: its proof still binds a connection to its challenge, so that
+/// the bytes of a connection are of no use on another one.
+fn or_none(secret: Option<&Secret>) -> Secret {
+    secret.cloned().unwrap_or_else(|| Secret(Arc::default()))
+}
+
 /// The client's proof.
 pub(super) fn of_client(secret: Option<&Secret>, challenge: Proof, nonce: Proof) -> Proof {
-    secret.map_or([0; 4], |secret| secret.proof(CLIENT, [challenge, nonce]))
+    or_none(secret).proof(CLIENT, [challenge, nonce])
 }
 
 /// Whether the client knows the secret, if there is one.
 pub(super) fn is_of_client(secret: Option<&Secret>, challenge: Proof, nonce: Proof, proof: Proof) -> bool {
-    secret.is_none_or(|secret| secret.is_proof(CLIENT, [challenge, nonce], proof))
+    or_none(secret).is_proof(CLIENT, [challenge, nonce], proof)
 }
 
 /// The agent's proof.
 pub(super) fn of_agent(secret: Option<&Secret>, challenge: Proof, nonce: Proof) -> Proof {
-    secret.map_or([0; 4], |secret| secret.proof(AGENT, [nonce, challenge]))
+    or_none(secret).proof(AGENT, [nonce, challenge])
 }
 
-/// Whether the agent knows the secret, if the client has one.
+/// Whether the agent knows the secret, if there is one.
 pub(super) fn is_of_agent(secret: Option<&Secret>, challenge: Proof, nonce: Proof, proof: Proof) -> bool {
-    secret.is_none_or(|secret| secret.is_proof(AGENT, [nonce, challenge], proof))
+    or_none(secret).is_proof(AGENT, [nonce, challenge], proof)
 }
 
 #[cfg(test)]
@@ -103,6 +109,8 @@ mod tests {
         assert!(!is_of_agent(Some(&one), challenge, nonce, proof));
         assert!(!is_of_client(Some(&one), challenge, nonce, of_client(None, challenge, nonce)));
         assert!(is_of_agent(Some(&one), challenge, nonce, of_agent(Some(&one), challenge, nonce)));
+        let none = of_client(None, challenge, nonce);
+        assert!(is_of_client(None, challenge, nonce, none) && !is_of_client(None, [0; 4], nonce, none));
         assert!(Secret::new(b"fifteen bytes !").is_none());
     }
 }

@@ -5,8 +5,8 @@
 //! | has a descriptor ([`Arrivals`](atoll_fabric::Arrivals)) | once something has arrived there, and every [`LOOK_PERIOD`], since it may wait for time |
 //! | has none | at the worker's next turn |
 //!
-//! Futures that begin to wait in one turn of the worker are sent together: the driver first lets the
-//! others run.
+//! Futures that begin to wait in one turn of the worker are sent together: the driver first lets
+//! the others run.
 
 use super::protocol::Protocol;
 use super::worker::Worker;
@@ -83,7 +83,8 @@ fn waited_for(own: OwnedFd) -> Option<AsyncFd<OwnedFd>> {
     AsyncFd::with_interest(own, Interest::READABLE).ok()
 }
 
-/// Polls the waiting futures of a worker again, each time that something has arrived. It never ends.
+/// Polls the waiting futures of a worker again, each time that something has arrived. It never
+/// ends.
 pub(super) async fn drive<P: Protocol, G: Engine + 'static>(worker: Rc<Worker<P, G>>) {
     let waiters = &worker.waiters;
     waiters.is_driven.set(true);

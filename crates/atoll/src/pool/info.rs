@@ -103,7 +103,8 @@ impl ClientInfo {
 impl<F: PoolFabric> Pool<F> {
     /// The pool's clients, and how full the pool is.
     pub fn info(&self) -> Result<PoolInfo, CacheError> {
-        let (endpoint, pool) = (self.endpoint(), self.0.chosen.pool());
+        let opened = self.opened_now();
+        let (endpoint, pool) = (opened.endpoint(), opened.chosen.pool());
         // If a region cannot be opened, the operations that need it return the error.
         let _ = block_on(&endpoint, atoll_pool::nodes::learn(&endpoint, pool));
         let clients = self.clients(&endpoint)?.into_iter().map(|(_, client)| client).collect();
@@ -131,7 +132,8 @@ impl<F: PoolFabric> Pool<F> {
 
     /// The pool's time, and how far this host's wall clock is ahead of it, both in milliseconds.
     fn clock(&self, endpoint: &EndpointOf<F>) -> Result<(u64, i64), CacheError> {
-        let (layout, mut clock) = (&self.0.chosen.pool().layout, PoolClock::default());
+        let opened = self.opened_now();
+        let (layout, mut clock) = (&opened.chosen.pool().layout, PoolClock::default());
         let ms = block_on(endpoint, clock.now_ms(endpoint, layout, endpoint.now_ns()))?;
         Ok((ms, clock.wall_ahead_ms()))
     }
@@ -144,7 +146,8 @@ impl<F: PoolFabric> Pool<F> {
 
     /// Bytes of chunks whose owners do not run.
     fn quarantined_bytes(&self, endpoint: &EndpointOf<F>, descriptors: &[Descriptor]) -> Result<u64, CacheError> {
-        let pool = self.0.chosen.pool();
+        let opened = self.opened_now();
+        let pool = opened.chosen.pool();
         // Clients are read after the chunks: an owner that is missing then is not alive.
         let running: Vec<Place> = self
             .clients(endpoint)?
@@ -162,12 +165,13 @@ impl<F: PoolFabric> Pool<F> {
 
     /// All clients, with their places.
     pub(super) fn clients(&self, endpoint: &EndpointOf<F>) -> Result<Vec<(Place, ClientInfo)>, CacheError> {
-        let places = block_on(endpoint, registry::places(endpoint, self.0.chosen.pool()))?;
-        let region = self.0.reach.home();
+        let opened = self.opened_now();
+        let places = block_on(endpoint, registry::places(endpoint, opened.chosen.pool()))?;
+        let region = opened.reach.home();
         let peers = region.peers();
         let mut clients = Vec::new();
         for place in places {
-            let origin = block_on(endpoint, registry::origin(endpoint, self.0.chosen.pool(), place.incarnation))?;
+            let origin = block_on(endpoint, registry::origin(endpoint, opened.chosen.pool(), place.incarnation))?;
             let known = ClientInfo::of(&place, origin, region, &peers);
             clients.extend(known.map(|client| (place, client)));
         }

@@ -67,11 +67,12 @@ impl<F: PoolFabric> Pool<F> {
     /// process dies meanwhile, the pool either is unchanged or has the node. The next call, or the
     /// pool's removal, removes a region that was left.
     pub fn grow(&self, bytes: u64) -> Result<NodeInfo, UpkeepError> {
-        let client = self.0.join()?;
+        let opened = self.opened_now();
+        let client = opened.join()?;
         let endpoint = &client.client().endpoint;
         // A client that died while it added a node keeps its claim until it is known to be dead.
         block_on(endpoint, client.repair())?;
-        let (pool, me) = (self.0.chosen.pool(), client.client().me());
+        let (pool, me) = (opened.chosen.pool(), client.client().me());
         let claim = block_on(endpoint, nodes::claim(endpoint, pool, me, bytes))?;
         if let Err(error) = self.add_node(client.client(), &claim) {
             block_on(endpoint, claim.release(endpoint, pool)).map_err(PoolError::Verb)?;
@@ -79,13 +80,14 @@ impl<F: PoolFabric> Pool<F> {
         }
         block_on(endpoint, client.leave())?;
         let number = claim.node;
-        let region = self.0.fabric.region_address(number);
+        let region = opened.fabric.region_address(number);
         let chunks = claim.chunks.into();
         Ok(NodeInfo { number, region, bytes: claim.bytes, chunks, chunks_free: chunks })
     }
 
     fn add_node(&self, client: &Client<EndpointOf<F>>, claim: &nodes::Claim) -> Result<(), UpkeepError> {
-        let (fabric, reach, pool) = (&self.0.fabric, &self.0.reach, self.0.chosen.pool());
+        let opened = self.opened_now();
+        let (fabric, reach, pool) = (&opened.fabric, &opened.reach, opened.chosen.pool());
         let region = make_node(fabric, claim.node, claim.bytes, claim.bytes)?;
         let prepared = || -> Result<u32, UpkeepError> {
             // A separate endpoint has only this region. So if this fails, the process keeps no
@@ -107,12 +109,13 @@ impl<F: PoolFabric> Pool<F> {
     }
 
     pub(super) fn nodes(&self, descriptors: &[Descriptor]) -> Vec<NodeInfo> {
-        let layout = &self.0.chosen.pool().layout;
+        let opened = self.opened_now();
+        let layout = &opened.chosen.pool().layout;
         let is_free = |descriptor: &&Descriptor| descriptor.chunk.is_some_and(|chunk| chunk.state == ChunkState::Free);
         let node = |number: u8| {
             let chunks = layout.chunks_of(number)?;
             let of_node = descriptors.get(chunks.start as usize..chunks.end as usize)?;
-            let region = self.0.reach.region(number)?;
+            let region = opened.reach.region(number)?;
             Some(NodeInfo {
                 number,
                 region: region.name().map(str::to_owned),

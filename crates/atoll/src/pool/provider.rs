@@ -81,7 +81,8 @@ impl<F: PoolFabric> Pool<F> {
     /// [`FabricError::NoRoom`](atoll_fabric::FabricError::NoRoom) if the host runs out of memory.
     /// The pool is then as large as the memory that is present.
     pub fn provide(&self, mut progress: impl FnMut(u64, u64)) -> Result<(), OpenError> {
-        let (endpoint, pool) = (self.endpoint(), self.0.chosen.pool());
+        let opened = self.opened_now();
+        let (endpoint, pool) = (opened.endpoint(), opened.chosen.pool());
         let capacity = pool.settings.capacity_bytes;
         let mut tables_next = Address::new(0, 0, 0);
         loop {
@@ -89,7 +90,7 @@ impl<F: PoolFabric> Pool<F> {
             match block_on(&endpoint, provision::provide_next(&endpoint, &pool.layout, &mut tables_next)) {
                 Ok(Step::More) => {}
                 Ok(Step::All) => return Ok(()),
-                Ok(Step::NoMemory) => return Err(self.0.fabric.no_room(capacity).into()),
+                Ok(Step::NoMemory) => return Err(opened.fabric.no_room(capacity).into()),
                 Err(error) => return Err(PoolError::Verb(error).into()),
             }
         }
@@ -98,7 +99,8 @@ impl<F: PoolFabric> Pool<F> {
     /// Bytes of the capacity whose memory is present. Clients use the pool while the rest is being
     /// provided; the pool is as large as the memory that is present.
     pub fn provided_bytes(&self) -> u64 {
-        let (endpoint, pool) = (self.endpoint(), self.0.chosen.pool());
+        let opened = self.opened_now();
+        let (endpoint, pool) = (opened.endpoint(), opened.chosen.pool());
         let provided = block_on(&endpoint, provision::provided(&endpoint, &pool.layout));
         let added = self.capacity_bytes() - pool.settings.capacity_bytes;
         provided.unwrap_or(Provided { chunks: 0, tables: false }).bytes(pool) + added

@@ -61,10 +61,11 @@ impl<F: PoolFabric> Pool<F> {
     /// It evicts objects for which no room is left, and moves none. The memory returns to the host
     /// where the fabric allows it. `progress` gets the chunks done and the chunks in total.
     pub fn shrink(&self, bytes: u64, mut progress: impl FnMut(u64, u64)) -> Result<Resized, ResizeError> {
+        let opened = self.opened_now();
         let ended = |done, wanted| move |error| ResizeError::Ended { done, wanted, error };
-        let chunk_bytes = self.0.chosen.pool().layout.chunk_bytes;
+        let chunk_bytes = opened.chosen.pool().layout.chunk_bytes;
         let wanted = bytes.div_ceil(chunk_bytes);
-        let client = self.0.join()?;
+        let client = opened.join()?;
         let endpoint = &client.client().endpoint;
         let info = self.info().map_err(ended(0, wanted))?;
         let chunks = info.chunks - info.chunks_retired;
@@ -99,10 +100,11 @@ impl<F: PoolFabric> Pool<F> {
     /// Puts back into use at most this many bytes that [`Pool::shrink`] took out of use. It does so
     /// in whole chunks, as far as the host has the memory.
     pub fn restore(&self, bytes: u64) -> Result<Resized, ResizeError> {
+        let opened = self.opened_now();
         let ended = |done, wanted| move |error| ResizeError::Ended { done, wanted, error };
-        let chunk_bytes = self.0.chosen.pool().layout.chunk_bytes;
+        let chunk_bytes = opened.chosen.pool().layout.chunk_bytes;
         let (wanted, mut done) = (bytes / chunk_bytes, 0);
-        let client = self.0.join()?;
+        let client = opened.join()?;
         let endpoint = &client.client().endpoint;
         while done < wanted && block_on(endpoint, client.restore_chunk()).map_err(ended(done, wanted))? {
             done += 1;

@@ -372,8 +372,8 @@ impl Connection {
         })
     }
 
-    /// Sends answers behind those that wait; what the peer does not take now waits, too. The answers
-    /// are empty then.
+    /// Sends answers behind those that wait; what the peer does not take now waits, too. The
+    /// answers are empty then.
     fn send(&mut self, answers: &mut Vec<u64>) -> io::Result<()> {
         if !self.output.is_empty() {
             self.output.append(answers);

@@ -2,7 +2,7 @@
 //!
 //! A client whose session with its home has ended is dead only once its sessions with the agents of
 //! further memory nodes have ended, too. The home's agent asks those agents. Until all of them have
-//! answered, the client's identity stays lent, so that nobody takes it for dead.
+//! answered, the client's identity stays lent, so that no client takes it for dead.
 //!
 //! | the other agent | its session |
 //! |---|---|
@@ -60,7 +60,7 @@ impl Ending {
         waiting.ended.push(Ended { endpoint, elsewhere });
         if !std::mem::replace(&mut waiting.is_asking, true) {
             let own = self.clone();
-            // Without a thread they stay alive, which harms nobody but their heirs.
+            // Without a thread they count as alive, and what they hold stays unused.
             let spawned = std::thread::Builder::new().name("atoll-ending".to_owned()).spawn(move || own.ask());
             waiting.is_asking = spawned.is_ok();
         }

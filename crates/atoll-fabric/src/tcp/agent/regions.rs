@@ -109,7 +109,7 @@ impl Regions {
         self.entries.len() - 1
     }
 
-    /// Forgets what nobody can reach any more.
+    /// Forgets regions that have no name and no connection any more.
     fn forget(&mut self) {
         self.entries.retain(|entry| entry.is_named || entry.opened > 0);
     }

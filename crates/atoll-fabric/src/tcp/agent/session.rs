@@ -245,8 +245,8 @@ impl Part {
         if wanted.bytes > EXPORT_BYTES_MAX - self.exported_bytes.min(EXPORT_BYTES_MAX) {
             return Answer::NoExport { why: b"the agent keeps at most 64 MiB of exports for a client".to_vec() };
         }
-        // No client of this agent can begin to remove the pool meanwhile: an export would wait for it,
-        // and the agent with it.
+        // No client of this agent can begin to remove the pool meanwhile: an export would wait for
+        // it, and the agent with it.
         let name = endpoint.home_region();
         let _hold = match name.name().map(|name| RegionLock::try_take(name, Sharing::Shared)) {
             Some(Ok(None)) => return Answer::Busy {},

@@ -1,0 +1,203 @@
+//! `atoll node`, and pools on it: as a user runs them, with processes that are killed.
+
+mod binary;
+
+use atoll_fabric::conformance::proxy::{Faults, Proxy};
+use binary::{PoolName, Serving, atoll, printed, refused};
+use redis::Commands;
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A memory node, killed when it is dropped.
+struct Node {
+    child: Child,
+    address: SocketAddr,
+    said: String,
+}
+
+impl Node {
+    fn start(listen: &str, args: &[&str]) -> Self {
+        let end = Instant::now() + Duration::from_secs(10);
+        loop {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_atoll"));
+            command.args(["node", "--listen", listen, "--capacity", "64MiB"]).args(args);
+            let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+            let mut said = String::new();
+            BufReader::new(child.stdout.take().unwrap()).read_line(&mut said).unwrap();
+            // atoll VERSION lends BYTES bytes at ADDRESS on ...
+            if let Some(address) = said.split(' ').nth(6).and_then(|address| address.parse().ok()) {
+                return Self { child, address, said };
+            }
+            // The port of a node that was killed may be in use for a moment.
+            child.wait().unwrap();
+            assert!(Instant::now() < end, "a node listens at {listen}: {said}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn pool(&self) -> String {
+        format!("tcp:{}", self.address)
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Repeats until it is so.
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(30);
+    while !is_so() {
+        assert!(Instant::now() < end, "{what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_pool_on_a_node_is_served_inspected_shared_with_the_nodes_host_and_removed() {
+    let name = PoolName::new("node");
+    let node = Node::start("127.0.0.1:0", &["--pool", &name.0]);
+    assert!(node.said.contains("on fabric tcp") && node.said.contains(&name.0), "{}", node.said);
+    let pool = node.pool();
+    assert!(refused(&["serve", "--pool", &pool, "--port", "0"]).contains("atoll pool create"));
+    assert!(printed(&["pool", "create", &pool]).contains("67108864 bytes on 1 memory node(s)"));
+    let (far, near) = (Serving::start(&["--pool", &pool]), Serving::start(&["--pool", &name.0]));
+    let () = far.connect().set("from far", vec![1_u8; 5000]).unwrap();
+    assert_eq!(near.connect().get::<_, Vec<u8>>("from far").unwrap(), vec![1; 5000]);
+    for _ in 0..100 {
+        let (_, _) =
+            (far.connect().incr::<_, _, i64>("n", 1).unwrap(), near.connect().incr::<_, _, i64>("n", 1).unwrap());
+    }
+    assert_eq!(far.connect().get::<_, i64>("n").unwrap(), 200);
+    let info: String = redis::cmd("INFO").query(&mut far.connect()).unwrap();
+    assert!(info.contains("fabric:tcp"), "{info}");
+    let info = printed(&["pool", "info", &pool]);
+    assert!(info.contains("on fabric tcp") && info.contains("clients            2"), "{info}");
+    drop((far, near));
+    printed(&["pool", "repair", &pool]);
+    assert!(printed(&["pool", "verify", &pool]).contains("sound"));
+    assert!(printed(&["pool", "verify", &name.0]).contains("sound"));
+    printed(&["pool", "remove", &pool]);
+    assert!(refused(&["pool", "info", &pool]).contains("does not exist"));
+}
+
+#[test]
+fn what_a_killed_server_held_is_reclaimed_and_its_node_serves_on() {
+    let node = Node::start("127.0.0.1:0", &[]);
+    let pool = node.pool();
+    printed(&["pool", "create", &pool]);
+    let survivor = Serving::start(&["--pool", &pool]);
+    for turn in 0..5 {
+        let server = Serving::start(&["--pool", &pool]);
+        let mut redis = server.connect();
+        let until = Instant::now() + Duration::from_millis(200);
+        while Instant::now() < until {
+            for key in 0..50 {
+                let () = redis.set(key, vec![turn as u8; 2000]).unwrap();
+            }
+        }
+        // It is killed with what it has in flight.
+        drop((redis, server));
+        for key in 0..50 {
+            let found: Option<Vec<u8>> = survivor.connect().get(key).unwrap();
+            assert!(found.is_none_or(|found| found == vec![turn as u8; 2000]), "key {key}");
+        }
+    }
+    until("the dead are reclaimed", || printed(&["pool", "info", &pool]).contains("clients            1"));
+    drop(survivor);
+    printed(&["pool", "repair", &pool]);
+    let verified = printed(&["pool", "verify", &pool]);
+    assert!(verified.contains("sound"), "{verified}");
+}
+
+#[test]
+fn a_server_goes_on_by_itself_once_a_killed_node_is_back() {
+    let mut node = Node::start("127.0.0.1:0", &[]);
+    let (pool, listen) = (node.pool(), node.address.to_string());
+    printed(&["pool", "create", &pool]);
+    let server = Serving::start(&["--pool", &pool]);
+    let mut redis = server.connect();
+    let () = redis.set("old", "value").unwrap();
+    node.child.kill().unwrap();
+    node.child.wait().unwrap();
+    let failed: Result<Option<String>, _> = redis.get("old");
+    assert!(failed.is_err(), "{failed:?}");
+    let gone = refused(&["pool", "info", &pool]);
+    assert!(gone.contains(&listen) && gone.contains("cannot reach the memory node"), "{gone}");
+    drop(node);
+    let _node = Node::start(&listen, &[]);
+    let mut found = None;
+    until("the server goes on", || {
+        let got: Result<Option<String>, _> = redis.get("old");
+        got.map(|got| found = got).is_ok()
+    });
+    assert_eq!(found, None, "nothing old is served");
+    let () = redis.set("new", "value").unwrap();
+    drop(server);
+    printed(&["pool", "repair", &pool]);
+    assert!(printed(&["pool", "verify", &pool]).contains("sound"));
+}
+
+#[test]
+fn a_node_that_other_hosts_reach_wants_a_secret() {
+    let refused = atoll(&["node", "--listen", "0.0.0.0:0", "--capacity", "16MiB"]);
+    let refused = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(refused.contains("--secret-file"), "{refused}");
+    let path = std::env::temp_dir().join(format!("atoll-secret-{}", std::process::id()));
+    std::fs::write(&path, "a secret of some length\n").unwrap();
+    let path_text = path.to_str().unwrap();
+    let node = Node::start("0.0.0.0:0", &["--secret-file", path_text]);
+    let pool = format!("tcp:127.0.0.1:{}", node.address.port());
+    let run = |secret: Option<&str>| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_atoll"));
+        command.args(["pool", "create", &pool]);
+        if let Some(path) = secret {
+            command.env("ATOLL_SECRET_FILE", path);
+        }
+        command.output().unwrap()
+    };
+    let without = String::from_utf8_lossy(&run(None).stderr).into_owned();
+    assert!(without.contains("ATOLL_SECRET_FILE"), "{without}");
+    let with = run(Some(path_text));
+    assert!(with.status.success(), "{}", String::from_utf8_lossy(&with.stderr));
+    std::fs::remove_file(&path).unwrap();
+}
+
+/// Commands of many connections overlap where each waits for the network.
+#[test]
+fn commands_of_many_connections_share_the_time_of_a_round_trip() {
+    let node = Node::start("127.0.0.1:0", &[]);
+    printed(&["pool", "create", &node.pool()]);
+    let proxy = Proxy::start(node.address, Faults { delay: Duration::from_micros(500), ..Faults::default() });
+    let server = Serving::start(&["--pool", &format!("tcp:{}", proxy.address())]);
+    let () = server.connect().set("k", vec![1_u8; 100]).unwrap();
+    let run = |connections: usize| {
+        let (begun, time) = (Instant::now(), Duration::from_secs(2));
+        let count = std::thread::scope(|scope| {
+            let counting: Vec<_> = (0..connections)
+                .map(|_| {
+                    let mut redis = server.connect();
+                    scope.spawn(move || {
+                        let mut count = 0_u64;
+                        while begun.elapsed() < time {
+                            assert_eq!(redis.get::<_, Vec<u8>>("k").unwrap().len(), 100);
+                            count += 1;
+                        }
+                        count
+                    })
+                })
+                .collect();
+            counting.into_iter().map(|count| count.join().unwrap()).sum::<u64>()
+        });
+        count as f64 / begun.elapsed().as_secs_f64()
+    };
+    let (one, fifty) = (run(1), run(50));
+    println!("{one:.0} GETs a second over one connection, {fifty:.0} over fifty: {:.1} times", fifty / one);
+    // Far fewer than fifty times, so that a busy machine passes.
+    assert!(fifty > 10.0 * one);
+}

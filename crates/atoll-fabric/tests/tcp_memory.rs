@@ -1,0 +1,99 @@
+//! How much memory connections cost an agent. The tests measure their own process, so that they run
+//! one after the other.
+
+use atoll_fabric::tcp::{Agent, AgentOptions, RunningAgent, TcpEndpoint, TcpFabric, TcpReach};
+use atoll_fabric::{Address, Batch, Buffer, Endpoint, Fabric, Identity, Reach, VerbError, block_on};
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+const BYTES: u64 = 1 << 20;
+
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn agent(options: AgentOptions) -> RunningAgent {
+    Agent::bind("127.0.0.1:0", options).unwrap().start().unwrap()
+}
+
+fn created(agent: &RunningAgent) -> TcpReach {
+    let fabric = TcpFabric::named(&format!("tcp:{}", agent.address())).unwrap();
+    fabric.reach(fabric.create(0, BYTES, BYTES).unwrap())
+}
+
+fn add(endpoint: &TcpEndpoint, offset: u64, addend: u64) -> Result<u64, VerbError> {
+    let mut batch = Batch::new();
+    let found = batch.fetch_and_add(Address::new(0, 0, offset), addend);
+    block_on(endpoint, endpoint.post(&mut batch)).map(|()| batch.word(found))
+}
+
+#[test]
+fn a_thousand_idle_connections_cost_little() {
+    let _alone = alone();
+    let agent = agent(AgentOptions { connections_max: 3000, ..AgentOptions::default() });
+    let reach = created(&agent);
+    const CLIENTS: usize = 1000;
+    let endpoints: Vec<TcpEndpoint> = (0..CLIENTS).map(|_| reach.endpoint()).collect();
+    // Allocations of the first clients are no measure.
+    endpoints[..50].iter().for_each(|endpoint| assert_ne!(endpoint.identity(), Identity::NOBODY));
+    let before = rss_bytes();
+    endpoints.iter().for_each(|endpoint| assert_ne!(endpoint.identity(), Identity::NOBODY));
+    let grown = rss_bytes().saturating_sub(before) / (CLIENTS as u64 - 50);
+    // Both sides are in this process: a client has room for 64 KiB of what arrives, of which an
+    // idle one has touched a page.
+    println!("{grown} bytes for each connection, of both sides together");
+    assert!(grown <= 64 << 10, "{grown} bytes");
+    assert_eq!(agent.connections(), CLIENTS + 1);
+    assert_eq!(add(&endpoints[999], 8, 1), Ok(0));
+}
+
+fn rss_bytes() -> u64 {
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+    4096 * pages.split(' ').nth(1).unwrap().parse::<u64>().unwrap()
+}
+
+#[test]
+fn a_client_that_takes_no_answers_grows_the_agent_no_further_and_harms_no_other() {
+    let _alone = alone();
+    let agent = agent(AgentOptions::default());
+    let reach = created(&agent);
+    let greedy = reach.endpoint();
+    let other = reach.endpoint();
+    assert_eq!(add(&greedy, 8, 1), Ok(0));
+    let before = rss_bytes();
+    // The client asks for most of a gigabyte, and takes no answer.
+    let mut posted: Vec<Pin<Box<dyn Future<Output = ()> + '_>>> = Vec::new();
+    for _ in 0..256 {
+        let greedy = &greedy;
+        posted.push(Box::pin(async move {
+            let mut batch = Batch::new();
+            for _ in 0..3 {
+                batch.read(Address::new(0, 0, 0), Buffer::sized(1 << 20));
+            }
+            let _ = greedy.post(&mut batch).await;
+        }));
+    }
+    block_on(
+        &greedy,
+        poll_fn(|context| {
+            posted.iter_mut().for_each(|post| assert!(post.as_mut().poll(context).is_pending()));
+            Poll::Ready(())
+        }),
+    );
+    let asked = rss_bytes();
+    atoll_fabric::Arrivals::send(&greedy);
+    let end = Instant::now() + Duration::from_millis(500);
+    let mut rounds = 0;
+    while Instant::now() < end {
+        assert_eq!(add(&other, 16, 1), Ok(rounds));
+        rounds += 1;
+    }
+    let grown = rss_bytes().saturating_sub(asked);
+    println!("{grown} bytes more, {} of them the client's own, {rounds} verbs of another", asked - before);
+    assert!(grown < 24 << 20, "{grown} bytes");
+    assert!(rounds > 500, "{rounds} verbs of another client in half a second");
+}

@@ -1,0 +1,60 @@
+//! A pool whose memory is gone, because the home's memory node has ended.
+//!
+//! | the home's memory node | a client that joins |
+//! |---|---|
+//! | does not answer | gets the error that says so |
+//! | has the same region | joins: only connections had ended |
+//! | has another pool's region, which another client made meanwhile | opens that pool |
+//! | has no region, since it came back empty | makes the pool anew, with the settings of the one that is gone |
+//!
+//! A region is made, and never made over. So of several clients one makes the home, and the others
+//! open it. A further memory node's region that a client still has open is an error, and the next
+//! client that joins tries again.
+
+use super::{OpenError, Opened, Pool};
+use crate::fabric::{EndpointOf, PoolFabric};
+use atoll_cache::Chosen;
+use atoll_fabric::{CostClass, FabricError, VerbError};
+use atoll_pool::PoolError;
+use std::sync::{Arc, PoisonError};
+
+/// Joins the pool. If its memory is gone, joins the pool that is there now.
+pub(super) fn join<F: PoolFabric>(pool: &Pool<F>) -> Result<Chosen<EndpointOf<F>>, OpenError> {
+    let opened = pool.opened_now();
+    match opened.join() {
+        Err(error) if is_gone(&error) && pool.0.fabric.cost_class() == CostClass::Network => {
+            recover(pool, &opened, error)?;
+            pool.opened_now().join()
+        }
+        joined => joined,
+    }
+}
+
+/// Whether the region may be gone.
+fn is_gone(error: &OpenError) -> bool {
+    let verb = match error {
+        OpenError::Pool(PoolError::Verb(error)) => error,
+        // The region is there, and has no pool.
+        OpenError::Pool(PoolError::NotAPool) => return true,
+        _ => return false,
+    };
+    matches!(verb, VerbError::PeerDead | VerbError::NodeAbsent(_) | VerbError::OutcomeUnknown | VerbError::Unprovable)
+}
+
+/// Opens or makes the pool that replaces `lost`.
+fn recover<F: PoolFabric>(pool: &Pool<F>, lost: &Arc<Opened<F>>, why: OpenError) -> Result<(), OpenError> {
+    let _one = pool.0.recovery.lock().unwrap_or_else(PoisonError::into_inner);
+    if !Arc::ptr_eq(&pool.opened_now(), lost) {
+        return Ok(());
+    }
+    let found = match Pool::open_on(&pool.0.fabric) {
+        Err(OpenError::Region(FabricError::Absent(_))) => {
+            Pool::create_with(&pool.0.fabric, lost.chosen.pool().settings.clone())?
+        }
+        // What the join met says more than that the pool cannot be opened either.
+        Err(OpenError::Region(_)) => return Err(why),
+        found => found?,
+    };
+    *pool.0.current.write().unwrap_or_else(PoisonError::into_inner) = found.opened_now();
+    Ok(())
+}
