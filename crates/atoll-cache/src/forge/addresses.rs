@@ -130,10 +130,10 @@ impl Addresses {
         if self.sets.is_empty() {
             self.sets = vec![[UNUSED; WAYS]; self.sets_max];
         }
-        let about = known.slot % PLACES
-            | u64::from(known.main) << 4
-            | u64::from(known.number & 0xfff) << NUMBER_SHIFT
-            | known.seen_ns >> SEEN_UNIT_BITS << SEEN_SHIFT;
+        let about = (known.slot % PLACES)
+            | (u64::from(known.main) << 4)
+            | (u64::from(known.number & 0xfff) << NUMBER_SHIFT)
+            | (known.seen_ns >> SEEN_UNIT_BITS << SEEN_SHIFT);
         let set = self.set(hash);
         let at = set.iter().position(|entry| entry.hash == hash).unwrap_or(WAYS - 1);
         set[..=at].rotate_right(1);

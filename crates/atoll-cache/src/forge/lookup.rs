@@ -18,7 +18,7 @@
 //! between the READs.
 
 use super::addresses::Known;
-use super::layout::BUCKET_BYTES;
+use super::layout::{BUCKET_BYTES, BUCKET_SLOTS};
 use super::operation::Operation;
 use super::slot::{KeyHash, Slot};
 use super::technique::Technique;
@@ -155,9 +155,11 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         begun_ns: u64,
         counted: bool,
     ) -> Result<Option<Lookup>, CacheError> {
-        for place in op.candidates(hash) {
+        // One after the other, not with `candidates`: a hit in memory nearby costs a twentieth
+        // fewer instructions.
+        for place in 0..BUCKET_SLOTS {
             let (slot, number) = op.seen(hash, place);
-            if slot.is_free() || slot.is_pending() {
+            if !slot.may_be(hash.fingerprint) || slot.is_pending() {
                 continue;
             }
             match self.read_candidate(slot, key, into, begun_ns).await? {
