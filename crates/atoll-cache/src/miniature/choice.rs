@@ -43,7 +43,7 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// A choice among `rules`, at least one and at most [`RULES_MAX`], in a pool of so many objects.
+    /// A choice among `rules`, one to [`RULES_MAX`] of them, in a pool of so many objects.
     pub fn new(rules: &[QueueRule], scale: Scale, objects_max: u64) -> Self {
         assert!((1..=RULES_MAX).contains(&rules.len()), "{} rules", rules.len());
         Self {
