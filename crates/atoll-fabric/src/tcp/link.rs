@@ -101,7 +101,7 @@ impl Link {
     /// Notes the lower half of the agent's clock, which has just arrived.
     fn hear(&mut self, clock: u32) {
         let Some((ms, heard)) = &mut self.heard else { return };
-        // A half lasts for weeks. A value that seems that far ahead is an older one: the clock never
+        // A half lasts for weeks. A value that seems that far ahead is older: the clock never
         // goes back.
         let ahead = clock.wrapping_sub(*ms as u32);
         if ahead < 1 << 31 {
