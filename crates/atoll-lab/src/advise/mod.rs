@@ -209,7 +209,8 @@ mod tests {
         for engine in ["forge", "ditto"] {
             let curve: Vec<f64> = advice.points.iter().map(|point| point.hit_ratios[engine]).collect();
             assert!(curve.windows(2).all(|pair| pair[0] <= pair[1] + 0.01), "{engine}: {curve:?}");
-            assert!(curve[0] < 0.3 && curve[PERCENTS.len() - 1] > 0.7, "{engine}: {curve:?}");
+            // 38 % of the requests are for the hottest hundredth of the keys.
+            assert!(curve[0] < 0.38 && curve[PERCENTS.len() - 1] > 0.7, "{engine}: {curve:?}");
         }
         assert!(advice.engine.is_some() && text::render(&advice).contains("The engine that fits"));
         assert!(crate::report::svg(&figure(&advice)).unwrap().contains("<svg"));
