@@ -54,9 +54,6 @@ const _: () = assert!(std::mem::size_of::<Entry>() == 24);
 const NUMBER_SHIFT: u32 = 5;
 const SEEN_SHIFT: u32 = 17;
 const SEEN_UNIT_BITS: u32 = 16;
-/// When the client saw a word that a blind swap must not expect, since other clients set its key,
-/// too: longer ago than any time.
-pub(super) const NOT_LATELY_NS: u64 = u64::MAX;
 
 /// What a client remembers of a key's object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -21,10 +21,6 @@
 //!   reuses it meanwhile. If it was another key's, the client withdraws its record before the SET
 //!   returns, and starts again. The other key's object counts as evicted.
 //!
-//! A client that found an object where it did not remember it makes an ordinary change, and a blind
-//! one after that only if the object is still there. Otherwise clients that set one key would each
-//! lose a round trip at every SET.
-//!
 //! | the swap finds | then |
 //! |---|---|
 //! | the remembered word, and the old record has the key | done |

@@ -16,8 +16,6 @@ pub(crate) struct Notes {
     pub(super) is_restocked: bool,
     /// The slot and word where a blind swap of the last attempt may have found the key's object.
     pub(super) moved: Option<(u64, Slot)>,
-    /// Whether the last attempt found the key's object where the client remembered it.
-    pub(super) is_where_remembered: bool,
 }
 
 /// An operation.

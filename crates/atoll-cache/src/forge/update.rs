@@ -17,7 +17,7 @@
 //! another client or to a regrouping. A blind change that another blind change overtook is done:
 //! see [`overtaken`](crate::overtaken).
 
-use super::addresses::{Known, NOT_LATELY_NS};
+use super::addresses::Known;
 use super::layout::{BUCKET_SLOTS, Queue};
 use super::lookup::REUSE_NS;
 use super::nodes::Earlier;
@@ -138,7 +138,6 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             (None, Some(_)) => None,
             (None, None) => self.search_known(op, hash, key, change.wants()).await?,
         };
-        op.notes.is_where_remembered = known.is_some() && overtaken_at.is_none() && moved.is_none();
         let found = match known {
             Some(found) => Some(found),
             None => {
@@ -424,9 +423,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             self.forget(key);
             return Ok(self.is_open(Hole::LostUpdate));
         }
-        // Where clients set one key at a time, the next blind swap would fail.
-        let seen_ns = if op.notes.is_where_remembered { begun_ns } else { NOT_LATELY_NS };
-        self.learn(key, || Known::of(found.slot, word, &Header { number: place.number, ..new.header }, seen_ns));
+        self.learn(key, || Known::of(found.slot, word, &Header { number: place.number, ..new.header }, begun_ns));
         self.bury(found, same_body).await?;
         Ok(true)
     }
