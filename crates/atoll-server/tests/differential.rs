@@ -389,3 +389,126 @@ fn bad_bytes_get_the_replies_of_redis() {
         assert_eq!(expected, found, "{:?}", String::from_utf8_lossy(&bytes[..bytes.len().min(60)]));
     }
 }
+
+/// Scripts with their number of keys and their arguments.
+const SCRIPTS: [&[&str]; 62] = [
+    &["return 1", "0"],
+    &["return 'text'", "0"],
+    &["return 3.99", "0"],
+    &["return -3.99", "0"],
+    &["return {1, 'two', {3, {4}}, 5.5}", "0"],
+    &["return {1, 2, nil, 4}", "0"],
+    &["return nil", "0"],
+    &["return true", "0"],
+    &["return false", "0"],
+    &["return {true, false, 'x'}", "0"],
+    &["return {ok='FINE'}", "0"],
+    &["return {err='MINE is an error'}", "0"],
+    &["return redis.status_reply('PONG')", "0"],
+    &["return redis.error_reply('MINE again')", "0"],
+    &["return redis.error_reply('single')", "0"],
+    &["return KEYS", "2", "a", "b", "c"],
+    &["return ARGV", "2", "a", "b", "c", "d"],
+    &["return {#KEYS, #ARGV, KEYS[1], ARGV[1]}", "1", "a", ""],
+    &["return redis.call('set', KEYS[1], ARGV[1])", "1", "a", "7"],
+    &["return redis.call('get', KEYS[1])", "1", "a"],
+    &["return redis.call('get', KEYS[1])", "1", "absent"],
+    &["return redis.call('incrby', KEYS[1], 5)", "1", "a"],
+    &["return redis.call('incrbyfloat', KEYS[1], 0.5)", "1", "a"],
+    &["return redis.call('mget', 'a', 'absent', 'a')", "0"],
+    &["return redis.call('incr', KEYS[1])", "1", "a"],
+    &["return redis.pcall('incr', KEYS[1])", "1", "a"],
+    &["return {redis.pcall('incr', KEYS[1]), 'behind'}", "1", "a"],
+    &["local ok, error = pcall(redis.call, 'incr', KEYS[1]); return {tostring(ok), tostring(error)}", "1", "a"],
+    &["local ok, value = pcall(redis.call, 'get', KEYS[1]); return {tostring(ok), value}", "1", "a"],
+    &["return pcall(function() return redis.call('get', KEYS[1]) end) and 1 or 0", "1", "a"],
+    &["return redis.call('nosuch')", "0"],
+    &["return redis.pcall('nosuch')", "0"],
+    &["return redis.call('get')", "0"],
+    &["return redis.call()", "0"],
+    &["return redis.call('get', {})", "0"],
+    &["return redis.call('multi')", "0"],
+    &["return redis.call('eval', 'return 1', '0')", "0"],
+    &["return redis.call('script', 'flush')", "0"],
+    &["return nosuch", "0"],
+    &["x = 1", "0"],
+    &["local a = 1\nlocal b = a.b.c\nreturn b", "0"],
+    &["error('mine')", "0"],
+    &["error({err='MINE as a table'})", "0"],
+    &["return syntax error", "0"],
+    &["return redis.sha1hex('')", "0"],
+    &[
+        "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end",
+        "1",
+        "a",
+        "x",
+    ],
+    &[
+        "redis.call('set', 'lock', 'token'); if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end",
+        "1",
+        "lock",
+        "token",
+    ],
+    &["redis.call('select', 3); redis.call('set', 'far', 'x'); return redis.call('exists', 'far')", "0"],
+    &["return redis.call('exists', 'far')", "0"],
+    &["return tonumber('10') + tonumber('0x10')", "0"],
+    &["return string.format('%05d', 42) .. ('x'):rep(3)", "0"],
+    &["return cjson.encode({1, 2, 'three'})", "0"],
+    &["return cjson.encode({a=1})", "0"],
+    &["return cjson.decode('{\"a\": [1, 2, {\"b\": \"c\"}]}').a[3].b", "0"],
+    &["return cjson.decode('[1, null]')[2] == cjson.null and 1 or 0", "0"],
+    &[
+        "return {bit.band(0xff, 0x0f), bit.bor(1, 2), bit.bxor(7, 2), bit.lshift(1, 4), bit.rshift(256, 4), bit.bnot(0)}",
+        "0",
+    ],
+    &["return bit.tohex(255)", "0"],
+    &["return type(redis.call('ping'))", "0"],
+    &["return redis.call('ping').ok", "0"],
+    &["return 1", "-1"],
+    &["return 1", "1"],
+    &["return 1", "x"],
+];
+
+#[test]
+fn scripts_get_the_replies_of_redis() {
+    let Some(redis) = Redis::start() else { return };
+    let ours = start(options());
+    let mut servers = [redis.address, ours.address].map(Raw::connect);
+    let mut compare = |command: &[&str]| {
+        let [expected, found] =
+            servers.each_mut().map(|server| String::from_utf8_lossy(&server.call(command)).into_owned());
+        assert_eq!(expected, found, "{command:?}");
+        found
+    };
+    for script in SCRIPTS {
+        compare(&[&["EVAL"], script].concat());
+        compare(&[&["EVAL_RO"], script].concat());
+    }
+    compare(&["SELECT", "3"]);
+    compare(&["EXISTS", "far"]);
+    compare(&["SELECT", "0"]);
+    let digest = compare(&["SCRIPT", "LOAD", "return ARGV[1]"]);
+    let digest = digest.lines().nth(1).unwrap();
+    for command in [
+        &["EVALSHA", digest, "0", "hello"][..],
+        &["EVALSHA", &digest.to_uppercase(), "0", "hello"],
+        &["EVALSHA_RO", digest, "0", "hello"],
+        &["EVALSHA", "ffffffffffffffffffffffffffffffffffffffff", "0"],
+        &["EVALSHA", "short", "0"],
+        &["SCRIPT", "EXISTS", digest, "ffffffffffffffffffffffffffffffffffffffff"],
+        &["SCRIPT", "KILL"],
+        &["SCRIPT", "FLUSH", "what"],
+        &["SCRIPT", "FLUSH"],
+        &["SCRIPT", "EXISTS", digest],
+        &["EVALSHA", digest, "0", "hello"],
+        &["SCRIPT", "LOAD", "return syntax error"],
+        &["SCRIPT", "NOSUCH"],
+        &["SCRIPT", "LOAD"],
+        &["MULTI"],
+        &["EVAL", "return redis.call('incr', KEYS[1])", "1", "counter"],
+        &["EVAL", "return redis.call('incr', KEYS[1])", "1", "counter"],
+        &["EXEC"],
+    ] {
+        compare(command);
+    }
+}

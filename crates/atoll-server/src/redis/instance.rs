@@ -2,6 +2,7 @@
 
 use super::database::Databases;
 use super::isolation::Isolation;
+use super::script::Scripts;
 use sha2::{Digest, Sha256};
 
 /// The configuration of the protocol.
@@ -28,6 +29,7 @@ pub(crate) struct Instance {
     is_open: bool,
     pub(crate) isolation: Isolation,
     pub(crate) databases: Databases,
+    pub(crate) scripts: Scripts,
 }
 
 impl Instance {

@@ -9,6 +9,7 @@
 //! | `instance` | what the connections of a server have in common |
 //! | `session` | what a connection has agreed on with its peer |
 //! | `transaction` | commands that wait for EXEC, keys that are watched |
+//! | `script` | scripts in Lua |
 //! | `isolation` | commands that run alone |
 //! | [`database`] | sixteen sets of keys in one cache |
 //! | `census` | how many keys each database has |
@@ -25,6 +26,7 @@ pub mod glob;
 mod instance;
 mod isolation;
 pub mod resp;
+mod script;
 mod session;
 mod transaction;
 
@@ -38,6 +40,7 @@ use command::{Context, Id, SPECS};
 use instance::Instance;
 use isolation::Batch;
 use resp::{Args, Parser, ProtocolError, Reply};
+use script::Interpreters;
 use session::{Session, Way};
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -68,6 +71,7 @@ pub struct Scratch {
     ahead: Ahead,
     /// Where lookups put what they find; a large one is taken from here by its reply.
     value: Value,
+    interpreters: Interpreters,
 }
 
 impl Protocol for Redis {
@@ -100,6 +104,10 @@ impl Protocol for Redis {
         start: &mut usize,
         output: &mut Output,
     ) -> Ended {
+        // Only the end of the script lets SCRIPT KILL run.
+        if state.session.is_plain() && script::is_kill(&input[*start..]) {
+            state.session.has_killed = self.0.scripts.kill();
+        }
         let mut batch = self.0.isolation.enter(client.worker).await;
         loop {
             state.parser.set_stranger(!state.session.is_authenticated);
@@ -127,7 +135,7 @@ impl Protocol for Redis {
 async fn run_parsed<'i, G: Engine>(
     (instance, batch): (&'i Instance, &mut Batch<'i>),
     state: &mut Spoken,
-    Scratch { ahead, value }: &mut Scratch,
+    Scratch { ahead, value, interpreters }: &mut Scratch,
     client: Client<'_, G>,
     input: &[u8],
     start: &mut usize,
@@ -150,7 +158,7 @@ async fn run_parsed<'i, G: Engine>(
         index += gets.max(1);
         let (id, args, end) = ahead.command(index - 1, parser, input);
         if gets == 0 && args.len() > 0 {
-            pin!(run_one((instance, batch), (id, args), session, value, client, output)).await;
+            pin!(run_one((instance, batch), (id, args), session, (value, interpreters), client, output)).await;
         }
         *start = end;
         if session.closing {
@@ -171,7 +179,7 @@ async fn run_one<'i, G: Engine>(
     (instance, batch): (&'i Instance, &mut Batch<'i>),
     (id, args): (Option<Id>, Args<'_>),
     session: &mut Session,
-    value: &mut Value,
+    (value, interpreters): (&mut Value, &mut Interpreters),
     client: Client<'_, G>,
     output: &mut Output,
 ) {
@@ -192,13 +200,18 @@ async fn run_one<'i, G: Engine>(
             pin!(run_sampled(id, context)).await;
             batch.go_on(alone).await;
         }
+        Way::Script => {
+            let alone = batch.be_alone().await;
+            pin!(transaction::run_alone(id, context, interpreters)).await;
+            batch.go_on(alone).await;
+        }
         Way::Queue => match context.session.queue(id, args) {
             Ok(()) => context.reply.simple("QUEUED"),
             error => context.conclude(error),
         },
         Way::Exec => {
             let alone = batch.be_alone().await;
-            pin!(transaction::run(context)).await;
+            pin!(transaction::run(context, interpreters)).await;
             batch.go_on(alone).await;
         }
         Way::Refuse => context.conclude(Err("NOAUTH Authentication required.".into())),

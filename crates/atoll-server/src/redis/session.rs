@@ -25,6 +25,8 @@ pub struct Session {
     pub(crate) queue: Option<Box<Queue>>,
     /// The keys of WATCH.
     pub(crate) watched: Vec<Watched>,
+    /// Whether its SCRIPT KILL, which runs next, has ended a script.
+    pub(crate) has_killed: bool,
     /// Whether the connection ends once the replies so far have been sent.
     pub closing: bool,
 }
@@ -36,6 +38,8 @@ pub(crate) enum Way {
     Beside,
     /// It runs alone.
     Alone,
+    /// It is a script, and runs alone.
+    Script,
     /// It waits for EXEC.
     Queue,
     /// The queue runs, alone.
@@ -65,6 +69,7 @@ impl Session {
             Id::Exec if self.queue.is_some() => Way::Exec,
             Id::Multi | Id::Discard | Id::Watch | Id::Quit | Id::Reset => Way::Beside,
             _ if self.queue.is_some() => Way::Queue,
+            _ if flags.contains(&Flag::Script) => Way::Script,
             _ if flags.contains(&Flag::Alone) => Way::Alone,
             _ => Way::Beside,
         }

@@ -18,6 +18,7 @@ use super::command::error::unknown;
 use super::command::{CommandError, Context, Flag, Id, Outcome, SPECS, subcommand};
 use super::resp::Args;
 use super::resp::parser::{COMMAND_BYTES_MAX, Span};
+use super::script::{self, Interpreters};
 use super::session::Session;
 use atoll_cache::{Cache, Engine};
 use std::pin::pin;
@@ -138,7 +139,7 @@ pub(super) async fn are_unchanged<G: Engine>(c: &Context<'_, G>, watched: &[Watc
 }
 
 /// Runs the commands since MULTI. The caller runs alone.
-pub(super) async fn run<G: Engine>(mut c: Context<'_, G>) {
+pub(super) async fn run<G: Engine>(mut c: Context<'_, G>, interpreters: &mut Interpreters) {
     let queue = c.session.queue.take().expect("EXEC runs a queue");
     let watched = std::mem::take(&mut c.session.watched);
     let unchanged = match queue.refusal() {
@@ -154,10 +155,18 @@ pub(super) async fn run<G: Engine>(mut c: Context<'_, G>) {
     let commands = queue.commands();
     c.reply.array(commands.len());
     for (id, args) in commands {
-        let mut c = Context { args, session: &mut *c.session, value: &mut *c.value, reply: c.reply.again(), ..c };
-        c.tally.borrow_mut().begin();
-        pin!(command::run(id, &mut c)).await;
+        let c = Context { args, session: &mut *c.session, value: &mut *c.value, reply: c.reply.again(), ..c };
+        pin!(run_alone(id, c, interpreters)).await;
     }
+}
+
+/// Runs a command, which may be a script. The caller runs alone.
+pub(super) async fn run_alone<G: Engine>(id: Id, mut c: Context<'_, G>, interpreters: &mut Interpreters) {
+    if SPECS[id as usize].flags.contains(&Flag::Script) {
+        return pin!(script::run(id, c, interpreters)).await;
+    }
+    c.tally.borrow_mut().begin();
+    pin!(command::run(id, &mut c)).await;
 }
 
 /// `MULTI`

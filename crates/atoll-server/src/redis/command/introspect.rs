@@ -76,6 +76,7 @@ fn group(spec: &Spec) -> (&'static str, &'static str) {
         "keyspace" if ["dbsize", "flushall", "flushdb", "swapdb"].contains(&spec.name) => ("server", "@keyspace"),
         "keyspace" => ("generic", "@keyspace"),
         "connection" => ("connection", "@connection"),
+        "script" => ("scripting", "@scripting"),
         "transaction" => ("transactions", "@transaction"),
         "introspect" => ("server", "@connection"),
         _ => ("server", "@dangerous"),

@@ -17,6 +17,7 @@
 //! | [`introspect`] | the commands themselves: COMMAND |
 //! | [`info`] | the server: INFO, TIME |
 //! | [`subcommand`] | the subcommands of CLIENT, COMMAND, ... |
+//! | [`script`] | EVAL and its relatives, SCRIPT |
 //! | [`transaction`] | MULTI, EXEC, WATCH and their relatives |
 
 pub mod arguments;
@@ -40,7 +41,7 @@ use crate::redis::database::Database;
 use crate::redis::instance::Instance;
 use crate::redis::resp::{Args, Reply};
 use crate::redis::session::Session;
-use crate::redis::transaction;
+use crate::redis::{script, transaction};
 use crate::serve::counters::{Shared, Tally};
 use atoll_cache::{Cache, Engine, Value};
 use std::borrow::Cow;

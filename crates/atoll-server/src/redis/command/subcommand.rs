@@ -48,6 +48,12 @@ subcommands! {
         "command|help" 2 "HELP" "This text";
         "command|info" -2 "INFO [<name> ...]" "Arity, flags and keys of commands";
         "command|list" -2 "LIST" "The names of all commands";
+    Script:
+        "script|exists" -3 "EXISTS <digest> [<digest> ...]" "Which scripts the server knows";
+        "script|flush" -2 "FLUSH [ASYNC|SYNC]" "Forgets all scripts";
+        "script|help" 2 "HELP" "This text";
+        "script|kill" 2 "KILL" "Ends the script that runs";
+        "script|load" 3 "LOAD <script>" "Makes a script known, and gives its digest";
 }
 
 /// Checks that a container has this subcommand, and that it takes so many arguments.
@@ -65,7 +71,7 @@ pub(in crate::redis) fn check(id: Id, args: Args<'_>) -> Outcome {
 }
 
 /// `... HELP`
-pub(super) fn help<G: Engine>(c: &mut Context<'_, G>, id: Id) -> Outcome {
+pub(in crate::redis) fn help<G: Engine>(c: &mut Context<'_, G>, id: Id) -> Outcome {
     let all = of(id);
     c.reply.array(1 + 2 * all.len());
     let container = SPECS[id as usize].name.to_uppercase();

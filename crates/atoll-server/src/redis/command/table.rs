@@ -30,6 +30,8 @@ pub enum Flag {
     Noscript,
     /// Its second word is a subcommand.
     Container,
+    /// It runs a script, alone.
+    Script,
     /// No command of another connection of this server runs beside it.
     Alone,
 }
@@ -46,7 +48,7 @@ impl Flag {
             Self::Movablekeys => "movablekeys",
             Self::NoAuth => "no_auth",
             Self::Noscript => "noscript",
-            Self::Alone | Self::Container => return None,
+            Self::Alone | Self::Container | Self::Script => return None,
         })
     }
 }
@@ -128,6 +130,10 @@ commands! {
     Del         "del"         -2 [Write]              (1 -1 1) key::del               "1.0.0" "Removes keys";
     Discard     "discard"     1  [Noscript Fast]      (0 0 0)  transaction::discard   "2.0.0" "Forgets the commands since MULTI";
     Echo        "echo"        2  [Fast]               (0 0 0)  connection::echo       "1.0.0" "Gives its argument back";
+    Eval        "eval"        -3 [Noscript Movablekeys Script] (0 0 0) script::eval   "2.6.0" "Runs a script";
+    EvalRo      "eval_ro"     -3 [Readonly Noscript Movablekeys Script] (0 0 0) script::eval "7.0.0" "Runs a script that only reads";
+    Evalsha     "evalsha"     -3 [Noscript Movablekeys Script] (0 0 0) script::eval   "2.6.0" "Runs a script that the server knows";
+    EvalshaRo   "evalsha_ro"  -3 [Readonly Noscript Movablekeys Script] (0 0 0) script::eval "7.0.0" "Runs a script that the server knows and that only reads";
     Exec        "exec"        1  [Noscript]           (0 0 0)  transaction::exec      "1.2.0" "Runs the commands since MULTI";
     Exists      "exists"      -2 [Readonly Fast]      (1 -1 1) key::exists            "1.0.0" "How many of the keys are there";
     Expire      "expire"      -3 [Write Fast]         (1 1 1)  expire::expire         "1.0.0" "Lets a key expire after some seconds";
@@ -164,6 +170,7 @@ commands! {
     Renamenx    "renamenx"    3  [Write Fast Alone]   (1 2 1)  key::renamenx          "1.0.0" "Gives a key another name that is not there";
     Reset       "reset"       1  [NoAuth Noscript Fast]            (0 0 0)  connection::reset      "6.2.0" "Makes the connection as if it were new";
     Scan        "scan"        -2 [Readonly]           (0 0 0)  keyspace::scan         "2.8.0" "All keys, some at a time";
+    Script      "script"      -2 [Noscript Container] (0 0 0)  script::script         "2.6.0" "The scripts that the server knows";
     Select      "select"      2  [Fast]               (0 0 0)  connection::select     "1.0.0" "Chooses a database";
     Set         "set"         -3 [Write Denyoom]      (1 1 1)  string::set            "1.0.0" "Sets a value";
     Setex       "setex"       4  [Write Denyoom]      (1 1 1)  string::setex          "2.0.0" "Sets a value that expires after some seconds";
