@@ -82,8 +82,8 @@ pub(crate) async fn keys<I: Index>(
     Ok(if u64::from(walk.bucket) >= buckets { 0 } else { walk.bucket.into() })
 }
 
-/// Some key. Every key is as likely as every other unless nearly all slots are free: slots are drawn
-/// until one has a key. After [`DRAWS`] in vain it is the first key from a random slot on.
+/// Some key. Every key is as likely as every other, unless nearly all slots are free: slots are
+/// drawn until one has a key. After [`DRAWS`] in vain it is the first key from a random slot on.
 pub(crate) async fn some_key<I: Index>(
     index: &I,
     op: &mut Operation<I::Word, I::Notes>,

@@ -4,8 +4,8 @@
 //! alone: the connection that has it waits until no other batch runs, and none begins before the
 //! transaction has ended. Other processes of the pool do not wait; see `transaction`.
 //!
-//! Each worker has a lock of its own, which its batches share: so workers do not disturb each other.
-//! What runs alone takes the locks of all workers, in order.
+//! Each worker has a lock of its own, which its batches share: so workers do not disturb each
+//! other. What runs alone takes the locks of all workers, in order.
 
 use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 

@@ -1,9 +1,9 @@
 //! Commands on whole values.
 //!
 //! Differences from Redis: MSET is not one atomic step. Another client may see some of the keys set
-//! and others not yet. MSETNX is one step for the clients of this server. For other processes of the
-//! pool it first checks whether any key is present, and then sets each key. A SET with an expiry in
-//! the past removes the key at once.
+//! and others not yet. MSETNX is one step for the clients of this server. For other processes of
+//! the pool it first checks whether any key is present, and then sets each key. A SET with an
+//! expiry in the past removes the key at once.
 
 use super::arguments::{Unit, integer, is};
 use super::{CommandError, Context, Outcome};

@@ -1,7 +1,7 @@
 //! The Lua interpreter of a worker: what scripts see, and what they may use up.
 //!
-//! A script sees no file, no process, no clock and no network; `prelude.lua` lists what it sees. What
-//! it sees cannot be changed, so that a script cannot disturb the next one.
+//! A script sees no file, no process, no clock and no network; `prelude.lua` lists what it sees.
+//! What it sees cannot be changed, so that a script cannot disturb the next one.
 //!
 //! | a script uses up | limit | checked |
 //! |---|---|---|

@@ -47,7 +47,8 @@ pub(super) fn error_table(lua: &Lua, text: &str) -> Result<Value> {
 }
 
 /// What a script raised, as a reply says it. `digest` names the script. Where a function ends in
-/// `return redis.call(...)`, Lua does not know the line any more; a script of one line has no other.
+/// `return redis.call(...)`, Lua does not know the line any more; a script of one line has no
+/// other.
 pub(super) fn raised(value: &Value, digest: &str, has_one_line: bool) -> String {
     let (text, place) = match value {
         Value::Table(table) => {
