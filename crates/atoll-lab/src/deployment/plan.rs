@@ -32,6 +32,13 @@ pub struct Plan {
     pub name: Option<String>,
 }
 
+impl Plan {
+    /// Whether the cache is on a memory node.
+    pub fn is_over_network(&self) -> bool {
+        self.name.as_deref().is_some_and(|name| name.starts_with("tcp:"))
+    }
+}
+
 /// What a walk over a quiet cache found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuditSummary {

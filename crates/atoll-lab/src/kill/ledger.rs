@@ -58,10 +58,12 @@ pub(super) enum Total {
     Fenced,
     /// Chunks that came back from dead clients.
     Repaired,
+    /// Clients that were lost while their process lived.
+    Lost,
 }
 
 impl Total {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Operations,
         Self::CoreNs,
         Self::Checked,
@@ -70,6 +72,7 @@ impl Total {
         Self::Refused,
         Self::Fenced,
         Self::Repaired,
+        Self::Lost,
     ];
 }
 

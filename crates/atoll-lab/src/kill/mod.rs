@@ -38,12 +38,13 @@ mod timings;
 mod value;
 
 use crate::LabError;
-use crate::deployment::{Bound, Deployment, EngineName, Experiment, Plan, on_engine};
+use crate::deployment::{Bound, Deployment, EngineName, Experiment, Plan, on_plan};
 use crate::interrupt::Interrupt;
 use crate::output;
 use crate::progress::Progress;
 use crate::random::Random;
 use atoll_fabric::shm::ShmRegion;
+use atoll_fabric::tcp::{Agent, AgentOptions};
 use atoll_fabric::{Clock, run_ready};
 use ledger::Ledger;
 use namespaces::Namespaces;
@@ -86,9 +87,22 @@ pub struct KillCommand {
     /// of this process, as containers that share the pool; needs the privilege for namespaces
     #[arg(long)]
     namespaces: bool,
+    /// The fabric of the pool; of tcp the memory node is a thread of this process, and its clients
+    /// are the workers
+    #[arg(long, value_enum, default_value_t = FabricName::Shm)]
+    fabric: FabricName,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+}
+
+/// A fabric of this experiment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum FabricName {
+    /// Memory of this host.
+    Shm,
+    /// A memory node, over loopback.
+    Tcp,
 }
 
 impl KillCommand {
@@ -100,13 +114,24 @@ impl KillCommand {
         if self.namespaces {
             Namespaces::check()?;
         }
-        let report = on_engine(&self.engine, Kills { command: &self })?;
+        let capacity_bytes = self.capacity_mib << 20;
+        let agent = match self.fabric {
+            FabricName::Shm => None,
+            FabricName::Tcp => {
+                let options = AgentOptions { capacity_bytes, ..AgentOptions::default() };
+                Some(Agent::bind("127.0.0.1:0", options)?.start()?)
+            }
+        };
+        let address = agent.as_ref().map(|agent| format!("tcp:{}", agent.address()));
+        let plan = self.plan(address);
+        let report = on_plan(&plan, Kills { command: &self, plan: &plan })?;
         output::print(self.json, &report, |shown| shown.render());
         if report.is_clean() { Ok(()) } else { Err(LabError::Unsound) }
     }
 
-    fn plan(&self) -> Plan {
-        let name = format!("shm:/atoll-kill-{}", std::process::id());
+    /// The cache, at the address of a memory node or on this host.
+    fn plan(&self, address: Option<String>) -> Plan {
+        let name = address.unwrap_or_else(|| format!("shm:/atoll-kill-{}", std::process::id()));
         let bound = Bound::Bytes(self.capacity_mib << 20);
         Plan { engine: self.engine.clone(), bound, object_bytes: 8192, clients_max: 64, name: Some(name) }
     }
@@ -149,16 +174,16 @@ impl<D: Deployment> Drop for Names<D> {
 
 struct Kills<'c> {
     command: &'c KillCommand,
+    plan: &'c Plan,
 }
 
 impl Experiment for Kills<'_> {
     type Output = KillReport;
 
     fn run<D: Deployment>(self) -> Result<KillReport, LabError> {
-        let Self { command } = self;
-        let plan = command.plan();
-        let name = format!("{}-ledger", plan.name.as_deref().unwrap_or_default());
-        let names = Names::<D> { plan, ledger: name, deployment: std::marker::PhantomData };
+        let Self { command, plan } = self;
+        let name = format!("shm:/atoll-kill-{}-ledger", std::process::id());
+        let names = Names::<D> { plan: plan.clone(), ledger: name, deployment: std::marker::PhantomData };
         let deployment = D::create(&names.plan, &Clock::host())?;
         let keys = Keys::for_bound(names.plan.bound);
         let ledger = Ledger::create(&names.ledger, keys.count())?;

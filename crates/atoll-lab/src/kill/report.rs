@@ -141,6 +141,9 @@ pub(super) struct KillReport {
     /// Clients found dead and shut out while the load ran. Those of workers that were killed before
     /// they added them are not counted.
     pub clients_fenced: u64,
+    /// Clients that were lost while their process lived: shut out while it was stopped. Only over a
+    /// network.
+    pub clients_lost: u64,
     /// Chunks that came back from dead clients, likewise.
     pub chunks_repaired: u64,
     /// Clients shut out in the pass at the end.
@@ -193,6 +196,7 @@ impl KillReport {
             throughput: Throughput::of(windows),
             times: measured.as_ref().map(CheckerTimes::of).unwrap_or_default(),
             clients_fenced: total(Total::Fenced) + repaired.clients,
+            clients_lost: total(Total::Lost),
             chunks_repaired: total(Total::Repaired) + repaired.chunks,
             clients_fenced_at_end: repaired.clients,
             chunks_repaired_at_end: repaired.chunks,
@@ -219,8 +223,12 @@ impl KillReport {
         );
         let _ = writeln!(
             text,
-            "{} clients shut out ({} of them at the end), {} chunks back ({} at the end)",
-            self.clients_fenced, self.clients_fenced_at_end, self.chunks_repaired, self.chunks_repaired_at_end
+            "{} clients shut out ({} of them at the end, {} while their process lived), {} chunks back ({} at the end)",
+            self.clients_fenced,
+            self.clients_fenced_at_end,
+            self.clients_lost,
+            self.chunks_repaired,
+            self.chunks_repaired_at_end
         );
         let _ = writeln!(
             text,

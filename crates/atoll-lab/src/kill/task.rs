@@ -6,11 +6,11 @@ use super::load::Load;
 use super::timings::{Measured, Timings};
 use super::value::Keys;
 use crate::LabError;
-use crate::deployment::{Deployment, Experiment, Plan, on_engine};
+use crate::deployment::{Deployment, Experiment, Plan, on_plan};
 use crate::fleet::{Post, Task};
 use crate::scheduled::Scheduled;
 use atoll_cache::{CacheError, Stats};
-use atoll_fabric::Clock;
+use atoll_fabric::{Clock, VerbError};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
@@ -42,7 +42,7 @@ impl Task for KillTask {
         // A killed parent's children are killed too: none runs for ever.
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
             .map_err(|error| LabError::System { what: "ask to end with the parent process", source: error.into() })?;
-        on_engine(&self.plan.engine, Opened { task: &self, post: &post })
+        on_plan(&self.plan, Opened { task: &self, post: &post })
     }
 }
 
@@ -85,8 +85,13 @@ fn work<D: Deployment>(task: &KillTask, post: &Post, place: u64) -> Result<Optio
         let operations_max = if task.checks { u64::MAX } else { CLIENT_OPERATIONS };
         let mut operations = 0;
         while operations < operations_max && !ledger.is_ending() {
-            for _ in 0..STRETCH {
-                load.step().inspect_err(|error| tell_failure(&ledger, post, error))?;
+            match (0..STRETCH).try_for_each(|_| load.step()) {
+                Err(error) if task.plan.is_over_network() && is_loss(&error) => {
+                    // What it had under way may have happened, as with a client that is killed.
+                    ledger.count(Total::Lost, 1);
+                    break;
+                }
+                done => done.inspect_err(|error| tell_failure(&ledger, post, error))?,
             }
             operations += STRETCH;
             if !task.checks {
@@ -102,6 +107,13 @@ fn work<D: Deployment>(task: &KillTask, post: &Post, place: u64) -> Result<Optio
         }
     }
     Ok(timings.into_measured())
+}
+
+/// Whether the fabric has failed a client, or another client had it shut out while its process was
+/// stopped. On one host neither happens.
+fn is_loss(error: &LabError) -> bool {
+    let LabError::Cache(CacheError::Verb(error)) = error else { return false };
+    matches!(error, VerbError::Fenced | VerbError::OutcomeUnknown | VerbError::PeerDead)
 }
 
 /// A failure of the cache counts as a wrong answer.
