@@ -4,10 +4,10 @@
 //! word 0   from bit 0 up: checksum of the rest of the record 40 | number in the group 12
 //!          | key length, low 8 | form 2 | main queue 1 | blind 1
 //! word 1   token: a number that no other write has 48 | value length, low 15 | 0 1
-//! word 2   expiry, ms since 1970 48 | the chunk's generation, low 16                  from form 1 on
-//! word 3   key length 17 | value length 30 | 0 17                                     from form 2 on
-//! then     the key, then the value, without a gap                               a small object
-//! word 4   checksum of key and value     word 5  hash of the key                form 3: a large object
+//! word 2   expiry, ms since 1970 48 | the chunk's generation, low 16       from form 1 on
+//! word 3   key length 17 | value length 30 | 0 17                          from form 2 on
+//! then     the key, then the value, without a gap                    a small object
+//! word 4   checksum of key and value     word 5  hash of the key     form 3: a large object
 //! word 6.. sixteen extents, each: chunk 32 | the chunk's generation 32
 //!          they are the object's, or of chunks full of such words if the object has more
 //! ```

@@ -11,7 +11,7 @@ use redis::Commands;
 const TYPED: [(&[&str], &str, Option<&str>); 5] = [
     (&["--engine", "forge"], "forge", None),
     (&["--engine", "forge-paper"], "forge", None),
-    (&["--engine", "ditto"], "ditto", Some("quick-demotion+hyperbolic-idle+lfu")),
+    (&["--engine", "ditto"], "ditto", Some("quick-demotion+quick-demotion-strict+hyperbolic-idle+lfu")),
     (&["--engine", "ditto", "--experts", "lru+lfu"], "ditto", Some("lru+lfu")),
     (&["--engine", "ditto", "--experts", "lirs+gdsf+lru-k"], "ditto", Some("lirs+gdsf+lru-k")),
 ];

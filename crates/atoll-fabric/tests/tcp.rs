@@ -4,7 +4,7 @@ use atoll_fabric::conformance::control::{self, ControlFixture, Done};
 use atoll_fabric::conformance::{self, Case, Fixture, REGION_BYTES};
 use atoll_fabric::shm::ShmFabric;
 use atoll_fabric::tcp::{Agent, AgentOptions, RunningAgent, Secret, TcpEndpoint, TcpFabric, TcpOptions, TcpReach};
-use atoll_fabric::{Address, Batch, Endpoint, Fabric, FabricError, Reach, VerbError, block_on, block_on_with};
+use atoll_fabric::{Address, Batch, Clock, Endpoint, Fabric, FabricError, Reach, VerbError, block_on, block_on_with};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -257,5 +257,25 @@ fn a_client_of_several_agents_is_dead_when_none_of_them_executes_for_it() {
     while !block_on(&other, other.is_dead(who)).unwrap() {
         assert!(Instant::now() < until, "the other agent is gone");
         std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// The clock of an agent is that of its host's processes, or a little behind, and never goes back.
+#[test]
+fn an_endpoint_reads_the_clock_of_its_agents_host() {
+    let agents = Agents::some(1, &options());
+    let endpoint = agents.reach(1).endpoint();
+    let mut last_ms = 0;
+    for round in 0..200 {
+        let told_ms = endpoint.agent_ms().unwrap();
+        let here_ms = Clock::host().agent_ms().unwrap();
+        assert!(told_ms <= here_ms && told_ms >= last_ms, "{told_ms} of {here_ms} after {last_ms}");
+        // A busy machine may have kept the answer waiting.
+        assert!(told_ms + 2000 > here_ms, "{told_ms} of {here_ms}");
+        last_ms = told_ms;
+        if round % 2 == 0 {
+            add(&endpoint, 8, 1);
+        }
+        std::thread::sleep(Duration::from_micros(500));
     }
 }

@@ -6,6 +6,7 @@ use crate::LabError;
 use crate::costs::CostsCommand;
 use crate::hit_ratio::HitRatioCommand;
 use crate::hit_ratio::choice::ChooseCommand;
+use crate::hit_ratio::curve::CurveCommand;
 use crate::hit_ratio::distance::DistanceCommand;
 use crate::kill::KillCommand;
 use crate::load::LoadCommand;
@@ -23,6 +24,9 @@ pub enum LabCommand {
     HitRatio(HitRatioCommand),
     /// Choose among engines by their hit ratios, for every trace by the others
     Choose(ChooseCommand),
+    /// Hold the hit ratios that an engine's clients model at other capacities against what it hits
+    /// there
+    Curve(CurveCommand),
     /// Hold each policy as an engine has it, by samples, against its exact form
     Distance(DistanceCommand),
     /// Measure the latency of single operations and the throughput of two processes, beside other
@@ -57,6 +61,7 @@ impl LabCommand {
         match self {
             Self::HitRatio(command) => command.run(),
             Self::Choose(command) => command.run(),
+            Self::Curve(command) => command.run(),
             Self::Distance(command) => command.run(),
             Self::Micro(command) => command.run(),
             Self::Kill(command) => command.run(),

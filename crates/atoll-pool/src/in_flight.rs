@@ -23,10 +23,10 @@
 //!
 //! [`Grace`]: crate::registry::Grace
 
-use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use crate::waiters::Waiters;
+use std::cell::Cell;
 use std::future::poll_fn;
-use std::task::{Poll, Waker};
+use std::task::Poll;
 
 /// The most operations of a client that run at once. Further ones wait.
 pub const OPERATIONS_MAX: u32 = 64;
@@ -44,8 +44,7 @@ pub struct InFlight {
     /// Whether one operation excludes all others.
     is_closed: Cell<bool>,
     /// Operations that wait until they may begin.
-    waiting: RefCell<VecDeque<Waker>>,
-    has_waiting: Cell<bool>,
+    waiting: Waiters,
 }
 
 /// The era in which a running operation is counted.
@@ -97,8 +96,7 @@ impl InFlight {
         poll_fn(|context| match self.try_enter(entry) {
             true => Poll::Ready(()),
             false => {
-                self.waiting.borrow_mut().push_back(context.waker().clone());
-                self.has_waiting.set(true);
+                self.waiting.note(context.waker());
                 Poll::Pending
             }
         })
@@ -111,7 +109,7 @@ impl InFlight {
         if let Some(era) = entry.era.take() {
             let begun = &self.begun[(era & 1) as usize];
             begun.set(begun.get() - 1);
-            self.wake();
+            self.waiting.wake();
         }
     }
 
@@ -165,26 +163,11 @@ impl InFlight {
         poll_fn(|context| match self.close() {
             Some(closed) => Poll::Ready(closed),
             None => {
-                self.waiting.borrow_mut().push_back(context.waker().clone());
-                self.has_waiting.set(true);
+                self.waiting.note(context.waker());
                 Poll::Pending
             }
         })
         .await
-    }
-
-    #[inline]
-    fn wake(&self) {
-        if self.has_waiting.get() {
-            self.wake_all();
-        }
-    }
-
-    #[cold]
-    fn wake_all(&self) {
-        self.has_waiting.set(false);
-        let waiting = std::mem::take(&mut *self.waiting.borrow_mut());
-        waiting.into_iter().for_each(Waker::wake);
     }
 }
 
@@ -197,7 +180,7 @@ pub struct Closed<'c> {
 impl Drop for Closed<'_> {
     fn drop(&mut self) {
         self.of.is_closed.set(false);
-        self.of.wake();
+        self.of.waiting.wake();
     }
 }
 

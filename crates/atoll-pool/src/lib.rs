@@ -58,6 +58,7 @@ pub mod repair;
 pub mod retirement;
 pub mod settings;
 mod upkeep;
+mod waiters;
 mod words;
 
 pub use chunk::{Chunk, ChunkId, ChunkState};

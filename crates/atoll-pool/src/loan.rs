@@ -1,24 +1,24 @@
 //! What a client lends to one operation at a time. The loan ends when the operation ends or its
 //! future is dropped.
 
-use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use crate::waiters::Waiters;
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::ops::{Deref, DerefMut};
-use std::task::{Poll, Waker};
+use std::task::Poll;
 
 /// Lends a value to one operation at a time.
 pub struct Lender<T> {
     /// `None` while it is lent.
     value: Cell<Option<T>>,
-    /// Operations that wait for the value, in order.
-    waiting: RefCell<VecDeque<Waker>>,
+    /// Operations that wait for the value.
+    waiting: Waiters,
 }
 
 impl<T> Lender<T> {
     /// Lends `value` from now on.
     pub const fn new(value: T) -> Self {
-        Self { value: Cell::new(Some(value)), waiting: RefCell::new(VecDeque::new()) }
+        Self { value: Cell::new(Some(value)), waiting: Waiters::new() }
     }
 
     /// The value, unless another operation has it.
@@ -34,7 +34,7 @@ impl<T> Lender<T> {
         poll_fn(|context| match self.lend() {
             Some(loan) => Poll::Ready(loan),
             None => {
-                self.waiting.borrow_mut().push_back(context.waker().clone());
+                self.waiting.note(context.waker());
                 Poll::Pending
             }
         })
@@ -44,7 +44,7 @@ impl<T> Lender<T> {
 
 impl<T> std::fmt::Debug for Lender<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Lender").field("waiting", &self.waiting.borrow().len()).finish_non_exhaustive()
+        f.debug_struct("Lender").field("waiting", &self.waiting.count()).finish_non_exhaustive()
     }
 }
 
@@ -72,9 +72,7 @@ impl<T> DerefMut for Loan<'_, T> {
 impl<T> Drop for Loan<'_, T> {
     fn drop(&mut self) {
         self.lender.value.set(self.value.take());
-        // Wakes all waiters: a waiter whose future was dropped meanwhile would not wake the next.
-        let waiting = std::mem::take(&mut *self.lender.waiting.borrow_mut());
-        waiting.into_iter().for_each(Waker::wake);
+        self.lender.waiting.wake();
     }
 }
 

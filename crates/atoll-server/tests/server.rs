@@ -226,6 +226,7 @@ fn metrics_and_info_show_the_same_numbers() {
         "atoll_hits_total 2",
         "atoll_misses_total{reason=\"absent\"} 1",
         "atoll_misses_total{reason=\"expired\"} 0",
+        "atoll_modelled_misses_total{capacity=\"0.25\"} 0",
         "atoll_regroups_total 0",
         "atoll_pool_used_bytes 12345",
         "atoll_connections 1",

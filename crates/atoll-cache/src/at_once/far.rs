@@ -69,7 +69,7 @@ async fn read_round<L: Lookups>(engine: &L, keys: &[&[u8]], values: &mut [Value]
     let mut batch = Batch::new();
     for (key, value) in keys.iter().zip(&mut *values) {
         let hash = engine.hash(key);
-        let remembered = engine.recall(hash).and_then(|(slot, word)| Some((slot, word, index.record_span(word)?)));
+        let remembered = engine.recall(hash, key).and_then(|(slot, word)| Some((slot, word, index.record_span(word)?)));
         if batch.len() + 1 + usize::from(remembered.is_some()) > verbs_max {
             break;
         }

@@ -65,8 +65,8 @@ pub(crate) trait Lookups: Unlink {
     fn expect_hit(&self, slot: u64, chunk: ChunkId);
 
     /// The slot and word where the client last saw the key's object, if it remembers them.
-    fn recall(&self, hash: Self::Hash) -> Option<(u64, WordOf<Self>)> {
-        let _ = hash;
+    fn recall(&self, hash: Self::Hash, key: &[u8]) -> Option<(u64, WordOf<Self>)> {
+        let _ = (hash, key);
         None
     }
 
@@ -116,8 +116,8 @@ impl AtOnce {
     }
 }
 
-/// Looks many keys up. Calls `found(i, lookup, value)` for every `keys[i]`, in order. The callee may
-/// take the value's memory.
+/// Looks many keys up. Calls `found(i, lookup, value)` for every `keys[i]`, in order. The callee
+/// may take the value's memory.
 pub(crate) async fn look_up_many<L: Lookups, F>(
     engine: &L,
     op: &mut On<L>,

@@ -34,7 +34,7 @@ pub use technique::{Shipped, Technique};
 
 use crate::CacheError;
 use crate::experts::{self, Experts, REMEMBERED_MAX};
-use crate::policy::{self, EXTENSION_WORDS_MAX, Ghost, frequency_at_insertion};
+use crate::policy::{self, EXTENSION_WORDS_MAX, Ghost};
 use crate::table::access::{self, Access};
 use crate::table::replacement::{Accessed, CANDIDATES_MAX, Candidate, Inserted, Replacement, Sampling, Victim};
 use crate::table::slot::{EXPERTS_MAX, Slot};
@@ -123,12 +123,12 @@ impl<T: Technique> Adaptive<T> {
         &self,
         core: &Core<E>,
         candidates: &[Candidate],
-    ) -> Result<ArrayVec<Words, CANDIDATES_MAX>, CacheError> {
+    ) -> Result<Vec<Words>, CacheError> {
         let words = self.experts.set().extension_words();
         if words == 0 {
-            return Ok(ArrayVec::new());
+            return Ok(Vec::new());
         }
-        let mut all = ArrayVec::new();
+        let mut all = Vec::with_capacity(candidates.len());
         // Two full buckets have more candidates than a batch has verbs.
         for candidates in candidates.chunks(core.client.endpoint.limits().batch_verbs_max) {
             let mut batch = Batch::new();
@@ -213,7 +213,8 @@ impl<E: Endpoint, T: Technique> Replacement<E> for Adaptive<T> {
             Ghost::live(experts, counter, id, self.history)
         });
         // The papers' experts count an insertion as one access, also of a returning key.
-        let frequency = if self.settings.learning.miniature_objects > 0 { frequency_at_insertion(ghost) } else { 1 };
+        let frequency =
+            if self.settings.learning.miniature_objects > 0 { self.experts.frequency_at_insertion(ghost) } else { 1 };
         // As if the counter had been so much lower.
         let words = inserted.information(now_us, frequency.saturating_sub(1));
         self.technique.tell_insertion(core, object.slot, words);

@@ -14,9 +14,9 @@ use super::table::Table;
 use super::{ExpertSet, Settings};
 use crate::miniature::sample::{Sample, Scale};
 
-/// At most one key in four is in the sample: an access to all miniatures costs about as much as an
-/// operation in near memory.
-const SHIFT_MIN: u32 = 2;
+/// At most one key in eight is in the sample: an access to all miniatures costs up to half of what
+/// an operation costs in near memory.
+const SHIFT_MIN: u32 = 3;
 
 /// One client's miniatures, in the order of the set.
 #[derive(Clone, Debug)]
@@ -42,7 +42,7 @@ impl Miniatures {
     /// Begins with empty caches.
     fn begin(&mut self, set: &ExpertSet) {
         let objects = self.sample.objects() as usize;
-        let table = |&policy: &_| Table::new(ExpertSet::alone(policy), self.settings, objects);
+        let table = |&policy: &_| Table::new(ExpertSet::alone(policy), self.settings, objects).miniature();
         self.tables = set.policies().iter().map(table).collect();
     }
 

@@ -28,9 +28,9 @@ mod weights;
 
 pub use set::{ExpertSet, ExpertSetError};
 pub use table::{HISTORY_PER_OBJECT, REMEMBERED_MAX, SAMPLE_BUCKETS, Table};
-/// The shipped set: quick demotion; hyperbolic over idle time, for loads where popularity lasts;
-/// LFU, for loads where it never ends.
-pub const DEFAULT_SET: &str = "quick-demotion+hyperbolic-idle+lfu";
+/// The shipped set: quick demotion, also with younger ghosts, for long loops; hyperbolic over idle
+/// time, for loads where popularity lasts; LFU, for loads where it never ends.
+pub const DEFAULT_SET: &str = "quick-demotion+quick-demotion-strict+hyperbolic-idle+lfu";
 
 pub use weights::{PENALTY_UNIT, Settings, Weights};
 
@@ -150,8 +150,8 @@ impl Experts {
         named.last().copied()
     }
 
-    /// As [`Self::choose`]. It also returns the candidates that the leader would name next, as a set
-    /// of places. The caller looks at them again at its next eviction.
+    /// As [`Self::choose`]. It also returns the places of the candidates that the leader would name
+    /// next. The caller looks at them again at its next eviction.
     pub fn choose_and_rank<const N: usize>(
         &self,
         now_us: u64,
@@ -173,6 +173,11 @@ impl Experts {
         };
         let next = ranked.into_iter().map(|(_, place)| place).filter(|place| *place != choice.victim);
         Some((choice, next.take(N).collect()))
+    }
+
+    /// The frequency of an object at its insertion, to the leader.
+    pub fn frequency_at_insertion(&self, ghost: Option<Ghost>) -> u64 {
+        self.set.policies()[self.leader()].policy().frequency_at_insertion(ghost)
     }
 
     /// Whether the leader decides, and no other expert's candidates count.

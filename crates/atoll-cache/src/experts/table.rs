@@ -5,7 +5,7 @@
 //! ghost    16 bits of the key's hash | experts | number of its eviction
 //! ```
 //!
-//! - An eviction looks at all live objects of [`SAMPLE_BUCKETS`] random buckets, and at more
+//! - An eviction looks at all live objects of a few random buckets, and at more
 //!   buckets while these have none.
 //! - It also looks again at the [`REMEMBERED_MAX`] objects that came nearest to being evicted the
 //!   last time. Redis 3.0 does so with its pool of candidates. That makes a small sample nearly as
@@ -16,7 +16,7 @@
 //! The random numbers are a sequence that begins the same in every table, so runs repeat.
 
 use super::{Candidate, EXPERTS_MAX, ExpertSet, Experts, Settings};
-use crate::policy::{Access, EXTENSION_WORDS_MAX, Ghost, Object, frequency_at_insertion, mix};
+use crate::policy::{Access, EXTENSION_WORDS_MAX, Ghost, Object, mix};
 use arrayvec::ArrayVec;
 
 const BUCKET_SLOTS: usize = 16;
@@ -26,6 +26,8 @@ pub(super) const CANDIDATES_MAX: usize = SAMPLE_BUCKETS * BUCKET_SLOTS + REMEMBE
 const SLOTS_PER_OBJECT: usize = 2;
 /// Buckets that an eviction looks at.
 pub const SAMPLE_BUCKETS: usize = 4;
+/// The same in a miniature.
+const MINIATURE_SAMPLE_BUCKETS: usize = 2;
 /// Evictions that a ghost lasts, for every object: as many as there is room for. A new object
 /// replaces a bucket's oldest ghost anyway. With 1, buckets with few objects would stand half
 /// empty. Then loops a little longer than the cache would be forgotten.
@@ -60,6 +62,8 @@ pub struct Table {
     remembered: ArrayVec<(usize, u64), REMEMBERED_MAX>,
     objects: usize,
     objects_max: usize,
+    /// Buckets that an eviction looks at.
+    sample_buckets: usize,
     /// Evictions so far: the number of the next.
     evictions: u64,
     draws: u64,
@@ -77,9 +81,15 @@ impl Table {
             remembered: ArrayVec::new(),
             objects: 0,
             objects_max,
+            sample_buckets: SAMPLE_BUCKETS,
             evictions: 0,
             draws: 0,
         }
+    }
+
+    /// The same, as a miniature: an eviction costs less and looks at fewer objects.
+    pub(super) fn miniature(self) -> Self {
+        Self { sample_buckets: MINIATURE_SAMPLE_BUCKETS, ..self }
     }
 
     /// The experts, with their learnt weights.
@@ -159,7 +169,7 @@ impl Table {
                 slot
             }
         };
-        let frequency = frequency_at_insertion(ghost);
+        let frequency = self.experts.frequency_at_insertion(ghost);
         let object = Object { inserted_us: now_us, accessed_us: now_us, frequency, bytes };
         let mut live = Live { hash, object, extension: [0; EXTENSION_WORDS_MAX] };
         let access = Access { now_us, before: None, after: &object, ghost };
@@ -217,7 +227,7 @@ impl Table {
         let buckets = (self.slots.len() / BUCKET_SLOTS) as u64;
         let mut sample: Vec<usize> = Vec::with_capacity(CANDIDATES_MAX);
         for draw in 0.. {
-            if draw >= SAMPLE_BUCKETS && sample.iter().any(|&slot| matches!(self.slots[slot], Slot::Live(_))) {
+            if draw >= self.sample_buckets && sample.iter().any(|&slot| matches!(self.slots[slot], Slot::Live(_))) {
                 break;
             }
             self.draws += 1;

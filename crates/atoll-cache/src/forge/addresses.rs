@@ -3,8 +3,10 @@
 //!
 //! ```text
 //! a set    +---------------------------+-----+---------------------------+
-//!          | key | slot number | word  | ... |                           |    4 entries of 24 bytes, the last used first
+//!          | key's hash | about | word | ... |                           |    4 entries of 24 bytes, the last used first
 //!          +---------------------------+-----+---------------------------+
+//!          about, from bit 0 up: place in the bucket 4 | main queue 1 | number in the group 12
+//!          | when the client last saw the word in the slot, in units of 65 microseconds 47
 //! ```
 //!
 //! An entry is a guess. An operation that uses it READs the slot in the same batch as the record.
@@ -15,6 +17,7 @@
 //! |---|---|---|---|
 //! | GET | READ bucket; READ record | READ slot, READ record | one round trip more |
 //! | change | READ bucket; WRITE protection, READ slot, READ record; ... | WRITE protection, READ slot, READ record; ... | the same |
+//! | SET of a key that the client has seen lately | as a change | one round trip: see `blind` | one round trip more than a right guess of a change |
 //!
 //! The cache pays where a round trip costs more than a lookup in memory. It is off on fabrics that
 //! are [near](atoll_fabric::Endpoint::is_near).
@@ -25,25 +28,55 @@ use super::slot::{KeyHash, Slot};
 use super::technique::Technique;
 use super::{Forge, Hole};
 use crate::candidate::Candidate;
+use crate::index::{BUCKET_SLOTS, first_slot};
+use crate::record::Header;
 use crate::{CacheError, Lookup, Meta, Value, Want};
 use atoll_fabric::{Batch, Endpoint};
 
 /// Memory of a client's address cache where it is on by default: the addresses of 700 000 keys.
 pub const ADDRESS_CACHE_BYTES: usize = 16 << 20;
 const WAYS: usize = 4;
-const SET_BYTES: usize = WAYS * std::mem::size_of::<Known>();
+const SET_BYTES: usize = WAYS * std::mem::size_of::<Entry>();
+const PLACES: u64 = BUCKET_SLOTS as u64;
 
 /// Where a key's object was.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Known {
-    key: u64,
-    pub(super) slot: u64,
+struct Entry {
+    /// The whole hash of the key: no other key's entry is taken for it.
+    hash: u64,
+    about: u64,
     /// A free word in an unused entry.
-    pub(super) word: Slot,
+    word: Slot,
 }
 
-const UNUSED: Known = Known { key: 0, slot: 0, word: Slot::EMPTY };
-const _: () = assert!(std::mem::size_of::<Known>() == 24);
+const UNUSED: Entry = Entry { hash: 0, about: 0, word: Slot::EMPTY };
+const _: () = assert!(std::mem::size_of::<Entry>() == 24);
+const NUMBER_SHIFT: u32 = 5;
+const SEEN_SHIFT: u32 = 17;
+const SEEN_UNIT_BITS: u32 = 16;
+
+/// What a client remembers of a key's object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Known {
+    /// Its slot's number.
+    pub(super) slot: u64,
+    /// Its slot's word.
+    pub(super) word: Slot,
+    /// Whether its group was made for the main queue.
+    pub(super) main: bool,
+    /// Its number in the group.
+    pub(super) number: u16,
+    /// The client has seen the word in the slot, and the key in the record, at this time or a
+    /// little later.
+    pub(super) seen_ns: u64,
+}
+
+impl Known {
+    /// The object with this header, in a slot that had the word at `seen_ns` or later.
+    pub(super) fn of(slot: u64, word: Slot, header: &Header, seen_ns: u64) -> Self {
+        Self { slot, word, main: header.main, number: header.number, seen_ns }
+    }
+}
 
 /// The addresses that a client knows.
 #[derive(Debug, Default)]
@@ -52,7 +85,7 @@ pub(super) struct Addresses {
     sets_max: usize,
     /// Empty until the client learns its first address: a client that never looks up needs no
     /// memory.
-    sets: Vec<[Known; WAYS]>,
+    sets: Vec<[Entry; WAYS]>,
 }
 
 impl Addresses {
@@ -67,59 +100,53 @@ impl Addresses {
         self.sets_max > 0
     }
 
-    fn key(hash: KeyHash) -> u64 {
-        u64::from(hash.bucket) << 23 | u64::from(hash.fingerprint) << 15 | u64::from(hash.more)
-    }
-
-    fn set(&mut self, key: u64) -> &mut [Known; WAYS] {
-        // The hash already spreads the buckets evenly. The fingerprint distinguishes the keys of
-        // one bucket.
-        let at = (key >> 15).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    fn set(&mut self, hash: u64) -> &mut [Entry; WAYS] {
         let mask = self.sets.len() - 1;
-        &mut self.sets[at as usize & mask]
+        &mut self.sets[(hash >> 20) as usize & mask]
     }
 
-    /// The key's entry, if there is one. The call marks it as the last used.
-    pub(super) fn find(&mut self, hash: KeyHash) -> Option<Known> {
+    /// The entry of the key with this hash, if there is one; `bucket` is the key's. The call marks
+    /// the entry as the last used.
+    fn find(&mut self, hash: u64, bucket: u32) -> Option<Known> {
         if self.sets.is_empty() {
             return None;
         }
-        let key = Self::key(hash);
-        let set = self.set(key);
-        let at = set.iter().position(|known| known.key == key && !known.word.is_free())?;
+        let set = self.set(hash);
+        let at = set.iter().position(|entry| entry.hash == hash && !entry.word.is_free())?;
         set[..=at].rotate_right(1);
-        Some(set[0])
+        let Entry { about, word, .. } = set[0];
+        Some(Known {
+            slot: first_slot(bucket) + about % PLACES,
+            word,
+            main: about >> 4 & 1 != 0,
+            number: (about >> NUMBER_SHIFT) as u16 & 0xfff,
+            seen_ns: about >> SEEN_SHIFT << SEEN_UNIT_BITS,
+        })
     }
 
     /// Stores where the key's object is. It replaces the key's entry, or else the least recently
     /// used entry of the set.
-    #[inline]
-    pub(super) fn learn(&mut self, hash: KeyHash, slot: u64, word: Slot) {
-        if self.is_on() {
-            self.put(hash, slot, word);
-        }
-    }
-
-    #[cold]
-    fn put(&mut self, hash: KeyHash, slot: u64, word: Slot) {
+    fn learn(&mut self, hash: u64, known: &Known) {
         if self.sets.is_empty() {
             self.sets = vec![[UNUSED; WAYS]; self.sets_max];
         }
-        let key = Self::key(hash);
-        let set = self.set(key);
-        let at = set.iter().position(|known| known.key == key).unwrap_or(WAYS - 1);
+        let about = (known.slot % PLACES)
+            | (u64::from(known.main) << 4)
+            | (u64::from(known.number & 0xfff) << NUMBER_SHIFT)
+            | (known.seen_ns >> SEEN_UNIT_BITS << SEEN_SHIFT);
+        let set = self.set(hash);
+        let at = set.iter().position(|entry| entry.hash == hash).unwrap_or(WAYS - 1);
         set[..=at].rotate_right(1);
-        set[0] = Known { key, slot, word };
+        set[0] = Entry { hash, about, word: known.word };
     }
 
     /// Drops the key's entry: its object is not there any more.
-    pub(super) fn forget(&mut self, hash: KeyHash) {
+    fn forget(&mut self, hash: u64) {
         if self.sets.is_empty() {
             return;
         }
-        let key = Self::key(hash);
-        let set = self.set(key);
-        if let Some(at) = set.iter().position(|known| known.key == key) {
+        let set = self.set(hash);
+        if let Some(at) = set.iter().position(|entry| entry.hash == hash) {
             set[at..].rotate_left(1);
             set[WAYS - 1] = UNUSED;
         }
@@ -133,6 +160,29 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         *self.addresses.borrow_mut() = Addresses::new(bytes);
     }
 
+    /// Remembers where the key's object is, if this client remembers addresses.
+    #[inline]
+    pub(super) fn learn(&self, key: &[u8], known: impl FnOnce() -> Known) {
+        let mut addresses = self.addresses.borrow_mut();
+        if addresses.is_on() {
+            addresses.learn(self.shared.hasher.hash(key), &known());
+        }
+    }
+
+    /// Drops what this client remembers of a key's object.
+    pub(super) fn forget(&self, key: &[u8]) {
+        let mut addresses = self.addresses.borrow_mut();
+        if addresses.is_on() {
+            addresses.forget(self.shared.hasher.hash(key));
+        }
+    }
+
+    /// What this client remembers of a key's object.
+    pub(super) fn remembered(&self, hash: KeyHash, key: &[u8]) -> Option<Known> {
+        let mut addresses = self.addresses.borrow_mut();
+        if addresses.is_on() { addresses.find(self.shared.hasher.hash(key), hash.bucket) } else { None }
+    }
+
     /// Looks `key` up where its object was last seen. `None` if the object is not there any more,
     /// or the key has no entry.
     pub(super) async fn lookup_known(
@@ -142,9 +192,9 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         into: &mut Value,
         counted: bool,
     ) -> Result<Option<Lookup>, CacheError> {
-        let Some(known) = self.addresses.borrow_mut().find(hash) else { return Ok(None) };
+        let Some(known) = self.remembered(hash, key) else { return Ok(None) };
         let Some((at, bytes, chunk)) = self.record_span(known.word) else {
-            self.addresses.borrow_mut().forget(hash);
+            self.forget(key);
             return Ok(None);
         };
         self.shared.hotness.expect(chunk);
@@ -163,17 +213,18 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             false => Candidate::Reused,
         };
         let Candidate::Ours(header) = candidate else {
-            self.addresses.borrow_mut().forget(hash);
+            self.forget(key);
             self.stats.addresses_stale.add(1);
             return Ok(None);
         };
         into.meta = Meta::of(&header);
         if header.expiry_ms.is_some() && self.has_expired(&header, begun_ns).await? {
             // Rare: the ordinary lookup removes the expired object.
-            self.addresses.borrow_mut().forget(hash);
+            self.forget(key);
             return Ok(None);
         }
         self.stats.addresses_right.add(1);
+        self.learn(key, || Known::of(known.slot, known.word, &header, begun_ns));
         if counted {
             self.count_hit(hash, known.word, &header);
         }
@@ -188,13 +239,13 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         key: &[u8],
         want: Want,
     ) -> Result<Option<Found>, CacheError> {
-        let Some(known) = self.addresses.borrow_mut().find(hash) else { return Ok(None) };
+        let Some(known) = self.remembered(hash, key) else { return Ok(None) };
         let begun_ns = self.client.endpoint.now_ns();
         if let Search::Found(found) = self.search_slot(op, known.slot, known.word, key, want, begun_ns).await? {
             self.stats.addresses_right.add(1);
             return Ok(Some(found));
         }
-        self.addresses.borrow_mut().forget(hash);
+        self.forget(key);
         self.stats.addresses_stale.add(1);
         Ok(None)
     }
@@ -204,43 +255,44 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
 mod tests {
     use super::*;
 
-    fn hash(number: u64) -> KeyHash {
-        KeyHash::new(number.wrapping_mul(0x9e37_79b9_7f4a_7c15), 1000)
+    fn hash(number: u64) -> u64 {
+        number.wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
 
-    fn word(number: u64) -> Slot {
-        Slot(1 << 56 | number)
+    fn known(number: u64) -> Known {
+        let (slot, word, seen_ns) = (7 * PLACES + number % PLACES, Slot(1 << 56 | number), number << SEEN_UNIT_BITS);
+        Known { slot, word, main: number % 2 == 1, number: number as u16 & 0xfff, seen_ns }
     }
 
     #[test]
     fn the_last_used_keys_stay_within_the_memory() {
         let mut addresses = Addresses::new(100 * SET_BYTES);
-        assert!(addresses.sets.is_empty() && addresses.find(hash(7)).is_none());
-        (0..10_000).for_each(|number| addresses.learn(hash(number), number, word(number)));
+        assert!(addresses.sets.is_empty() && addresses.find(hash(7), 7).is_none());
+        (0..10_000).for_each(|number| addresses.learn(hash(number), &known(number)));
         assert_eq!(addresses.sets.len(), 64);
-        let known = (0..10_000).filter(|number| addresses.find(hash(*number)).is_some()).count();
-        assert!(known <= 64 * WAYS && known > 48 * WAYS, "{known}");
-        let last = addresses.find(hash(9_999)).unwrap();
-        assert_eq!((last.slot, last.word), (9_999, word(9_999)));
+        let found = (0..10_000).filter_map(|number| Some((number, addresses.find(hash(number), 7)?)));
+        let found: Vec<_> = found.collect();
+        assert!(found.len() <= 64 * WAYS && found.len() > 48 * WAYS, "{}", found.len());
+        assert!(found.iter().all(|(number, found)| *found == known(*number)), "all of it is kept");
+        assert!(addresses.find(hash(9_999), 7).is_some());
     }
 
     #[test]
     fn what_is_learned_again_replaces_and_what_is_forgotten_is_gone() {
         let mut addresses = Addresses::new(SET_BYTES);
-        for slot in 0..3 {
-            addresses.learn(hash(7), slot, word(slot));
+        for number in 0..3 {
+            addresses.learn(hash(7), &known(number));
         }
-        assert_eq!(addresses.find(hash(7)).unwrap().slot, 2);
-        assert_eq!(addresses.sets[0].iter().filter(|known| !known.word.is_free()).count(), 1);
+        assert_eq!(addresses.find(hash(7), 7).unwrap(), known(2));
+        assert_eq!(addresses.sets[0].iter().filter(|entry| !entry.word.is_free()).count(), 1);
         addresses.forget(hash(7));
-        assert!(addresses.find(hash(7)).is_none());
+        assert!(addresses.find(hash(7), 7).is_none());
     }
 
     #[test]
     fn one_without_memory_knows_nothing() {
         let mut addresses = Addresses::new(SET_BYTES - 1);
-        addresses.learn(hash(7), 1, word(1));
         addresses.forget(hash(7));
-        assert!(!addresses.is_on() && addresses.find(hash(7)).is_none());
+        assert!(!addresses.is_on() && addresses.find(hash(7), 7).is_none());
     }
 }

@@ -5,9 +5,9 @@
 //! The age of a ghost is the number of groups that have left the small queue since. A client knows
 //! the head of that queue from its last eviction.
 //!
-//! A rule may limit that age by the main queue's turnover: the groups that have left the small queue
-//! since the oldest group of the main queue entered it. A key that returns later than that is asked
-//! for more rarely than the objects that it would displace. The client remembers some of the
+//! A rule may limit that age by the main queue's turnover: the groups that have left the small
+//! queue since the oldest group of the main queue entered it. A key that returns later than that is
+//! asked for more rarely than the objects that it would displace. The client remembers some of the
 //! cursors that it has READ, and knows the turnover from them.
 
 use super::Forge;

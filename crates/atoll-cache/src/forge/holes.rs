@@ -42,6 +42,9 @@ crate::holes! {
         /// A lookup trusts the address that it remembers (closed by a READ of the slot in the same
         /// batch).
         UncheckedAddress => [NO_ORDER],
+        /// A SET swaps from a word that it remembers, however old, and does not look whose object
+        /// it has replaced (closed by an age limit, and by a READ of the old record).
+        UncheckedSwap => ["hold the same key", NO_ORDER],
         /// Addresses and lengths from the pool are used unchecked (closed by checking them against
         /// the heap).
         TrustedBytes => ["are outside every region"],

@@ -29,9 +29,12 @@ use super::layout::Queue;
 use super::technique::Technique;
 use crate::CacheError;
 use arrayvec::ArrayVec;
-use atoll_fabric::{Address, BATCH_VERBS_MAX, Batch, Endpoint, Purpose, prefetch};
+use atoll_fabric::{Address, BATCH_VERBS_MAX, Batch, Endpoint, Purpose, prefer_huge_pages, prefetch};
 use atoll_pool::ChunkId;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+/// Counters from which on huge pages are asked for.
+const HUGE_FROM: usize = 2 << 20;
 
 /// One process's counters, shared by its threads. Counts are hints: a lost increment does no harm.
 pub struct HotnessMap {
@@ -44,7 +47,11 @@ pub struct HotnessMap {
 
 impl HotnessMap {
     pub(super) fn new(chunks: u32, group_objects_max: u32) -> Self {
-        let counters = bytemuck::zeroed_vec(chunks as usize * group_objects_max as usize);
+        let mut counters: Vec<AtomicU8> = bytemuck::zeroed_vec(chunks as usize * group_objects_max as usize);
+        // Accesses touch them at random.
+        if counters.len() >= HUGE_FROM {
+            prefer_huge_pages(&mut counters);
+        }
         Self { counters, group_objects_max: group_objects_max as usize, flushed: Default::default() }
     }
 

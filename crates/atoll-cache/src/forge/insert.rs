@@ -3,6 +3,7 @@
 //!
 //! If the bucket is full of live objects, the inserter evicts one of them and uses its slot.
 
+use super::addresses::Known;
 use super::layout::{BUCKET_SLOTS, Queue};
 use super::nodes::Earlier;
 use super::open_groups::Place;
@@ -13,6 +14,7 @@ use super::technique::Technique;
 use super::update::New;
 use super::{Forge, Hole};
 use crate::index::{Index, Unlink};
+use crate::record::Header;
 use crate::search::publish_pending;
 use crate::{CacheError, Cause};
 use atoll_fabric::{Batch, Endpoint};
@@ -102,7 +104,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         if !published {
             return Ok(false);
         }
-        self.addresses.borrow_mut().learn(hash, slot, word);
+        self.learn(key, || Known::of(slot, word, &Header { number: place.number, ..new.header }, begun_ns));
         // An insertion in a live object's place adds one object and removes one.
         self.limit.note_inserted(op);
         self.client.count_objects(1).await?;

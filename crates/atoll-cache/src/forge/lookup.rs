@@ -17,6 +17,7 @@
 //! word, in any order, cannot miss it. A key that a lookup does not find was absent at a moment
 //! between the READs.
 
+use super::addresses::Known;
 use super::layout::{BUCKET_BYTES, BUCKET_SLOTS};
 use super::operation::Operation;
 use super::slot::{KeyHash, Slot};
@@ -177,7 +178,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                     if counted {
                         self.count_hit(hash, slot, &header);
                     }
-                    self.addresses.borrow_mut().learn(hash, number, slot);
+                    self.learn(key, || Known::of(number, slot, &header, begun_ns));
                     return Ok(Some(Lookup::Hit));
                 }
                 Candidate::Other => {}

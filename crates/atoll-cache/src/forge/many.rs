@@ -1,5 +1,6 @@
 //! FORGE's own steps of a lookup of many keys: see [`crate::at_once`].
 
+use super::addresses::Known;
 use super::operation::Operation;
 use super::slot::{KeyHash, Slot};
 use super::technique::Technique;
@@ -37,8 +38,8 @@ impl<E: Endpoint, T: Technique<E>> Lookups for Forge<E, T> {
         self.shared.hotness.expect(chunk);
     }
 
-    fn recall(&self, hash: KeyHash) -> Option<(u64, Slot)> {
-        self.addresses.borrow_mut().find(hash).map(|known| (known.slot, known.word))
+    fn recall(&self, hash: KeyHash, key: &[u8]) -> Option<(u64, Slot)> {
+        self.remembered(hash, key).map(|known| (known.slot, known.word))
     }
 
     /// A round between the READs would renew the lease. The lease would then say that this client
@@ -75,16 +76,14 @@ impl<E: Endpoint, T: Technique<E>> Lookups for Forge<E, T> {
             && (header.expiry_ms.is_none() || !self.has_expired(&header, begun_ns).await?)
         {
             value.meta = Meta::of(&header);
-            match seen.by {
-                By::Bucket => self.addresses.borrow_mut().learn(hash, seen.slot, seen.word),
-                By::Memory { .. } => self.stats.addresses_right.add(1),
-            }
+            self.learn(key, || Known::of(seen.slot, seen.word, &header, begun_ns));
+            self.stats.addresses_right.add(u64::from(seen.by != By::Bucket));
             self.technique.looked_up(self, hash);
             self.count_hit(hash, seen.word, &header);
             return Ok(Some(Lookup::Hit));
         }
         if seen.by != By::Bucket {
-            self.addresses.borrow_mut().forget(hash);
+            self.forget(key);
             self.stats.addresses_stale.add(1);
         }
         Ok(None)

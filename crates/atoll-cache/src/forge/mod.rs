@@ -14,6 +14,7 @@
 //! | `operations` | where each operation begins |
 //! | `lookup` | the way of a GET; of many keys at once, `many` |
 //! | [`addresses`] | remembered addresses of objects, for a GET in one round trip and a change in two |
+//! | `blind` | a SET of a key whose object was seen lately, in one round trip |
 //! | `absence` | the words that a miss saw, for the insertion that follows |
 //! | `update` | the way of every change, with `search` (find the object), `insert` (a new key), `unlink` (remove an object) |
 //! | [`group`] | groups and the two-way index map |
@@ -55,6 +56,7 @@
 mod absence;
 pub mod addresses;
 pub mod annex;
+mod blind;
 mod cleaning;
 mod evict;
 mod expiry;
@@ -204,9 +206,11 @@ impl<A: Annex> EnginePool for ForgePoolWith<A> {
             ("group_objects_max", pool.group_objects_max.to_string()),
             ("index_slots", (u64::from(forge.buckets) * layout::BUCKET_SLOTS as u64).to_string()),
             ("rule", format!("{:?}", forge.options.rule).to_lowercase()),
-            ("small_percent", forge.options.small_percent.to_string()),
             ("ghosts", forge.options.ghosts.to_string()),
         ]);
+        if forge.options.rule != Rule::Chosen {
+            described.push(("small_percent", forge.options.small_percent.to_string()));
+        }
         described
     }
 }

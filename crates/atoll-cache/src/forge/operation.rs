@@ -14,6 +14,8 @@ pub(crate) struct Notes {
     pub(super) chunks: Vec<OpenChunk>,
     /// Whether the operation has restocked, with a spare chunk left or without.
     pub(super) is_restocked: bool,
+    /// The slot and word where a blind swap of the last attempt may have found the key's object.
+    pub(super) moved: Option<(u64, Slot)>,
 }
 
 /// An operation.

@@ -37,8 +37,8 @@ pub enum Rule {
     /// Groups that are mostly active are put back whole. Merged groups have virtual segments by
     /// their mean frequency.
     Paper = 1,
-    /// As [`Self::Object`]. Each client chooses the length of the small queue, the age of ghosts and
-    /// the rest among [`RULES`](super::rules::RULES), by its own requests. Default.
+    /// As [`Self::Object`]. By its own requests, each client chooses the length of the small queue,
+    /// the age of ghosts and the rest among [`RULES`](super::rules::RULES). Default.
     Chosen = 2,
 }
 

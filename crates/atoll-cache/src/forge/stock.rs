@@ -152,8 +152,12 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         if !self.stock.has_waiting() || !forced && !self.stock.is_look_due() {
             return Ok(());
         }
-        let protected = self.client.protected_chunks().await?;
-        for chunk in self.stock.waiting.take() {
+        // Taken before the READ: another operation of this client may let a chunk wait meanwhile.
+        // The signals that were READ need not show that chunk's protection.
+        let waiting = self.stock.waiting.take();
+        let protected = self.client.protected_chunks().await;
+        let protected = protected.inspect_err(|_| self.stock.waiting.borrow_mut().extend(&waiting))?;
+        for chunk in waiting {
             if protected.contains(&chunk) {
                 self.stock.waiting.borrow_mut().push(chunk);
             } else {

@@ -8,13 +8,16 @@
 //! | the key's object, to be removed | CAS slot old -> empty |
 //! | no such object, one to be inserted | WRITE record, CAS slot free -> pending, READ the bucket; then CAS pending -> live: see `insert` |
 //!
-//! An insertion soon after a miss of the key uses the bucket that the miss READ (see `absence`).
+//! A blind change of a key whose object the client has seen lately takes one round trip: see
+//! `blind`. An insertion soon after a miss of the key uses the bucket that the miss READ (see
+//! `absence`).
 //!
 //! If a compare-and-swap fails, the client retries the change on the object that is there then. It
 //! starts at the word that the swap found, if that word may be the key's. So no update is lost to
 //! another client or to a regrouping. A blind change that another blind change overtook is done:
 //! see [`overtaken`](crate::overtaken).
 
+use super::addresses::Known;
 use super::layout::{BUCKET_SLOTS, Queue};
 use super::lookup::REUSE_NS;
 use super::nodes::Earlier;
@@ -34,7 +37,7 @@ use crate::{CacheError, Cause, Change, Meta, Old, Verdict, Want};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint};
 
 /// How an attempt ended.
-enum Try {
+pub(super) enum Try {
     Done(Option<u64>),
     Anew,
     /// The stock must first hold so many chunks.
@@ -61,6 +64,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let mut outcome = Err(CacheError::Damaged { what: "an object that stays unsound" });
         op.overtaken = None;
         op.notes.is_restocked = false;
+        op.notes.moved = None;
         for attempt in 0..ATTEMPTS_MAX {
             self.technique.lock(self, Section::Bucket(hash)).await?;
             let tried = self.try_change(op, hash, key, change).await;
@@ -119,7 +123,17 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             self.stats.puts.add(1);
             return Ok(Try::Done(Some(self.client.next_token().await?)));
         }
-        let known = match (overtaken_at, recalled_ns) {
+        let moved = op.notes.moved.take();
+        if change.is_blind()
+            && self.addresses.borrow().is_on()
+            && overtaken_at.is_none()
+            && recalled_ns.is_none()
+            && moved.is_none()
+            && let Some(tried) = Box::pin(self.try_blind(op, (hash, key), change, now_ms)).await?
+        {
+            return Ok(tried);
+        }
+        let known = match (overtaken_at.or(moved), recalled_ns) {
             (Some(place), _) => self.search_overtaken(op, place, key, change.wants(), begun_ns).await?,
             (None, Some(_)) => None,
             (None, None) => self.search_known(op, hash, key, change.wants()).await?,
@@ -160,7 +174,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             (Verdict::Leave, _) => Ok(Try::Done(present_token)),
             (Verdict::Remove, None) => Ok(Try::Done(None)),
             (Verdict::Remove, Some(found)) => {
-                self.addresses.borrow_mut().forget(hash);
+                self.forget(key);
                 self.try_remove(found).await
             }
             (Verdict::Expire { .. }, None) => Ok(Try::Done(None)),
@@ -217,7 +231,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Ok(judged.map(|record| record.header).filter(|header| self.is_overtaken_by(op, header)))
     }
 
-    /// The key's object, if it is in the slot that changed during the last attempt.
+    /// The key's object, if it is in the slot in which the last attempt found another word than
+    /// expected.
     async fn search_overtaken(
         &self,
         op: &mut Operation,
@@ -397,6 +412,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let (at, record) = self.outgoing_record(op, place);
         let is_in_order = self.is_in_order(at, slot);
         let record = if is_in_order { record } else { Box::pin(self.write_first(at, record)).await? };
+        let begun_ns = self.client.endpoint.now_ns();
         let mut batch = Batch::new();
         let written = Earlier::add(&mut batch, at, record, is_in_order);
         let swap = batch.compare_and_swap(slot, found.word.0, word.0);
@@ -404,10 +420,10 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         op.outgoing = written.take(&mut batch);
         if !batch.swapped(swap) {
             self.note_overtaken(op, hash, found.header.token, found.slot, Slot(batch.word(swap)));
-            self.addresses.borrow_mut().forget(hash);
+            self.forget(key);
             return Ok(self.is_open(Hole::LostUpdate));
         }
-        self.addresses.borrow_mut().learn(hash, found.slot, word);
+        self.learn(key, || Known::of(found.slot, word, &Header { number: place.number, ..new.header }, begun_ns));
         self.bury(found, same_body).await?;
         Ok(true)
     }

@@ -2,9 +2,9 @@
 //! capacity.
 //!
 //! Every rule has a miniature of the client's share, a lane of [`Queues`]. The client follows the
-//! rule that misses least. Misses count half after [`WINDOW_MISSES`] later ones, so that a client
-//! follows a load that changes. Another rule must be better by [`MARGIN_PERMILLE`] and by
-//! [`MARGIN_MISSES`], so that chance alone changes no rule. The first rule is the one that a client
+//! rule that misses least. Misses count half after `WINDOW_MISSES` later ones, so that a client
+//! follows a load that changes. Another rule must be better by `MARGIN_PERMILLE` and by
+//! `MARGIN_MISSES`, so that chance alone changes no rule. The first rule is the one that a client
 //! begins with.
 //!
 //! Further lanes follow the chosen rule at the capacities of [`CURVE`]. A read that a lane misses
@@ -43,7 +43,7 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// A choice among `rules`, at least one and at most [`RULES_MAX`], in a pool of so many objects.
+    /// A choice among `rules`, one to [`RULES_MAX`] of them, in a pool of so many objects.
     pub fn new(rules: &[QueueRule], scale: Scale, objects_max: u64) -> Self {
         assert!((1..=RULES_MAX).contains(&rules.len()), "{} rules", rules.len());
         Self {

@@ -259,7 +259,7 @@ impl Queues {
 
     /// The lowest bit of each lane that there is.
     fn all(&self) -> u64 {
-        LOW & (1 << (LANE_BITS * self.lanes.len())) - 1
+        LOW & ((1 << (LANE_BITS * self.lanes.len())) - 1)
     }
 
     fn chain(&self, hash: u64) -> usize {

@@ -1,8 +1,8 @@
 //! Which keys a client's miniatures see, and which part of the pool they model.
 //!
-//! The sample is a share of 1 / 2^k of all hashes. A client chooses k so that its miniatures have at
-//! most [`Scale::objects`] objects, and at least so large that watching costs little
-//! ([`Scale::shift_min`]).
+//! The sample is a share of 1 / 2^k of all hashes. A client chooses the smallest k with which its
+//! miniatures have at most [`Scale::objects`] objects. A least k ([`Scale::shift_min`]) bounds what
+//! they cost.
 
 /// A client's own evictions, between two checks of the number of clients.
 const WINDOW_EVICTIONS: u64 = 64;
@@ -63,7 +63,7 @@ impl Sample {
     /// Notes that the pool has room for so many objects. True if the share has changed by an
     /// eighth or more.
     pub fn resized(&mut self, objects_max: u64) -> bool {
-        let has_changed = objects_max.abs_diff(self.objects_max) >= self.objects_max / 8 + 1;
+        let has_changed = objects_max.abs_diff(self.objects_max) > self.objects_max / 8;
         if has_changed {
             self.objects_max = objects_max;
         }

@@ -34,14 +34,8 @@ pub const fn history_depth(counter: u64, id: u64) -> u32 {
     (counter.wrapping_sub(id) & ((1 << HISTORY_ID_BITS) - 1)) as u32
 }
 
-/// The first frequency of an object that returns while its ghost lives. It has proven itself:
-/// S3-FIFO would insert it into the main queue.
-const FREQUENCY_RETURNED: u64 = 3;
-
-/// The frequency that an insertion writes beside the slot.
-pub const fn frequency_at_insertion(ghost: Option<Ghost>) -> u64 {
-    if ghost.is_some() { FREQUENCY_RETURNED } else { 1 }
-}
+/// The first frequency of an object whose ghost proves its key.
+pub(super) const FREQUENCY_RETURNED: u64 = 3;
 
 #[cfg(test)]
 mod tests {

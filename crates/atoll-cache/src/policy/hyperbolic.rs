@@ -2,10 +2,11 @@
 //! made for sampling. After Blankstein, Sen and Freedman, "Hyperbolic caching: flexible caching for
 //! web applications", USENIX ATC 2017, sections 2 and 3.
 
-use super::{Formula, Policy, Priority};
+use super::{Formula, GHOSTS_ALL, Policy, Priority};
 
 pub(super) const HYPERBOLIC: Policy = Policy {
     name: "hyperbolic",
+    ghost_percent: GHOSTS_ALL,
     formula: Formula::Plain(|now_us, object| {
         // An object of this very microsecond has been there for one.
         let resident_us = now_us.saturating_sub(object.inserted_us).max(1) as f64;

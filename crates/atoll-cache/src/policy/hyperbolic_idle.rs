@@ -6,12 +6,13 @@
 //! soon as accesses cease, and frequency and recency weigh the same. Accesses count up to
 //! [`FREQUENCY_MAX`]. Sizes are ignored.
 
-use super::{Formula, Policy, Priority};
+use super::{Formula, GHOSTS_ALL, Policy, Priority};
 
 const FREQUENCY_MAX: u64 = 30;
 
 pub(super) const HYPERBOLIC_IDLE: Policy = Policy {
     name: "hyperbolic-idle",
+    ghost_percent: GHOSTS_ALL,
     formula: Formula::Plain(|now_us, object| {
         let accesses = object.frequency.clamp(1, FREQUENCY_MAX) as f64;
         Priority::real(-(object.idle_us(now_us).max(1) as f64) / accesses)

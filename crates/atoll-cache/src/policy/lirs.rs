@@ -18,7 +18,7 @@
 //! | returned while its ghost lived | was in the stack: becomes LIR | 1 | its recency |
 //! | accessed again | LIR, if its distance is below the largest recency of a LIR | the distance | the larger of distance and recency |
 
-use super::{Formula, Policy, Priority};
+use super::{Formula, GHOSTS_ALL, Policy, Priority};
 
 /// No second access yet.
 const ONCE: u64 = 0;
@@ -27,6 +27,7 @@ const SHORT: u64 = 1;
 
 pub(super) const LIRS: Policy = Policy {
     name: "lirs",
+    ghost_percent: GHOSTS_ALL,
     formula: Formula::Word {
         accessed: |access, _word| match (access.before, access.ghost) {
             (Some(before), _) => before.idle_us(access.now_us).max(SHORT),

@@ -6,7 +6,7 @@
 //! float. C then falls by the same factor for all objects. So the order of two untouched objects
 //! never changes. The policy compares logarithms, which do not vanish for very old objects.
 
-use super::{Formula, Policy, Priority};
+use super::{Formula, GHOSTS_ALL, Policy, Priority};
 
 /// The time after which an access counts half. The paper's lambda is one over this. The paper
 /// counts time in requests; the pool has a clock.
@@ -14,6 +14,7 @@ const HALF_LIFE_US: f64 = 10e6;
 
 pub(super) const LRFU: Policy = Policy {
     name: "lrfu",
+    ghost_percent: GHOSTS_ALL,
     formula: Formula::Word {
         accessed: |access, word| {
             let faded = |before: &super::Object| sum(word) * libm::exp2(-half_lives(before.idle_us(access.now_us)));

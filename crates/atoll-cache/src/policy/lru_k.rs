@@ -6,10 +6,11 @@
 //! period of correlated references is zero. Its retained information would need the time of an
 //! evicted object's last access. A ghost has none, so a returning object starts without a past.
 
-use super::{Formula, Policy, Priority};
+use super::{Formula, GHOSTS_ALL, Policy, Priority};
 
 pub(super) const LRU_K: Policy = Policy {
     name: "lru-k",
+    ghost_percent: GHOSTS_ALL,
     formula: Formula::Word {
         // An access in the clock's first microsecond differs from none.
         accessed: |access, _word| access.before.map_or(0, |before| before.accessed_us.max(1)),

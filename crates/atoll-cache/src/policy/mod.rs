@@ -46,7 +46,7 @@ mod quick_demotion;
 mod random;
 mod size;
 
-pub use ghost::{GHOST_EXPERTS_MAX, Ghost, HISTORY_ID_BITS, frequency_at_insertion, history_depth};
+pub use ghost::{GHOST_EXPERTS_MAX, Ghost, HISTORY_ID_BITS, history_depth};
 pub use priority::Priority;
 pub(crate) use random::mix;
 
@@ -71,6 +71,7 @@ pub static POLICIES: &[Policy] = &[
     hyperbolic::HYPERBOLIC,
     quick_demotion::QUICK_DEMOTION,
     hyperbolic_idle::HYPERBOLIC_IDLE,
+    quick_demotion::QUICK_DEMOTION_STRICT,
 ];
 
 /// Most words beside an object, over all policies of a cache.
@@ -85,7 +86,7 @@ pub struct Object {
     /// When it was last accessed, in the same unit. Its insertion is an access.
     pub accessed_us: u64,
     /// How often it was accessed since it was inserted. Its insertion counts as one access, or as
-    /// [`frequency_at_insertion`] says.
+    /// [`Policy::frequency_at_insertion`] says.
     pub frequency: u64,
     /// Its record's size in bytes, at least one.
     pub bytes: u64,
@@ -126,8 +127,14 @@ pub struct Access<'a> {
 pub struct Policy {
     /// The name that users type: lower case, with dashes.
     name: &'static str,
+    /// The part of the history, in percent, in which a ghost proves a key: a key that returns later
+    /// is like a new one.
+    ghost_percent: u32,
     formula: Formula,
 }
+
+/// [`Policy::ghost_percent`] of a policy to which every ghost proves its key.
+const GHOSTS_ALL: u32 = 100;
 
 /// How a policy values an object. Of the sampled objects, the one with the lowest priority is
 /// evicted.
@@ -154,6 +161,14 @@ impl Policy {
     /// The name that users type.
     pub fn name(&self) -> &'static str {
         self.name
+    }
+
+    /// The frequency of an object at its insertion, if its key has this ghost. A key that returns
+    /// soon has proven itself: S3-FIFO would insert it into the main queue.
+    pub fn frequency_at_insertion(&self, ghost: Option<Ghost>) -> u64 {
+        let proves =
+            |ghost: Ghost| u64::from(ghost.depth) * 100 < u64::from(ghost.history) * u64::from(self.ghost_percent);
+        if ghost.is_some_and(proves) { ghost::FREQUENCY_RETURNED } else { 1 }
     }
 
     /// How many words it keeps beside an object, at most [`EXTENSION_WORDS_MAX`].

@@ -12,7 +12,7 @@
 //! | 2 | 3 | still the small queue: two accesses are often one |
 //! | 3 and more | 20 for each access, of 60 accesses at most | the main queue; a returning key starts here |
 
-use super::{Formula, Policy, Priority};
+use super::{Formula, GHOSTS_ALL, Object, Policy, Priority};
 
 /// Lifetimes of objects with one and two accesses, in units of the first.
 const ONCE: f64 = 1.0;
@@ -21,14 +21,19 @@ const TWICE: f64 = 3.0;
 const EACH: f64 = 20.0;
 const FREQUENCY_MAX: u64 = 60;
 
-pub(super) const QUICK_DEMOTION: Policy = Policy {
-    name: "quick-demotion",
-    formula: Formula::Plain(|now_us, object| {
-        let lifetime = match object.frequency {
-            0 | 1 => ONCE,
-            2 => TWICE,
-            frequency => EACH * frequency.min(FREQUENCY_MAX) as f64,
-        };
-        Priority::real(-(object.idle_us(now_us).max(1) as f64) / lifetime)
-    }),
-};
+fn priority(now_us: u64, object: &Object) -> Priority {
+    let lifetime = match object.frequency {
+        0 | 1 => ONCE,
+        2 => TWICE,
+        frequency => EACH * frequency.min(FREQUENCY_MAX) as f64,
+    };
+    Priority::real(-(object.idle_us(now_us).max(1) as f64) / lifetime)
+}
+
+pub(super) const QUICK_DEMOTION: Policy =
+    Policy { name: "quick-demotion", ghost_percent: GHOSTS_ALL, formula: Formula::Plain(priority) };
+
+/// The same with ghosts half as old, for loops longer than the cache: if every key of a loop has
+/// proven itself, none stays.
+pub(super) const QUICK_DEMOTION_STRICT: Policy =
+    Policy { name: "quick-demotion-strict", ghost_percent: 50, formula: Formula::Plain(priority) };

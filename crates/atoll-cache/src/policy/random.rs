@@ -3,10 +3,11 @@
 //! A policy draws no random numbers. It compares a mix of the object's times and the present time.
 //! So an object that stayed this time has the same chance as all others the next time.
 
-use super::{Formula, Policy, Priority};
+use super::{Formula, GHOSTS_ALL, Policy, Priority};
 
 pub(super) const RANDOM: Policy = Policy {
     name: "random",
+    ghost_percent: GHOSTS_ALL,
     formula: Formula::Plain(|now_us, object| {
         Priority::new(mix(object.inserted_us ^ mix(object.accessed_us ^ mix(now_us))))
     }),

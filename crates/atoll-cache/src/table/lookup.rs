@@ -157,6 +157,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             if !word.may_be(hash.fingerprint) || word.is_pending() {
                 continue;
             }
+            self.core.expect_access(slot);
             match self.core.read_candidate(slot, word, key, into, &mut beside).await? {
                 Candidate::Ours(header) => {
                     return self.found(op, hash, (slot, word), header, into, &beside, begun_ns).await;

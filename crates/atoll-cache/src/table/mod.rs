@@ -104,12 +104,14 @@ use crate::removals::Removals;
 use crate::spares::Spares;
 use crate::stats::Counters;
 use crate::sweep::Budget;
+use arrayvec::ArrayVec;
 use atoll_fabric::Endpoint;
 use atoll_pool::Client;
 use atoll_pool::loan::{Lender, Loan};
 use drain::Drains;
 use fresh::FreshChunks;
 use operation::Notes;
+use replacement::SAMPLE_BUCKETS_MAX;
 use room::MeanShare;
 use sample::History;
 use slab::Slabs;
@@ -148,6 +150,9 @@ pub struct Core<E: Endpoint> {
     suspicions: RefCell<Vec<suspicion::Suspicion>>,
     lately_bound: RefCell<LatelyBound>,
     history: History,
+    /// The buckets that the next sample looks at, and how many were to be drawn. They are drawn
+    /// early where they can be prefetched.
+    next_sample: Cell<Option<(usize, ArrayVec<u32, SAMPLE_BUCKETS_MAX>)>>,
     /// The victims that a replacement with queues chooses until the next sample, and how many it
     /// chose before the last.
     samples_left_out: Cell<(u32, u32)>,
@@ -187,6 +192,7 @@ impl<E: Endpoint> Core<E> {
             suspicions: RefCell::default(),
             lately_bound: RefCell::default(),
             history: History::default(),
+            next_sample: Cell::default(),
             samples_left_out: Cell::default(),
             mean_share: MeanShare::default(),
             is_leaving_pool: Cell::default(),

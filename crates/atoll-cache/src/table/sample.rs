@@ -9,7 +9,7 @@ use super::shelf::Shelves;
 use super::slot::{HISTORY_IDS, Slot};
 use crate::CacheError;
 use arrayvec::ArrayVec;
-use atoll_fabric::{Batch, Buffer, Endpoint};
+use atoll_fabric::{Batch, Buffer, Endpoint, Intent};
 use std::cell::Cell;
 
 /// What a look at some buckets returned. It is on the heap: it is passed through futures that wait,
@@ -90,14 +90,38 @@ impl<E: Endpoint> Core<E> {
         sampling: Sampling,
         class: Option<Class>,
     ) -> Result<Sample, CacheError> {
-        let mut chosen = ArrayVec::<u32, SAMPLE_BUCKETS_MAX>::new();
+        let chosen = match self.next_sample.take() {
+            Some((drawn, chosen)) if drawn == buckets => chosen,
+            _ => self.draw_buckets(buckets),
+        };
+        let sample = self.sample_of(&chosen, remembered, sampling, class).await;
+        self.expect_next_sample(buckets);
+        sample
+    }
+
+    /// Draws random buckets, about so many.
+    fn draw_buckets(&self, buckets: usize) -> ArrayVec<u32, SAMPLE_BUCKETS_MAX> {
+        let mut chosen = ArrayVec::new();
         for _ in 0..buckets.clamp(1, SAMPLE_BUCKETS_MAX) {
             let bucket = (self.client.endpoint.random() % u64::from(self.shared.settings.buckets)) as u32;
             if !chosen.contains(&bucket) {
                 chosen.push(bucket);
             }
         }
-        self.sample_of(&chosen, remembered, sampling, class).await
+        chosen
+    }
+
+    /// Draws the buckets of the next sample, and prefetches them where the fabric uses hints.
+    fn expect_next_sample(&self, buckets: usize) {
+        let (endpoint, layout) = (&self.client.endpoint, &self.shared.layout);
+        if !endpoint.expect(layout.dead(), 8, Intent::Read) {
+            return;
+        }
+        let chosen = self.draw_buckets(buckets);
+        for bucket in &chosen {
+            endpoint.expect(layout.bucket(*bucket), BUCKET_BYTES, Intent::Read);
+        }
+        self.next_sample.set(Some((buckets, chosen)));
     }
 
     /// Looks at these buckets, and at slots that are `remembered`.
@@ -117,8 +141,7 @@ impl<E: Endpoint> Core<E> {
         let others = |slot: &u64| !chosen.contains(&((slot / BUCKET_SLOTS as u64) as u32));
         let mut again = ArrayVec::<_, REMEMBERED_MAX>::new();
         for (slot, word) in remembered.iter().filter(|(slot, _)| others(slot)).take(REMEMBERED_MAX) {
-            let mut information = Buffer::new();
-            information.resize(ACCESS_BYTES as usize);
+            let information = self.spares.take(ACCESS_BYTES as usize);
             let now = batch.read_word(self.shared.layout.slot(*slot));
             again.push((*slot, *word, now, batch.read(self.shared.layout.access(*slot), information)));
         }
@@ -151,10 +174,11 @@ impl<E: Endpoint> Core<E> {
             self.spares.keep(read);
         }
         for (slot, word, now, information) in again {
+            let information = batch.take(information);
             if batch.word(now) == word.0 {
-                let information = batch.take(information);
                 self.sort_in(&mut sample, slot, word, information.words(), times);
             }
+            self.spares.keep(information);
         }
         Ok(sample)
     }

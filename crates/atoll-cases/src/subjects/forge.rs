@@ -7,7 +7,7 @@ use crate::subject::{Shared, Subject};
 use atoll_baselines::forge_ablations::{AblatedForge, Variant};
 use atoll_cache::Pooled;
 use atoll_cache::engines::EngineChoices;
-use atoll_cache::forge::{self, Forge, ForgeKind, ForgeOptions, Technique};
+use atoll_cache::forge::{self, Forge, ForgeKind, ForgeOptions, Rule, Technique};
 use atoll_fabric::{Address, Endpoint, Kind, RegionAttributes};
 use atoll_pool::PoolSettings;
 use atoll_sim::sim::region;
@@ -44,7 +44,10 @@ impl Subject for ForgeSubject {
 
     fn drawn(random: &mut Random, paper: bool) -> Self {
         let options = if paper { ForgeOptions::paper() } else { ForgeOptions::default() };
-        let options = ForgeOptions { small_percent: random.pick(&[10, 20, 50]), ..options };
+        let small_percent = random.pick(&[10, 20, 50]);
+        // Clients that choose their rule do not look at the share.
+        let rule = if options.rule == Rule::Chosen && small_percent != 10 { Rule::Object } else { options.rule };
+        let options = ForgeOptions { small_percent, rule, ..options };
         Self { options, ..Self::default() }
     }
 

@@ -28,8 +28,13 @@ impl Subject for DittoSubject {
     type Engine = Ditto<CaseEndpoint>;
 
     fn drawn(random: &mut Random, paper: bool) -> Self {
-        let experts =
-            random.pick(&["lru", "lru+lfu", "lru-k+fifo", "gds+lirs+lfu", "quick-demotion+hyperbolic-idle+lfu"]);
+        let experts = random.pick(&[
+            "lru",
+            "lru+lfu",
+            "lru-k+fifo",
+            "gds+lirs+lfu",
+            "quick-demotion+quick-demotion-strict+hyperbolic-idle+lfu",
+        ]);
         let experts = experts.parse().expect("all of them are policies");
         let mut options = if paper { DittoOptions::paper(experts) } else { DittoOptions::adaptive(experts) };
         if !paper {

@@ -51,24 +51,26 @@ fn cost_of_sets<G: Pooled<SimEndpoint> + 'static>(settings: PoolSettings, client
     (sim.traffic().unwrap().of(Purpose::Request).round_trips, longest_ns.get() / 1000)
 }
 
-fn a_set_costs_a_few_looks_more<G: Pooled<SimEndpoint> + 'static>(settings: PoolSettings) {
+/// `looks`: the round trips that a SET may cost more if other clients set its key, too.
+fn a_set_costs_a_few_looks_more<G: Pooled<SimEndpoint> + 'static>(settings: PoolSettings, looks: f64) {
     let (alone, _) = cost_of_a_set::<G>(settings.clone(), 1);
     for clients in [8, 64] {
         let (round_trips, longest_us) = cost_of_a_set::<G>(settings.clone(), clients);
         println!(
             "{clients} clients: {round_trips:.2} round trips a SET, {alone:.2} alone; the longest {longest_us} us"
         );
-        assert!(round_trips < alone + 2.0, "{clients} clients: {round_trips:.2} round trips, {alone:.2} alone");
+        assert!(round_trips < alone + looks, "{clients} clients: {round_trips:.2} round trips, {alone:.2} alone");
         assert!(longest_us < 200, "{clients} clients: {longest_us} us");
     }
 }
 
 #[test]
 fn a_set_of_forge_costs_a_few_looks_more_however_many_set_its_key() {
-    a_set_costs_a_few_looks_more::<Forge<SimEndpoint>>(ForgeOptions::default().for_capacity(8 << 20));
+    // One look more than of `ditto`: a client that is alone sets the key without a look.
+    a_set_costs_a_few_looks_more::<Forge<SimEndpoint>>(ForgeOptions::default().for_capacity(8 << 20), 3.0);
 }
 
 #[test]
 fn a_set_of_ditto_costs_a_few_looks_more_however_many_set_its_key() {
-    a_set_costs_a_few_looks_more::<Ditto<SimEndpoint>>(DittoOptions::default().for_capacity(8 << 20));
+    a_set_costs_a_few_looks_more::<Ditto<SimEndpoint>>(DittoOptions::default().for_capacity(8 << 20), 2.0);
 }

@@ -1,8 +1,8 @@
 //! Round trips and verbs of single operations over a network, of one client alone.
 
 use atoll_cache::forge::{Forge, ForgeOptions, ForgePool};
-use atoll_cache::{Cache, EnginePool, SetOptions};
-use atoll_fabric::{Kind, Purpose};
+use atoll_cache::{Cache, EnginePool, Pooled, SetOptions};
+use atoll_fabric::{Endpoint, Kind, Purpose};
 use atoll_sim::network::{Network, profiles};
 use atoll_sim::sim::region;
 use atoll_sim::{Sim, SimEndpoint, SimOptions};
@@ -86,4 +86,24 @@ fn sixteen_keys_at_once_take_two_round_trips_and_one_if_the_client_remembers_the
     println!("{lookups} lookups of {KEYS_AT_ONCE} keys: {remembered:?} and {unknown:?} round trips and verbs");
     assert_eq!(remembered, (lookups, 2 * KEYS));
     assert!((2 * lookups..3 * lookups).contains(&unknown.0), "{unknown:?}");
+}
+
+#[test]
+fn a_set_of_a_key_that_was_seen_lately_takes_one_round_trip() {
+    let alone = Alone::new();
+    let lately = alone.posted(async |client| set_all(client, 100).await);
+    let long_ago = alone.posted(async |client| {
+        client.engine().client().endpoint.pause(1_000_000_000).await;
+        set_all(client, 100).await;
+    });
+    let unknown = alone.posted(async |client| {
+        client.engine().set_address_cache(0);
+        set_all(client, 100).await;
+    });
+    println!("{KEYS} SETs: {lately:?}, {long_ago:?} and {unknown:?} round trips and verbs");
+    // A SET that finds no room in its group, and what a client does now and then.
+    let about = |trips: u64| trips * KEYS..trips * KEYS + KEYS / 8;
+    assert!(about(1).contains(&lately.0), "{lately:?}");
+    assert!(about(2).contains(&long_ago.0), "{long_ago:?}");
+    assert!(about(3).contains(&unknown.0), "{unknown:?}");
 }

@@ -134,7 +134,7 @@ calls! {
 calls! {
     /// What an agent answers.
     Answer {
-        1 Welcome { agent, session, boot, proof0, proof1, proof2, proof3 },
+        1 Welcome { agent, session, boot, clock, proof0, proof1, proof2, proof3 },
         2 Number { number },
         3 Opened { region, size, lifetime, there, is_volatile },
         4 Beginning { size } words,

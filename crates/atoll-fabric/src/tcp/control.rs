@@ -26,6 +26,8 @@ pub(super) struct Control {
     pub(super) session: u64,
     /// The boot of the agent's host; 0 if it is unknown.
     pub(super) boot: u64,
+    /// Its clock when it answered; 0 if it has none.
+    pub(super) clock_ms: u64,
 }
 
 impl Control {
@@ -59,7 +61,8 @@ impl Control {
         configure(&stream)?;
         stream.set_read_timeout(Some(options.connect_timeout))?;
         stream.set_write_timeout(Some(options.connect_timeout))?;
-        let mut control = Self { stream, address: address.to_owned(), number: 0, agent: 0, session: 0, boot: 0 };
+        let mut control =
+            Self { stream, address: address.to_owned(), number: 0, agent: 0, session: 0, boot: 0, clock_ms: 0 };
         let mut words = [0; GREETING_WORDS];
         control.stream.read_exact(bytemuck::cast_slice_mut(&mut words))?;
         let refused = |why: &str| io::Error::new(io::ErrorKind::PermissionDenied, why.to_owned());
@@ -75,13 +78,15 @@ impl Control {
         let [proof0, proof1, proof2, proof3] = secret::of_client(secret, challenge, nonce);
         let [nonce0, nonce1, nonce2, nonce3] = nonce;
         let hello = Call::Hello { proof0, proof1, proof2, proof3, nonce0, nonce1, nonce2, nonce3 };
-        let Answer::Welcome { agent, session, boot, proof0, proof1, proof2, proof3 } = control.try_ask(&hello)? else {
+        let Answer::Welcome { agent, session, boot, clock, proof0, proof1, proof2, proof3 } =
+            control.try_ask(&hello)?
+        else {
             return Err(not_an_agent());
         };
         if !secret::is_of_agent(secret, challenge, nonce, [proof0, proof1, proof2, proof3]) {
             return Err(refused("it does not know the secret"));
         }
-        (control.agent, control.session, control.boot) = (agent, session, boot);
+        (control.agent, control.session, control.boot, control.clock_ms) = (agent, session, boot, clock);
         control.stream.set_read_timeout(Some(CALL_TIMEOUT))?;
         control.stream.set_write_timeout(Some(CALL_TIMEOUT))?;
         Ok(control)

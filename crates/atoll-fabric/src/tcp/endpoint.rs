@@ -51,6 +51,8 @@ pub struct TcpEndpoint {
     guard: ForkGuard,
     process: u64,
     identity: OnceCell<Identity>,
+    /// The agent's clock, as it was last told.
+    agent_ms: Cell<u64>,
     /// When the first of those wakes that pause.
     wakes_ns: Cell<u64>,
     /// Bytes of each node that are known to have memory, where they are not those that the region
@@ -113,6 +115,7 @@ impl TcpEndpoint {
             guard,
             process,
             identity: OnceCell::new(),
+            agent_ms: Cell::new(0),
             wakes_ns: Cell::new(u64::MAX),
             there: RefCell::default(),
         }
@@ -190,8 +193,10 @@ impl TcpEndpoint {
         let control = fabric.connect(agent).map_err(failed)?;
         let address = fabric.agent(agent).as_bytes().to_vec();
         let named = Call::Elsewhere { agent: control.agent, session: control.session, address };
+        let clock_ms = control.clock_ms;
         let (stream, next) = control.into_stream();
-        let link = Link::new(stream, next).map_err(|error| VerbError::node_absent(agent as u8, error.to_string()))?;
+        let link = Link::new(stream, next, clock_ms)
+            .map_err(|error| VerbError::node_absent(agent as u8, error.to_string()))?;
         Ok((link, named))
     }
 
@@ -447,9 +452,16 @@ impl Endpoint for TcpEndpoint {
         self.clock.unix_ms()
     }
 
-    /// It is on another host, and a call cannot wait for it.
+    /// Each answer of the home's agent tells its clock. Between two answers this host's clock
+    /// counts on, and never too far: the answer's way took time.
     fn agent_ms(&self) -> Option<u64> {
-        None
+        let mut core = self.core.borrow_mut();
+        let core = &mut *core;
+        self.prepare(core, Address::new(0, 0, 0)).ok()?;
+        let ms = core.links[self.home_agent()].as_ref()?.agent_ms()?;
+        // An answer that was long on its way says less than the one before it.
+        self.agent_ms.set(ms.max(self.agent_ms.get()));
+        Some(self.agent_ms.get())
     }
 
     fn boot(&self) -> Option<u64> {

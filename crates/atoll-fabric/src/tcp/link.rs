@@ -15,10 +15,12 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::TcpStream;
 use std::os::fd::{AsRawFd, RawFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The longest that a thread sleeps for one link without looking at anything else.
 pub(super) const SLEEP_MAX: Duration = Duration::from_millis(10);
+/// How long an agent's clock is reckoned by this host's clock.
+const HEARD_MAX: Duration = Duration::from_secs(10);
 /// Room for what arrives; a longer frame gets as much as it has.
 const INPUT_WORDS: usize = 8 << 10;
 /// Memory that an output keeps once all of it is sent.
@@ -59,11 +61,15 @@ pub(super) struct Link {
     /// The attachment of each memory node, plus one.
     attached: [u8; NODES_MAX],
     attachments: u8,
+    /// The agent's clock in milliseconds, and when it was heard: it is no earlier now than that and
+    /// the time since. `None` if the agent has no clock.
+    heard: Option<(u64, Instant)>,
 }
 
 impl Link {
-    /// Over a connection that has proved itself, whose next frame has this number.
-    pub(super) fn new(stream: TcpStream, next: u32) -> io::Result<Self> {
+    /// Over a connection that has proved itself, whose next frame has this number, to an agent with
+    /// this clock.
+    pub(super) fn new(stream: TcpStream, next: u32, clock_ms: u64) -> io::Result<Self> {
         stream.set_read_timeout(Some(SLEEP_MAX))?;
         Ok(Self {
             stream,
@@ -76,11 +82,32 @@ impl Link {
             broken: None,
             attached: [0; NODES_MAX],
             attachments: 0,
+            heard: (clock_ms > 0).then(|| (clock_ms, Instant::now())),
         })
     }
 
     pub(super) fn descriptor(&self) -> RawFd {
         self.stream.as_raw_fd()
+    }
+
+    /// The agent's clock in milliseconds, or a little less, if it was heard lately: by then this
+    /// host's clock has not gone wrong by much.
+    pub(super) fn agent_ms(&self) -> Option<u64> {
+        let (ms, heard) = self.heard?;
+        let since = heard.elapsed();
+        (since < HEARD_MAX).then(|| ms + since.as_millis() as u64)
+    }
+
+    /// Notes the lower half of the agent's clock, which has just arrived.
+    fn hear(&mut self, clock: u32) {
+        let Some((ms, heard)) = &mut self.heard else { return };
+        // A half lasts for weeks. A value that seems that far ahead is older: the clock never
+        // goes back.
+        let ahead = clock.wrapping_sub(*ms as u32);
+        if ahead < 1 << 31 {
+            *ms += u64::from(ahead);
+            *heard = Instant::now();
+        }
     }
 
     pub(super) fn stream(&self) -> &TcpStream {
@@ -212,6 +239,7 @@ impl Link {
     /// Gives the whole frames that have arrived to their slots. `None` if the agent broke a rule.
     fn take_frames(&mut self, flights: &mut Flights) -> Option<()> {
         let (words, mut start) = (self.filled / 8, 0);
+        let mut clock = None;
         while words - start >= HEAD_WORDS {
             let head = Head::decode([self.input[start], self.input[start + 1]])?;
             let (first, end) = (start + HEAD_WORDS, start + HEAD_WORDS + head.words);
@@ -234,8 +262,10 @@ impl Link {
                 (Kind::Done, status) => flights.failed(frame.slot, error_of(status)),
                 _ => return None,
             }
+            clock = Some(head.clock);
             start = end;
         }
+        clock.into_iter().for_each(|clock| self.hear(clock));
         let (from, to) = (8 * start, self.filled);
         let bytes = bytemuck::cast_slice_mut::<u64, u8>(&mut self.input);
         bytes.copy_within(from..to, 0);

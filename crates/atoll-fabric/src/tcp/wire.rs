@@ -11,8 +11,11 @@
 //!
 //! frame      everything after the greeting, in both directions
 //!   word 0   bytes of the body 32 | number of the frame 32
-//!   word 1   kind 8 | verbs 8 | status 16 | 0 32
+//!   word 1   kind 8 | verbs 8 | status 16 | clock 32
 //!   body     whole words
+//!
+//! clock      by the agent: the lower half of its clock in milliseconds, not long before it sent
+//!            the frame
 //!
 //! kind       1 batch, 2 call: by the client; 3 done, 4 answer, 5 the end: by the agent
 //!
@@ -108,17 +111,19 @@ pub(super) struct Head {
     pub(super) kind: Kind,
     pub(super) verbs: u8,
     pub(super) status: Status,
+    pub(super) clock: u32,
 }
 
 impl Head {
     /// A head without verbs and with a good status.
     pub(super) fn new(kind: Kind, number: u32, words: usize) -> Self {
-        Self { words, number, kind, verbs: 0, status: Status::Good }
+        Self { words, number, kind, verbs: 0, status: Status::Good, clock: 0 }
     }
 
     pub(super) fn encode(self) -> [u64; HEAD_WORDS] {
         debug_assert!(8 * self.words <= FRAME_BYTES_MAX);
         let word = u64::from(self.kind as u8) | u64::from(self.verbs) << 8 | u64::from(self.status as u16) << 16;
+        let word = word | u64::from(self.clock) << 32;
         [(8 * self.words) as u64 | u64::from(self.number) << 32, word]
     }
 
@@ -136,11 +141,15 @@ impl Head {
         };
         let status = *Status::ALL.get((word >> 16) as u16 as usize)?;
         let verbs = (word >> 8) as u8;
-        let is_sound = bytes <= FRAME_BYTES_MAX
-            && bytes.is_multiple_of(8)
-            && word >> 32 == 0
-            && usize::from(verbs) <= BATCH_VERBS_MAX;
-        is_sound.then_some(Self { words: bytes / 8, number: (length >> 32) as u32, kind, verbs, status })
+        let is_sound = bytes <= FRAME_BYTES_MAX && bytes.is_multiple_of(8) && usize::from(verbs) <= BATCH_VERBS_MAX;
+        is_sound.then_some(Self {
+            words: bytes / 8,
+            number: (length >> 32) as u32,
+            kind,
+            verbs,
+            status,
+            clock: (word >> 32) as u32,
+        })
     }
 }
 
@@ -340,7 +349,7 @@ mod tests {
         for bad in [FRAME_BYTES_MAX as u64 + 8, 4, u64::from(u32::MAX)] {
             assert_eq!(Head::decode([bad, head[1]]), None);
         }
-        for bad in [0, 6, 1 | 33 << 8, 1 | 8 << 16, 1 | 1 << 32] {
+        for bad in [0, 6, 1 | 33 << 8, 1 | 8 << 16] {
             assert_eq!(Head::decode([0, bad]), None);
         }
         for word in [(VERB_BYTES_MAX + 8) | 1 << 32, 4 | 1 << 32, 16 | 2 << 32, 8 | 1 << 32 | 2 << 40, 8 | 7 << 32] {

@@ -197,3 +197,40 @@ fn figure(advice: &Advice) -> Figure {
         series: names.into_iter().map(series).collect(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_generated_load_has_a_rising_curve_an_engine_and_a_plot() {
+        let advice = of_trace("zipf:5000,0.9,60000", 1, None).unwrap();
+        assert_eq!((advice.requests, advice.points.len()), (60_000, PERCENTS.len()));
+        for engine in ["forge", "ditto"] {
+            let curve: Vec<f64> = advice.points.iter().map(|point| point.hit_ratios[engine]).collect();
+            assert!(curve.windows(2).all(|pair| pair[0] <= pair[1] + 0.01), "{engine}: {curve:?}");
+            // 38 % of the requests are for the hottest hundredth of the keys.
+            assert!(curve[0] < 0.38 && curve[PERCENTS.len() - 1] > 0.7, "{engine}: {curve:?}");
+        }
+        assert!(advice.engine.is_some() && text::render(&advice).contains("The engine that fits"));
+        assert!(crate::report::svg(&figure(&advice)).unwrap().contains("<svg"));
+        // A capacity in bytes, around which the curve lies.
+        let capacity = 1000 * advice.object_bytes_mean.unwrap();
+        let around = of_trace("zipf:5000,0.9,60000", 1, Some(capacity)).unwrap();
+        let objects: Vec<_> = around.points.iter().map(|point| point.capacity_objects.unwrap()).collect();
+        assert_eq!(objects, [250, 500, 1000, 2000, 4000]);
+    }
+
+    #[test]
+    fn a_source_that_is_neither_file_nor_address_is_refused() {
+        let command = AdviseCommand {
+            source: "no-such-trace".to_owned(),
+            capacity: None,
+            seconds: 1,
+            seed: 1,
+            plot: None,
+            json: false,
+        };
+        assert!(command.run().unwrap_err().to_string().contains("name a trace or a server"));
+    }
+}

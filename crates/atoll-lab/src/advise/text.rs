@@ -13,7 +13,7 @@ const EIGHTHS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'
 /// A bar for a ratio.
 fn bar(ratio: f64) -> String {
     let eighths = (ratio.clamp(0.0, 1.0) * 8.0 * BAR as f64).round() as usize;
-    let rest = if eighths % 8 == 0 { String::new() } else { EIGHTHS[eighths % 8].to_string() };
+    let rest = if eighths.is_multiple_of(8) { String::new() } else { EIGHTHS[eighths % 8].to_string() };
     "█".repeat(eighths / 8) + &rest
 }
 
@@ -77,12 +77,12 @@ fn sentences(text: &mut String, advice: &Advice) -> std::fmt::Result {
         return Ok(());
     }
     // The last step that still brings a point for every doubling.
-    let gains = advice.points.windows(2).filter_map(|pair| {
+    let mut gains = advice.points.windows(2).filter_map(|pair| {
         let doublings = (pair[1].capacity_bytes as f64 / pair[0].capacity_bytes.max(1) as f64).log2();
         let gain = 100.0 * (best(&pair[1]) - best(&pair[0]));
         (gain >= doublings).then_some(&pair[1])
     });
-    match gains.last() {
+    match gains.next_back() {
         Some(point) => writeln!(
             text,
             "Up to {}, each doubling brings a point or more: {:.1} % hits there.",

@@ -6,6 +6,7 @@
 //! decoded once and freed after its last point.
 
 pub mod choice;
+pub mod curve;
 pub mod distance;
 pub mod oracle;
 mod table;
@@ -15,7 +16,8 @@ use crate::deployment::{Bound, Deployment, EngineName, Experiment, Plan, on_engi
 use crate::output;
 use crate::progress::Progress;
 use crate::trace::{Request, Trace, TraceError};
-use atoll_cache::{Cache, Engine, SetOptions, Value};
+use atoll_cache::miniature::choice::CURVE;
+use atoll_cache::{Cache, Engine, SetOptions, Stats, Value};
 use atoll_fabric::{Clock, run_ready};
 use oracle::Point;
 use serde::Serialize;
@@ -60,13 +62,16 @@ pub struct Row {
     pub cache_objects: u64,
     /// Misses over requests.
     pub miss_ratio: f64,
+    /// The hit ratio at each capacity of [`CURVE`], by the clients' miniatures.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub modelled: Option<[f64; CURVE.len()]>,
 }
 
 impl Row {
     /// The row of a point.
     fn of(point: &Point, miss_ratio: f64) -> Self {
         let Point { trace, size_pct, cache_objects, .. } = point.clone();
-        Self { trace, size_pct, cache_objects, miss_ratio }
+        Self { trace, size_pct, cache_objects, miss_ratio, modelled: None }
     }
 }
 
@@ -97,14 +102,28 @@ impl HitRatioCommand {
 
 /// Runs `engine` at all `points` of the traces in `folder`.
 pub fn measure(folder: &Path, points: &[Point], engine: &EngineName, clients: u32) -> Result<HitRatioReport, LabError> {
-    let miss_ratios = on_engine(engine, Points { folder, points, engine, clients })?;
+    let measured = on_engine(engine, Points { folder, points, engine, clients })?;
+    let miss_ratios: Vec<f64> = measured.iter().map(|measured| measured.miss_ratio).collect();
     let of = |point: &Point| points.iter().position(|other| std::ptr::eq(other, point)).map(|index| miss_ratios[index]);
     Ok(HitRatioReport {
         engine: engine.clone(),
-        rows: points.iter().zip(&miss_ratios).map(|(point, misses)| Row::of(point, *misses)).collect(),
+        rows: points.iter().zip(&measured).map(|(point, measured)| measured.row(point)).collect(),
         mean_gap_1000_pp: oracle::mean_gap_pp(points, 1000, of),
         mean_gap_100_pp: oracle::mean_gap_pp(points, 100, of),
     })
+}
+
+/// What one point gave.
+#[derive(Clone, Copy, Debug, Default)]
+struct Measured {
+    miss_ratio: f64,
+    modelled: Option<[f64; CURVE.len()]>,
+}
+
+impl Measured {
+    fn row(&self, point: &Point) -> Row {
+        Row { modelled: self.modelled, ..Row::of(point, self.miss_ratio) }
+    }
 }
 
 /// A trace that several points share.
@@ -179,9 +198,9 @@ impl Points<'_> {
 }
 
 impl Experiment for Points<'_> {
-    type Output = Vec<f64>;
+    type Output = Vec<Measured>;
 
-    fn run<D: Deployment>(self) -> Result<Vec<f64>, LabError> {
+    fn run<D: Deployment>(self) -> Result<Vec<Measured>, LabError> {
         let traces = self.traces();
         let order = self.order(&traces);
         let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
@@ -204,26 +223,26 @@ impl Experiment for Points<'_> {
             Ok(found)
         };
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(self.points.len().max(1));
-        let outcomes: Vec<Result<Vec<(usize, f64)>, LabError>> = std::thread::scope(|scope| {
+        let outcomes: Vec<Result<Vec<(usize, Measured)>, LabError>> = std::thread::scope(|scope| {
             let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
             workers.into_iter().map(|worker| worker.join().expect("a worker has a bug")).collect()
         });
-        let mut miss_ratios = vec![0.0; self.points.len()];
+        let mut all = vec![Measured::default(); self.points.len()];
         for outcome in outcomes {
-            outcome?.into_iter().for_each(|(index, miss_ratio)| miss_ratios[index] = miss_ratio);
+            outcome?.into_iter().for_each(|(index, measured)| all[index] = measured);
         }
-        Ok(miss_ratios)
+        Ok(all)
     }
 }
 
-/// The miss ratio of one cache on one trace.
+/// One cache on one trace.
 fn measure_point<D: Deployment>(
     engine: &EngineName,
     cache_objects: u64,
     clients: u32,
     keys: &[u64],
     progress: &Progress,
-) -> Result<f64, LabError> {
+) -> Result<Measured, LabError> {
     let (clock, time) = Clock::manual(0);
     let bound = Bound::Objects(cache_objects);
     let plan = Plan { engine: engine.clone(), bound, object_bytes: 9, clients_max: clients, name: None };
@@ -240,7 +259,9 @@ fn measure_point<D: Deployment>(
     if objects_max > cache_objects {
         return Err(LabError::TooManyResident { objects_max, bound: cache_objects });
     }
-    Ok(misses as f64 / keys.len().max(1) as f64)
+    let mut stats = Stats::default();
+    clients.iter().for_each(|client| stats.add(&client.stats()));
+    Ok(Measured { miss_ratio: misses as f64 / keys.len().max(1) as f64, modelled: stats.curve() })
 }
 
 /// One point that is being run.

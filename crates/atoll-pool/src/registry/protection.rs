@@ -158,8 +158,8 @@ fn protected(word: u64, epoch: u64) -> Option<ChunkId> {
     Some(ChunkId((word as u32).checked_sub(1).filter(|_| word >> 32 == epoch)?))
 }
 
-/// The chunks that clients other than `but` protect, and how many places were ever taken. The caller
-/// READs them after it has unlinked the words that point into a chunk.
+/// The chunks that clients other than `but` protect, and how many places were ever taken. The
+/// caller READs them after it has unlinked the words that point into a chunk.
 pub async fn protected_chunks<E: Endpoint>(
     endpoint: &E,
     pool: &Pool,

@@ -230,6 +230,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_curve_is_what_the_miniatures_miss_of_all_reads() {
+        let counted = [60, 30, 10].into_iter().chain([80, 60, 40, 20, 0]);
+        let names = ["hits", "misses_absent", "misses_expired"].into_iter().chain(MODELLED_MISSES);
+        let stats = names.zip(counted).collect();
+        let totals = Totals { tally: Tally::new(0), stats, objects: 0, used_bytes: 0 };
+        let curve: Vec<(f64, f64)> = totals.curve().unwrap().collect();
+        assert_eq!(curve.iter().map(|(capacity, _)| *capacity).collect::<Vec<_>>(), [0.25, 0.5, 1.0, 2.0, 4.0]);
+        for ((_, ratio), expected) in curve.iter().zip([0.2, 0.4, 0.6, 0.8, 1.0]) {
+            assert!((ratio - expected).abs() < 1e-9, "{curve:?}");
+        }
+        let silent = Totals { tally: Tally::new(0), stats: vec![("hits", 60)], objects: 0, used_bytes: 0 };
+        assert!(silent.curve().is_none());
+    }
+
+    #[test]
     fn a_sample_falls_below_the_bound_of_its_bucket() {
         let mut tally = Tally::new(1);
         for (ns, bucket) in [(0, 0), (249, 0), (250, 1), (499, 1), (500, 2), (u64::MAX / 2, LATENCY_BUCKETS)] {

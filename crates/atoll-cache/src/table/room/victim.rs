@@ -8,7 +8,7 @@ use crate::table::sample::Sample;
 use crate::table::slot::Slot;
 use crate::table::{Core, Objects};
 use crate::{CacheError, Cause};
-use atoll_fabric::Endpoint;
+use atoll_fabric::{Endpoint, Intent};
 
 /// How an attempt to make room ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +99,10 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     }
 
     pub(in crate::table) async fn evict(&self, op: &mut Operation, victim: Victim) -> Result<Made, CacheError> {
+        // The block's next record is written there.
+        if let Some((at, bytes, _)) = self.core.record_span(victim.word) {
+            self.core.client.endpoint.expect(at, bytes as u64, Intent::Write);
+        }
         let evicted = self.core.take(op, victim.slot, victim.word, victim.then).await?;
         self.core.stats.evictions.add(u64::from(evicted && victim.word.is_live()));
         Ok(if evicted { Made::Room } else { Made::Stale })

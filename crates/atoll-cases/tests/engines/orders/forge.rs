@@ -1,13 +1,16 @@
 //! Orders that matter to `forge`.
 
 use super::script::{Command, Director, count, direct, pool_of, show_order, state_of};
-use atoll_cache::forge::slot::{Slot, SlotFormat};
+use atoll_cache::forge::slot::{KeyHash, Slot, SlotFormat};
 use atoll_cache::forge::{ForgeOptions, Hole, Queue};
+use atoll_cache::record::{self, Hasher, Record};
 use atoll_cache::{CacheError, Engine, Pooled};
 use atoll_cases::{Case, Client, ForgePoolWords, ForgeSubject, Stop, load};
 use atoll_fabric::batch::{Operation, Verb};
-use atoll_fabric::{Address, Batch, Endpoint};
+use atoll_fabric::{Address, Batch, Buffer, Endpoint};
 use atoll_pool::{Chunk, ChunkId, ChunkState, chunks, read_word};
+use atoll_sim::Distance;
+use std::collections::HashMap;
 use std::rc::Rc;
 
 fn words_of(client: &Client) -> ForgePoolWords {
@@ -73,6 +76,74 @@ fn a_lookup_never_gives_a_record_of_a_later_life_of_its_chunk() {
         director.finish(&reads, 0).await;
         director.get(b"k").await.map(drop)
     });
+}
+
+/// A blind SET is under way for so long that its slot has the remembered word again, for another
+/// key: the chunk was reused as often as the tag has values.
+#[test]
+fn a_set_that_was_under_way_for_long_leaves_no_second_object_of_its_key() {
+    let case = Case { clients: 3, distance: Distance::Far, ..Case::default() };
+    show_order(Hole::UncheckedSwap, 1..2, &case, async |director| {
+        let (key, other) = colliding_keys(director);
+        director.tell(1, Command::Set(key.clone(), 60)).await;
+        let (slot, word) = live_slot(director).await?;
+        // Only a client whose group has room replaces an object blindly.
+        director.tell(0, Command::Set("another".to_owned(), 60)).await;
+        director.tell(0, Command::Get(key.clone())).await;
+        let protects = director.stops(0).before(|verb| matches!(verb.operation, Operation::WriteWord { .. }));
+        director.begin(0, Command::Set(key.clone(), 60));
+        director.reached(&protects).await;
+        director.tell(1, Command::Delete(key.clone())).await;
+        put_behind(director, (slot, word), other.as_bytes()).await?;
+        director.tell(1, Command::Set(key.clone(), 60)).await;
+        director.finish(&protects, 0).await;
+        director.tell(1, Command::Delete(key.clone())).await;
+        director.get(key.as_bytes()).await.map(drop)
+    });
+}
+
+/// Makes an empty slot point to a record of another key, as if the chunk had been reused until its
+/// tag came back. A record of a key of the same length was there before.
+async fn put_behind(client: &Client, (slot, word): (Address, Slot), key: &[u8]) -> Result<(), CacheError> {
+    let layout = &pool_of(client).layout;
+    let hasher = Hasher::new(pool_of(client).settings.hash_seed);
+    let format = SlotFormat::new(layout.heap_bytes_max());
+    let at = layout.chunk(ChunkId(0)).add(format.heap_offset(word));
+    let mut record = client.endpoint().read(at, Buffer::sized(word.length().bytes() as usize)).await?;
+    let header = Record::decode(&record, &hasher, format.tag_of(word)).expect("nothing has reused it").header;
+    record::encode_small(&mut record, &hasher, &header, key, &vec![1; header.value_bytes]);
+    let mut batch = Batch::new();
+    batch.write(at, record);
+    let swap = batch.compare_and_swap(slot, 0, word.0);
+    client.endpoint().post(&mut batch).await?;
+    assert!(batch.swapped(swap), "the object was deleted");
+    Ok(client.cache.engine().client().count_objects(1).await?)
+}
+
+/// Two keys of one length with one bucket and one fingerprint.
+fn colliding_keys(client: &Client) -> (String, String) {
+    let pool = client.cache.engine().shared();
+    let hasher = Hasher::new(pool.pool().settings.hash_seed);
+    let mut seen = HashMap::new();
+    for number in 100_000..1_000_000 {
+        let key = format!("k{number}");
+        let hash = KeyHash::new(hasher.hash(key.as_bytes()), pool.settings().buckets);
+        if let Some(before) = seen.insert((hash.bucket, hash.fingerprint), key.clone()) {
+            return (before, key);
+        }
+    }
+    panic!("a fingerprint has eight bits");
+}
+
+/// The only live slot of the pool.
+async fn live_slot(client: &Client) -> Result<(Address, Slot), CacheError> {
+    for slot in words_of(client).slots() {
+        let word = Slot(read_word(client.endpoint(), slot).await?);
+        if word.is_live() {
+            return Ok((slot, word));
+        }
+    }
+    panic!("an object is there");
 }
 
 /// The chunks of this pool that live slots point into, as they are now.

@@ -81,6 +81,8 @@ pub(super) struct Connection {
     held: Option<(u8, Option<RegionLock>)>,
     /// When it last got further.
     moved_ms: u64,
+    /// The agent's clock then.
+    clock: u32,
     /// Whether it ends once its answers are sent.
     is_ending: bool,
 }
@@ -102,6 +104,7 @@ impl Connection {
             opened: None,
             held: None,
             moved_ms: shared.now_ms(),
+            clock: 0,
             is_ending: false,
         }
     }
@@ -179,6 +182,7 @@ impl Connection {
             }
         }
         self.moved_ms = shared.now_ms();
+        self.clock = shared.clock.agent_ms().unwrap_or(0) as u32;
         if let Some(session) = &self.session {
             session.heard_ms.store(self.moved_ms, Relaxed);
         }
@@ -257,7 +261,7 @@ impl Connection {
             }
             let body = &input[first..end];
             match (head.kind, &self.session) {
-                (Kind::Batch, Some(session)) => execute(session, head, body, output)?,
+                (Kind::Batch, Some(session)) => execute(session, Head { clock: self.clock, ..head }, body, output)?,
                 (Kind::Call, _) => {
                     let call = Call::decode(body).ok_or(Status::Malformed)?;
                     let answer = self.answer(shared, call)?;
@@ -265,6 +269,7 @@ impl Connection {
                     output.extend([0; HEAD_WORDS]);
                     answer.encode(output);
                     let head = Head::new(Kind::Answer, head.number, output.len() - at - HEAD_WORDS);
+                    let head = Head { clock: self.clock, ..head };
                     output[at..at + HEAD_WORDS].copy_from_slice(&head.encode());
                 }
                 _ => return Err(Status::Malformed),
@@ -305,7 +310,8 @@ impl Connection {
         self.session = Some(session);
         let [proof0, proof1, proof2, proof3] = secret::of_agent(secret, self.challenge, nonce);
         let boot = crate::shm::process::boot().unwrap_or(0);
-        Ok(Answer::Welcome { agent: shared.agent, session: id, boot, proof0, proof1, proof2, proof3 })
+        let clock = shared.clock.agent_ms().unwrap_or(0);
+        Ok(Answer::Welcome { agent: shared.agent, session: id, boot, clock, proof0, proof1, proof2, proof3 })
     }
 
     /// Answers a call on regions; gives other calls back.
@@ -421,7 +427,7 @@ fn execute(session: &Session, head: Head, body: &[u64], output: &mut Vec<u64>) -
         _ => output.truncate(at + HEAD_WORDS),
     }
     let words = output.len() - at - HEAD_WORDS;
-    let head = Head { status, ..Head::new(Kind::Done, head.number, words) };
+    let head = Head { status, clock: head.clock, ..Head::new(Kind::Done, head.number, words) };
     output[at..at + HEAD_WORDS].copy_from_slice(&head.encode());
     Ok(())
 }

@@ -23,7 +23,7 @@ use self::session::Session;
 use super::{Secret, configure};
 use crate::shm::ShmFabric;
 use crate::shm::process::random_word;
-use crate::{FabricError, Identity};
+use crate::{Clock, FabricError, Identity};
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
 use std::collections::HashMap;
@@ -81,6 +81,7 @@ struct Shared {
     /// No other agent has it.
     agent: u64,
     started: Instant,
+    clock: Clock,
     regions: Mutex<Regions>,
     sessions: Mutex<Sessions>,
     ending: Ending,
@@ -174,6 +175,7 @@ impl Agent {
             options,
             agent: random_word(),
             started: Instant::now(),
+            clock: Clock::host(),
             regions,
             sessions: Mutex::default(),
             connections: AtomicUsize::new(0),

@@ -1,8 +1,8 @@
 //! The server: INFO and TIME.
 //!
 //! INFO shows the metrics under the names that readers of Redis' INFO know. The section `Atoll` has
-//! what only Atoll has. There `hit_ratio_by_capacity` has parts of the pool's capacity, each with the
-//! hit ratio that the load would have there, by the clients' miniatures.
+//! what only Atoll has. There `hit_ratio_by_capacity` lists parts and multiples of the pool's
+//! capacity, each with the hit ratio that the load would have there, by the clients' miniatures.
 
 use super::{Context, Outcome};
 use crate::serve::counters::{Shared, Totals};

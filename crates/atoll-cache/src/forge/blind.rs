@@ -1,0 +1,172 @@
+//! A [blind](crate::Change::is_blind) SET of a key whose object the client has seen lately: one
+//! round trip.
+//!
+//! | verb of the batch | why it is in this place |
+//! |---|---|
+//! | WRITE protection of the old record's chunk | in front of the swap: if the swap succeeds, no client has begun to reuse the chunk |
+//! | WRITE the new record | in front of the swap that publishes it |
+//! | CAS slot: the remembered word -> the new word | |
+//! | READ the old record | behind the swap: its length counts as dead, and the change is shown it |
+//!
+//! The swap must not replace another key's object. The key's object could then be in another slot
+//! of the bucket, and the bucket would have two of them. Three facts exclude it:
+//!
+//! - A remembered word was live, and its record had the key. A place in a chunk whose record was
+//!   live gets no other record before the chunk is reused, and a reuse changes the generation. So a
+//!   slot with the same word has the same record, unless the chunk was reused as often as the tag
+//!   has values.
+//! - The client uses a word only for [`REUSE_NS`] after it saw it. No chunk is reused so often
+//!   within that time, as for lookups.
+//! - A batch may be under way for longer. The old record shows whose object was replaced: nothing
+//!   reuses it meanwhile. If it was another key's, the client withdraws its record before the SET
+//!   returns, and starts again. The other key's object counts as evicted.
+//!
+//! | the swap finds | then |
+//! |---|---|
+//! | the remembered word, and the old record has the key | done |
+//! | the same, but the old record has another key | CAS slot: the new word -> empty; start again |
+//! | another word with the key's fingerprint | start again, and look in that slot first |
+//! | any other word | start again |
+
+use super::addresses::Known;
+use super::layout::Queue;
+use super::lookup::REUSE_NS;
+use super::open_groups::{Fate, Place};
+use super::operation::Operation;
+use super::search::Found;
+use super::slot::{KeyHash, Slot};
+use super::technique::Technique;
+use super::update::{New, Try};
+use super::{Forge, Hole};
+use crate::index::Index;
+use crate::record::{Header, small_record_bytes};
+use crate::{CacheError, Change, Meta, Old, Verdict};
+use atoll_fabric::{Address, Batch, Endpoint};
+use atoll_pool::ChunkId;
+
+/// A remembered object that a blind swap may replace.
+struct Guess {
+    known: Known,
+    slot: Address,
+    /// Where its record is.
+    at: Address,
+    bytes: usize,
+    chunk: ChunkId,
+}
+
+impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
+    /// Tries a blind change of a key whose object the client has seen lately. `None` if that is not
+    /// possible: nothing has been changed.
+    pub(super) async fn try_blind<C: Change>(
+        &self,
+        op: &mut Operation,
+        (hash, key): (KeyHash, &[u8]),
+        change: &mut C,
+        now_ms: u64,
+    ) -> Result<Option<Try>, CacheError> {
+        assert!(change.is_blind(), "the change does not depend on the object");
+        let Some(guess) = self.guess(hash, key) else { return Ok(None) };
+        let Verdict::Put { expiry_ms } = change.decide(now_ms, None) else { return Ok(None) };
+        let (value, known) = (change.value(), guess.known);
+        let queue = if known.main { Queue::Main } else { Queue::Small };
+        let record_bytes = small_record_bytes(key.len(), value.len());
+        let is_large = record_bytes > self.client.pool.layout.chunk_bytes / 2;
+        if is_large || !self.has_room(queue, record_bytes) {
+            return Ok(None);
+        }
+        let token = self.client.next_token().await?;
+        self.client.member().prepare(&self.client.endpoint, &mut op.notes.protection).await?;
+        let header = Header { main: known.main, ..Header::of_new(key.len(), value.len(), true, expiry_ms, token) };
+        let hits = self.shared.hotness.count(guess.chunk, known.number, self.shared.format.tag_of(known.word));
+        let carry = hits.saturating_add(1).min(3);
+        // Another operation may have used the room meanwhile.
+        let Some(place) = self.take_place(queue, (known.slot, hash), carry, &header) else { return Ok(None) };
+        let new = New { header, large: None };
+        let word = self.encode(op, hash, key, value, &new, &place);
+        let (at, record) = self.outgoing_record(op, &place);
+        if !self.is_in_order(at, guess.slot) {
+            op.outgoing = record;
+            self.settle_place(&place, &header, Fate::Withdrawn);
+            return Ok(None);
+        }
+        let seen_ns = self.client.endpoint.now_ns();
+        let mut old = std::mem::take(&mut op.record);
+        old.resize(guess.bytes);
+        let mut batch = Batch::new();
+        self.client.member().protect(&mut batch, &mut op.notes.protection, guess.chunk);
+        let written = batch.write(at, record);
+        let swap = batch.compare_and_swap(guess.slot, known.word.0, word.0);
+        let read = batch.read(guess.at, old);
+        // After an error the place stays unsettled: a verb of this operation may still land.
+        self.client.endpoint.post(&mut batch).await?;
+        (op.outgoing, op.record) = (batch.take(written), batch.take(read));
+        if !batch.swapped(swap) {
+            self.settle_place(&place, &header, Fate::Withdrawn);
+            self.forget(key);
+            self.stats.addresses_stale.add(1);
+            let now = Slot(batch.word(swap));
+            op.notes.moved = (now.may_be(hash.fingerprint) && !now.is_pending()).then_some((known.slot, now));
+            return Ok(Some(Try::Anew));
+        }
+        self.settle_place(&place, &header, Fate::Published { extent_bytes: 0 });
+        let judged = self.judge(known.word, &op.record).map(|record| (record.header, record.key == key));
+        if let Some((other, false)) = judged
+            && !self.is_open(Hole::UncheckedSwap)
+        {
+            self.withdraw(&guess, key, (&place, word, &header), &other).await?;
+            return Ok(Some(Try::Anew));
+        }
+        self.stats.addresses_right.add(1);
+        self.stats.puts.add(1);
+        self.learn(key, || Known::of(known.slot, word, &Header { number: place.number, ..header }, seen_ns));
+        match judged {
+            Some((old, _)) => {
+                let found = Found { slot: known.slot, word: known.word, header: old, large: None, beside: guess.chunk };
+                self.bury(found, false).await?;
+                if !old.is_expired(now_ms) {
+                    change.decide(now_ms, Some(Old { meta: Meta::of(&old), value: &[] }));
+                }
+            }
+            // No client wrote such a record. The change has replaced it.
+            None => {
+                self.stats.damaged.add(1);
+                self.count_dead(guess.chunk, guess.bytes as u64);
+            }
+        }
+        Ok(Some(Try::Done(Some(token))))
+    }
+
+    /// The remembered object of a key, if a blind swap may replace it.
+    fn guess(&self, hash: KeyHash, key: &[u8]) -> Option<Guess> {
+        let known = self.remembered(hash, key)?;
+        let age_ns = self.client.endpoint.now_ns().wrapping_sub(known.seen_ns);
+        if (age_ns > REUSE_NS && !self.is_open(Hole::UncheckedSwap)) || known.word.is_large() {
+            return None;
+        }
+        let (at, bytes, chunk) = self.record_span(known.word)?;
+        let slot = self.shared.layout.slot(known.slot);
+        // The protection is on the home.
+        let home = self.client.pool.layout.clock();
+        let is_in_order = self.is_in_order(home, slot) && self.is_in_order(at, slot);
+        is_in_order.then_some(Guess { known, slot, at, bytes, chunk })
+    }
+
+    /// Undoes a swap that has replaced another key's object, whose record has the header `other`.
+    #[cold]
+    async fn withdraw(
+        &self,
+        guess: &Guess,
+        key: &[u8],
+        (place, word, header): (&Place, Slot, &Header),
+        other: &Header,
+    ) -> Result<(), CacheError> {
+        self.forget(key);
+        self.stats.addresses_stale.add(1);
+        self.count_dead(guess.chunk, other.record_bytes());
+        if Box::pin(self.swap_slot(guess.known.slot, word, Slot::EMPTY)).await? {
+            self.count_removed(1).await?;
+            self.count_dead(place.chunk, header.record_bytes());
+        }
+        Ok(())
+    }
+}
