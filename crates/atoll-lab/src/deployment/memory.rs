@@ -3,9 +3,10 @@
 //! Every experiment of the lab runs its futures to their end at once. So an endpoint that waits for
 //! a network does so within its verbs ([`Blocking`]).
 
+use super::plan::Plan;
 use crate::LabError;
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
-use atoll_fabric::tcp::{TcpEndpoint, TcpFabric, TcpReach};
+use atoll_fabric::tcp::{Secret, TcpEndpoint, TcpFabric, TcpOptions, TcpReach};
 use atoll_fabric::{
     Address, Batch, Buffer, Clock, Endpoint, Fabric, Identity, Reach, Region, VerbError, block_on, pass_on,
 };
@@ -19,14 +20,14 @@ pub(super) trait PoolMemory: Sized {
     /// A client's endpoint.
     type Endpoint: Endpoint + 'static;
 
-    /// Creates it; without a name for this process alone.
-    fn create(name: Option<&str>, bytes: u64) -> Result<Self, LabError>;
+    /// Creates that of a plan; without a name for this process alone.
+    fn create(plan: &Plan, bytes: u64) -> Result<Self, LabError>;
 
     /// Opens what another process has created.
-    fn open(name: &str) -> Result<Self, LabError>;
+    fn open(plan: &Plan) -> Result<Self, LabError>;
 
     /// Removes the name.
-    fn remove(name: &str) -> Result<(), LabError>;
+    fn remove(plan: &Plan) -> Result<(), LabError>;
 
     /// Bytes of the region.
     fn bytes(&self) -> u64;
@@ -38,19 +39,19 @@ pub(super) trait PoolMemory: Sized {
 impl PoolMemory for Arc<ShmRegion> {
     type Endpoint = ShmEndpoint;
 
-    fn create(name: Option<&str>, bytes: u64) -> Result<Self, LabError> {
-        Ok(Arc::new(match name {
+    fn create(plan: &Plan, bytes: u64) -> Result<Self, LabError> {
+        Ok(Arc::new(match &plan.name {
             Some(name) => ShmRegion::create(name, bytes)?,
             None => ShmRegion::anonymous(bytes)?,
         }))
     }
 
-    fn open(name: &str) -> Result<Self, LabError> {
-        Ok(Arc::new(ShmRegion::open(name)?))
+    fn open(plan: &Plan) -> Result<Self, LabError> {
+        Ok(Arc::new(ShmRegion::open(name_of(plan)?)?))
     }
 
-    fn remove(name: &str) -> Result<(), LabError> {
-        Ok(ShmRegion::remove(name)?)
+    fn remove(plan: &Plan) -> Result<(), LabError> {
+        plan.name.as_deref().map_or(Ok(()), |name| Ok(ShmRegion::remove(name)?))
     }
 
     fn bytes(&self) -> u64 {
@@ -63,21 +64,31 @@ impl PoolMemory for Arc<ShmRegion> {
     }
 }
 
+fn name_of(plan: &Plan) -> Result<&str, LabError> {
+    plan.name.as_deref().ok_or(LabError::ReferenceOnly)
+}
+
+fn fabric_of(plan: &Plan) -> Result<TcpFabric, LabError> {
+    let Some(path) = &plan.secret_file else { return Ok(TcpFabric::named(name_of(plan)?)?) };
+    let options = TcpOptions { secret: Some(Secret::of_file(path)?), ..TcpOptions::default() };
+    Ok(TcpFabric::with_options(name_of(plan)?, options)?)
+}
+
 impl PoolMemory for TcpReach {
     type Endpoint = Blocking<TcpEndpoint>;
 
-    fn create(name: Option<&str>, bytes: u64) -> Result<Self, LabError> {
-        let fabric = TcpFabric::named(name.ok_or(LabError::ReferenceOnly)?)?;
+    fn create(plan: &Plan, bytes: u64) -> Result<Self, LabError> {
+        let fabric = fabric_of(plan)?;
         Ok(fabric.reach(fabric.create(0, bytes, bytes)?))
     }
 
-    fn open(name: &str) -> Result<Self, LabError> {
-        let fabric = TcpFabric::named(name)?;
+    fn open(plan: &Plan) -> Result<Self, LabError> {
+        let fabric = fabric_of(plan)?;
         Ok(fabric.reach(fabric.open(0)?))
     }
 
-    fn remove(name: &str) -> Result<(), LabError> {
-        Ok(TcpFabric::named(name)?.remove(0)?)
+    fn remove(plan: &Plan) -> Result<(), LabError> {
+        Ok(fabric_of(plan)?.remove(0)?)
     }
 
     fn bytes(&self) -> u64 {

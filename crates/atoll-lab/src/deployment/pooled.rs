@@ -7,7 +7,8 @@ use crate::LabError;
 use atoll_cache::engines::{EngineChoices, PoolSize};
 use atoll_cache::{Cache, CacheError, EngineKind, EnginePool, Pooled};
 use atoll_fabric::shm::ShmRegion;
-use atoll_fabric::{Clock, run_ready};
+use atoll_fabric::{Batch, Clock, Endpoint, run_ready};
+use atoll_pool::registry::Incarnation;
 use atoll_pool::{PlaceState, PoolSettings, Repaired, registry};
 use std::sync::Arc;
 
@@ -47,24 +48,45 @@ impl<K: EngineKind, M: PoolMemory> Deployment for PooledCache<K, M> {
 
     fn create(plan: &Plan, clock: &Clock) -> Result<Self, LabError> {
         let settings = PoolSettings { hash_seed: SEED, ..settings::<K>(plan)? };
-        let memory = M::create(plan.name.as_deref(), settings.capacity_bytes)?;
+        let memory = M::create(plan, settings.capacity_bytes)?;
         let shared = run_ready(Self::Engine::format(&memory.endpoint(clock), settings))?;
         Ok(Self { memory, shared, clock: clock.clone() })
     }
 
     fn open(plan: &Plan, clock: &Clock) -> Result<Self, LabError> {
-        let name = plan.name.as_deref().ok_or(LabError::ReferenceOnly)?;
-        let memory = M::open(name)?;
+        let memory = M::open(plan)?;
         let shared = run_ready(Self::Engine::open(&memory.endpoint(clock), memory.bytes()))?;
         Ok(Self { memory, shared, clock: clock.clone() })
     }
 
     fn remove(plan: &Plan) -> Result<(), LabError> {
-        plan.name.as_deref().map_or(Ok(()), |name| M::remove(name))
+        M::remove(plan)
     }
 
     fn client(&self) -> Result<Cache<Self::Engine>, LabError> {
         Ok(Cache::new(run_ready(Self::Engine::join(&self.shared, self.memory.endpoint(&self.clock)))?))
+    }
+
+    fn number_of(client: &Cache<Self::Engine>) -> u64 {
+        let Incarnation { slot, epoch } = client.engine().client().me();
+        u64::from(epoch) << 32 | u64::from(slot)
+    }
+
+    fn has_ended(&self, client: u64) -> Result<bool, LabError> {
+        let who = Incarnation { slot: client as u32, epoch: (client >> 32) as u32 };
+        let endpoint = self.memory.endpoint(&self.clock);
+        let places = run_ready(registry::places(&endpoint, self.shared.pool())).map_err(CacheError::Verb)?;
+        Ok(!places.iter().any(|place| place.incarnation == who && place.state.is_alive()))
+    }
+
+    fn clock(&self) -> Result<impl Fn() -> Result<u64, LabError>, LabError> {
+        let (endpoint, at) = (self.memory.endpoint(&self.clock), self.shared.pool().layout.clock());
+        Ok(move || {
+            let mut batch = Batch::new();
+            let word = batch.read_word(at);
+            run_ready(endpoint.post(&mut batch)).map_err(CacheError::Verb)?;
+            Ok(batch.word(word))
+        })
     }
 
     fn repair(&self) -> Result<Repaired, LabError> {

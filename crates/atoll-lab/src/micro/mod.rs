@@ -94,7 +94,14 @@ impl MicroCommand {
         let object_bytes = KEY_BYTES + VALUE_BYTES as u64;
         let name = format!("shm:/atoll-micro-{}-{which}", std::process::id());
         let bytes = (objects as f64 * object_bytes as f64 * room) as u64;
-        Plan { engine: self.engine.clone(), bound: Bound::Bytes(bytes), object_bytes, clients_max: 8, name: Some(name) }
+        Plan {
+            engine: self.engine.clone(),
+            bound: Bound::Bytes(bytes),
+            object_bytes,
+            clients_max: 8,
+            name: Some(name),
+            secret_file: None,
+        }
     }
 }
 
