@@ -167,13 +167,12 @@ impl<G: Pooled<Tcp, Shared: Send + Sync> + 'static> Played<G> {
         let _ = block_on_with(wait, engine.repair()).and_then(|_| block_on_with(wait, engine.leave()));
     }
 
-    /// Walks the pool, once all have left.
-    fn verify(&self) {
+    /// Walks the pool, once all have left; gives what is wrong.
+    fn verify(&self) -> Vec<String> {
         self.repair();
         let endpoint = self.near.endpoint();
         let auditor = G::auditor(&self.shared, endpoint).unwrap();
-        let audit = block_on_with(|| auditor.client().endpoint.wait(), auditor.verify()).unwrap();
-        assert_eq!(audit.faults, Vec::<String>::new());
+        block_on_with(|| auditor.client().endpoint.wait(), auditor.verify()).unwrap().faults
     }
 }
 
@@ -183,12 +182,22 @@ fn is_of_network(error: &CacheError) -> bool {
     matches!(error, VerbError::Fenced | VerbError::OutcomeUnknown | VerbError::PeerDead | VerbError::NodeAbsent(_))
 }
 
-/// Plays a load over so many nodes; gives the history of all threads.
+/// What came of a load.
+struct Outcome {
+    /// The history of all threads.
+    history: History,
+    /// Clients that the network has failed.
+    lost: u32,
+    /// What is wrong with the pool.
+    faults: Vec<String>,
+}
+
+/// Plays a load over the nodes of the settings.
 fn played<G: Pooled<Tcp, Shared: Send + Sync> + 'static>(
     settings: PoolSettings,
     faults: Faults,
     configure: fn(&mut G),
-) -> (History, u32) {
+) -> Outcome {
     let network = Network::new(settings.nodes, faults);
     let played = Played::<G>::new(&network, settings, faults.seed, configure);
     let events = std::thread::scope(|scope| {
@@ -203,8 +212,8 @@ fn played<G: Pooled<Tcp, Shared: Send + Sync> + 'static>(
         threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
     });
     network.proxies.iter().for_each(Proxy::calm);
-    played.verify();
-    (History::from_events(events), played.lost.into_inner())
+    let faults = played.verify();
+    Outcome { history: History::from_events(events), lost: played.lost.into_inner(), faults }
 }
 
 /// A pool that evicts much of the time.
@@ -218,14 +227,16 @@ fn is_linearizable<G: Pooled<Tcp, Shared: Send + Sync> + 'static>(name: &str, se
             seed,
             delay: Duration::from_micros(50 << seed),
             jitters: true,
-            cut_per_mille: 2,
-            stall_per_mille: 1,
-            repeat_per_mille: 300,
+            // The first network only delays.
+            cut_per_mille: seed.min(2),
+            stall_per_mille: seed / 3,
+            repeat_per_mille: 300 * seed,
         };
-        let (history, lost) = played::<G>(small(settings(), 1 + seed as u32 % 2), faults, |_| ());
+        let Outcome { history, lost, faults } = played::<G>(small(settings(), 1 + seed as u32 % 2), faults, |_| ());
         let checked = history.check().unwrap_or_else(|violation| panic!("{name}, seed {seed}: {violation}"));
         println!("{name}, seed {seed}: {checked:?}, {lost} clients lost of {}", THREADS * CLIENTS);
-        assert!(checked.hits > 500 && lost > 0, "{checked:?}, {lost} lost: it shows little");
+        assert_eq!(faults, Vec::<String>::new(), "{name}, seed {seed}");
+        assert!(checked.hits > 200 && (lost > 0) == (seed > 0), "{checked:?}, {lost} lost: it shows little");
     }
 }
 
@@ -249,7 +260,7 @@ fn a_hole_is_seen_over_a_network() {
         };
         let faults = |seed| Faults { seed, delay: Duration::from_micros(50), jitters: true, ..Faults::default() };
         let settings = || small(ForgeOptions::default().for_capacity(1 << 20), 1);
-        let is_seen = (0..20).any(|seed| played::<Forge<Tcp>>(settings(), faults(seed), open).0.check().is_err());
+        let is_seen = (0..20).any(|seed| played::<Forge<Tcp>>(settings(), faults(seed), open).history.check().is_err());
         assert!(is_seen, "{hole:?} is not seen");
     }
 }
