@@ -142,5 +142,5 @@ impl<E: Endpoint> Endpoint for Blocking<E> {
 
     pass_on!(0: post_unawaited expect purpose export reach_export region_attributes region_bytes);
     pass_on!(0: provided note_provided charge wait arrivals now_ns unix_ms agent_ms boot random);
-    pass_on!(0: limits is_near identity origin fabric);
+    pass_on!(0: traffic limits is_near identity origin fabric);
 }
