@@ -1,4 +1,4 @@
-//! What an endpoint has sent to other hosts, for whoever asks what an operation costs.
+//! What an endpoint has sent to other hosts: by it a user sees what an operation costs.
 
 use std::cell::Cell;
 
@@ -8,7 +8,7 @@ pub struct Traffic {
     /// Batches and calls whose answers were awaited. A batch for several memory nodes counts once:
     /// it waits for all of them at the same time.
     pub round_trips: u64,
-    /// Verbs of all batches, also of those that nobody awaits.
+    /// Verbs of all batches, also of batches that are posted without waiting.
     pub verbs: u64,
 }
 

@@ -1,7 +1,9 @@
 //! How much memory connections cost an agent. The tests measure their own process, so that they run
 //! one after the other.
 
-use atoll_fabric::tcp::{Agent, AgentOptions, RunningAgent, TcpEndpoint, TcpFabric, TcpReach};
+use atoll_fabric::tcp::{
+    Agent, AgentOptions, Authority, Certificate, RunningAgent, TcpEndpoint, TcpFabric, TcpOptions, TcpReach,
+};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, Fabric, Identity, Reach, VerbError, block_on};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -33,9 +35,29 @@ fn add(endpoint: &TcpEndpoint, offset: u64, addend: u64) -> Result<u64, VerbErro
 
 #[test]
 fn a_thousand_idle_connections_cost_little() {
+    idle_connections_cost_little(AgentOptions::default(), TcpOptions::default());
+}
+
+#[test]
+fn a_thousand_idle_connections_within_tls_cost_little() {
+    let signed = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    let folder = std::env::temp_dir().join(format!("atoll-memory-tls-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let [certificate, key] = ["cert.pem", "key.pem"].map(|name| folder.join(name));
+    std::fs::write(&certificate, signed.cert.pem()).unwrap();
+    std::fs::write(&key, signed.signing_key.serialize_pem()).unwrap();
+    let authority = Some(Authority::of_file(&certificate).unwrap());
+    let certificate = Some(Certificate::of_files(&certificate, &key).unwrap());
+    std::fs::remove_dir_all(&folder).unwrap();
+    let client = TcpOptions { authority, ..TcpOptions::default() };
+    idle_connections_cost_little(AgentOptions { certificate, ..AgentOptions::default() }, client);
+}
+
+fn idle_connections_cost_little(options: AgentOptions, client: TcpOptions) {
     let _alone = alone();
-    let agent = agent(AgentOptions { connections_max: 3000, ..AgentOptions::default() });
-    let reach = created(&agent);
+    let agent = agent(AgentOptions { connections_max: 3000, ..options });
+    let fabric = TcpFabric::with_options(&format!("tcp:{}", agent.address()), client).unwrap();
+    let reach = fabric.reach(fabric.create(0, BYTES, BYTES).unwrap());
     const CLIENTS: usize = 1000;
     let endpoints: Vec<TcpEndpoint> = (0..CLIENTS).map(|_| reach.endpoint()).collect();
     // Allocations of the first clients are no measure.

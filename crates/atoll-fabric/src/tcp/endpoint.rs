@@ -198,8 +198,8 @@ impl TcpEndpoint {
         let address = fabric.agent(agent).as_bytes().to_vec();
         let named = Call::Elsewhere { agent: control.agent, session: control.session, address };
         let clock_ms = control.clock_ms;
-        let (stream, next) = control.into_stream();
-        let link = Link::new(stream, next, clock_ms)
+        let (stream, tunnel, next) = control.into_stream();
+        let link = Link::new(stream, tunnel, next, clock_ms)
             .map_err(|error| VerbError::node_absent(agent as u8, error.to_string()))?;
         Ok((link, named))
     }
@@ -420,7 +420,7 @@ impl Endpoint for TcpEndpoint {
             }
             return;
         };
-        if busy.next().is_some() || longest < SLEEP_MAX {
+        if busy.next().is_some() || longest < SLEEP_MAX || link.is_encrypted() {
             core.drive(|| self.clock.now_ns());
             core.idle_polls = 0;
             return sleep_for_links(core, longest);

@@ -1,5 +1,5 @@
-//! Futures of batches and calls. All wait in the same way ([`Flying`]), and differ in what they queue
-//! and what they take.
+//! Futures of batches and calls. All wait in the same way ([`Flying`]). They differ in what they
+//! queue, and in what they take.
 
 use super::call::{Answer, Call};
 use super::endpoint::{Core, TcpEndpoint};
