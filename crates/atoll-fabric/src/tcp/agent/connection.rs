@@ -2,7 +2,7 @@
 //!
 //! | memory of a connection | bytes at most |
 //! |---|---|
-//! | idle: this value, its session, its endpoint, TLS | a few KiB |
+//! | idle: this value, its session, its endpoint | a few KiB, with TLS some 40 KiB |
 //! | a frame of which a part has arrived | [`FRAME_BYTES_MAX`], counted against a sum for all connections |
 //! | answers that the peer does not take | [`WAITING_BYTES_MAX`] and one answer; nothing is read meanwhile |
 //! | before the peer has proved itself | [`CALL_BYTES_MAX`] |
