@@ -2,6 +2,9 @@
 
 use mlua::{Lua, Result, Table, Variadic};
 
+type Fold = fn(i32, i32) -> i32;
+type Shift = fn(i32, u32) -> i32;
+
 /// A number as 32 bits: modulo 2^32, rounded to the nearest integer.
 fn word(number: f64) -> i32 {
     number.round_ties_even().rem_euclid(4_294_967_296.0) as u32 as i32
@@ -10,7 +13,7 @@ fn word(number: f64) -> i32 {
 /// The library.
 pub(super) fn library(lua: &Lua) -> Result<Table> {
     let bit = lua.create_table()?;
-    let folds: [(&str, fn(i32, i32) -> i32); 3] =
+    let folds: [(&str, Fold); 3] =
         [("band", |a, b| a & b), ("bor", |a, b| a | b), ("bxor", |a, b| a ^ b)];
     for (name, fold) in folds {
         let folded = move |_: &Lua, (first, more): (f64, Variadic<f64>)| {
@@ -18,7 +21,7 @@ pub(super) fn library(lua: &Lua) -> Result<Table> {
         };
         bit.set(name, lua.create_function(folded)?)?;
     }
-    let shifts: [(&str, fn(i32, u32) -> i32); 5] = [
+    let shifts: [(&str, Shift); 5] = [
         ("lshift", |number, by| number << by),
         ("rshift", |number, by| ((number as u32) >> by) as i32),
         ("arshift", |number, by| number >> by),
