@@ -3,7 +3,7 @@
 
 use crate::stats::Counters;
 use crate::{CacheError, Change, Engine, Lookup, Meta, Old, Stats, VALUE_BYTES_MAX, Value, Verdict};
-use atoll_fabric::Clock;
+use atoll_fabric::{Clock, Traffic};
 use atoll_pool::Upkeep;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -125,6 +125,6 @@ impl Engine for Model {
     }
 
     fn stats(&self) -> Stats {
-        self.stats.stats(Upkeep::default())
+        self.stats.stats(Upkeep::default(), Traffic::default())
     }
 }

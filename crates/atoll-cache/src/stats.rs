@@ -1,6 +1,7 @@
 //! A client's counters. They are plain numbers of one thread; a caller adds them up for a process.
 
 use crate::miniature::choice::CURVE;
+use atoll_fabric::Traffic;
 use atoll_pool::Upkeep;
 use std::cell::Cell;
 
@@ -20,11 +21,21 @@ macro_rules! counters {
         }
 
         impl Counters {
-            /// The counts so far, with the upkeep that the client of the pool has counted.
-            pub fn stats(&self, upkeep: Upkeep) -> Stats {
+            /// The counts so far, with the upkeep that the client of the pool has counted, and what
+            /// its endpoint has sent.
+            pub fn stats(&self, upkeep: Upkeep, traffic: Traffic) -> Stats {
                 let Upkeep { clocks_refused, clients_fenced, repairs, chunks_repaired } = upkeep;
+                let Traffic { round_trips: fabric_round_trips, verbs: fabric_verbs } = traffic;
                 let counted = Stats { $($name: self.$name.0.get(),)* };
-                Stats { clocks_refused, clients_fenced, repairs, chunks_repaired, ..counted }
+                Stats {
+                    clocks_refused,
+                    clients_fenced,
+                    repairs,
+                    chunks_repaired,
+                    fabric_round_trips,
+                    fabric_verbs,
+                    ..counted
+                }
             }
         }
 
@@ -100,6 +111,11 @@ counters! {
     repairs,
     /// Chunks reclaimed from dead clients.
     chunks_repaired,
+    /// Round trips over the network that operations and upkeep waited for. None where memory is
+    /// near.
+    fabric_round_trips,
+    /// Verbs that were sent over the network.
+    fabric_verbs,
 }
 
 /// A counter of one thread.

@@ -12,6 +12,7 @@
 //! | [`client`] | one client, and what it records |
 //! | [`endpoint`] | its endpoint, which can be slow, and stops |
 //! | [`load`] | what clients do, recorded as a history |
+//! | [`ticketed`] | the same of several threads or processes |
 //! | [`faulty`] | a case in which things go wrong |
 //! | [`small_case`] | small cases, of which every interleaving is run |
 //! | [`stops`] | orders on purpose: a client stops in front of a verb that a test names |
@@ -41,6 +42,7 @@ pub mod stops;
 pub mod subject;
 pub mod subjects;
 pub mod swarm;
+pub mod ticketed;
 
 pub use case::Case;
 pub use cast::Cast;

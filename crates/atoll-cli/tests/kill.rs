@@ -527,6 +527,16 @@ fn the_experiment_with_containers_mixed_in_finds_nothing_wrong() {
     assert!(!shown.contains("\"kills\":0,"), "{shown}");
 }
 
+/// Its workers are in network namespaces whose links are cut, where this user may make them.
+#[test]
+fn the_experiment_over_a_memory_node_finds_nothing_wrong() {
+    let shown = printed(&["lab", "kill", "--fabric", "tcp", "--minutes", "0.25", "--rate", "200", "--json"]);
+    for expected in ["\"wrong\":0", "\"verify_ok\":true", "\"lost_bytes\":0"] {
+        assert!(shown.contains(expected), "{expected} in {shown}");
+    }
+    assert!(!shown.contains("\"kills\":0,"), "{shown}");
+}
+
 #[test]
 fn growers_that_are_killed_anywhere_leave_a_pool_that_grows_again() {
     let name = PoolName::new("kill-growers");

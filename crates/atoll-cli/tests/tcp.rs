@@ -76,6 +76,10 @@ fn a_pool_on_a_node_is_served_inspected_shared_with_the_nodes_host_and_removed()
     assert_eq!(far.connect().get::<_, i64>("n").unwrap(), 200);
     let info: String = redis::cmd("INFO").query(&mut far.connect()).unwrap();
     assert!(info.contains("fabric:tcp"), "{info}");
+    for counted in ["fabric_round_trips:", "fabric_verbs:"] {
+        let count = info.lines().find_map(|line| line.strip_prefix(counted)).map(|count| count.parse::<u64>().unwrap());
+        assert!(count > Some(100), "{counted} {count:?}");
+    }
     let info = printed(&["pool", "info", &pool]);
     assert!(info.contains("on fabric tcp") && info.contains("clients            2"), "{info}");
     drop((far, near));
@@ -168,6 +172,30 @@ fn a_node_that_other_hosts_reach_wants_a_secret() {
     std::fs::remove_file(&path).unwrap();
 }
 
+#[test]
+fn a_node_with_a_certificate_serves_clients_that_know_its_authority() {
+    let signed = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    let folder = std::env::temp_dir().join(format!("atoll-node-tls-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let [certificate, key] = ["cert.pem", "key.pem"].map(|name| folder.join(name));
+    std::fs::write(&certificate, signed.cert.pem()).unwrap();
+    std::fs::write(&key, signed.signing_key.serialize_pem()).unwrap();
+    let [certificate, key] = [&certificate, &key].map(|path| path.to_str().unwrap());
+    let node = Node::start("127.0.0.1:0", &["--tls-cert", certificate, "--tls-key", key]);
+    assert!(node.said.contains(", TLS, "), "{}", node.said);
+    let plain = refused(&["pool", "create", &node.pool()]);
+    assert!(plain.contains("?ca="), "{plain}");
+    let pool = format!("{}?ca={certificate}", node.pool());
+    printed(&["pool", "create", &pool]);
+    let server = Serving::start(&["--pool", &pool]);
+    let () = server.connect().set("key", vec![1_u8; 100_000]).unwrap();
+    assert_eq!(server.connect().get::<_, Vec<u8>>("key").unwrap(), vec![1; 100_000]);
+    drop(server);
+    printed(&["pool", "repair", &pool]);
+    assert!(printed(&["pool", "verify", &pool]).contains("sound"));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
 /// Commands of many connections overlap where each waits for the network.
 #[test]
 fn commands_of_many_connections_share_the_time_of_a_round_trip() {
@@ -200,4 +228,31 @@ fn commands_of_many_connections_share_the_time_of_a_round_trip() {
     println!("{one:.0} GETs a second over one connection, {fifty:.0} over fifty: {:.1} times", fifty / one);
     // Far fewer than fifty times, so that a busy machine passes.
     assert!(fifty > 10.0 * one);
+}
+
+/// On a memory node and on this host.
+#[test]
+fn the_lab_measures_a_pool_and_leaves_it_as_it_was() {
+    let node = Node::start("127.0.0.1:0", &[]);
+    let near = PoolName::new("micro");
+    for (pool, rows) in [(node.pool(), 42), (near.0.clone(), 6)] {
+        let create = ["pool", "create", &pool, "--capacity", "32MiB"];
+        printed(if pool.starts_with("tcp:") { &create[..3] } else { &create });
+        let server = Serving::start(&["--pool", &pool]);
+        let () = server.connect().set("mine", "value").unwrap();
+        let shown = printed(&["lab", "micro", "--pool", &pool, "--seconds", "0.01", "--rounds", "1", "--json"]);
+        let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+        assert_eq!(shown["rows"].as_array().unwrap().len(), rows, "{shown}");
+        let hit = shown["rows"].as_array().unwrap().iter().find(|row| row["operation"] == "GET").unwrap();
+        assert!(hit["p50_us"].as_f64().unwrap() > 0.0 && hit["per_s"].as_f64().unwrap() > 0.0, "{hit}");
+        if rows > 6 {
+            assert!((0.9..2.0).contains(&hit["round_trips"].as_f64().unwrap()), "{hit}");
+            assert!(shown["ping_pong_us"][0].as_f64().unwrap() > 0.0, "{shown}");
+        }
+        assert_eq!(server.connect().get::<_, String>("mine").unwrap(), "value");
+        let info = printed(&["pool", "info", &pool]);
+        assert!(info.contains("objects            1\n") || info.contains("objects            1 "), "{info}");
+        let text = printed(&["lab", "micro", "--pool", &pool, "--seconds", "0.01", "--rounds", "1"]);
+        assert!(text.contains("in flight") && text.contains("READ"), "{text}");
+    }
 }

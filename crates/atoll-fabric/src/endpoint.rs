@@ -1,6 +1,6 @@
 //! The contract between protocols and fabrics.
 
-use crate::{Address, Arrivals, Batch, Buffer, FabricError, Identity, Origin, RegionAttributes, VerbError};
+use crate::{Address, Arrivals, Batch, Buffer, FabricError, Identity, Origin, RegionAttributes, Traffic, VerbError};
 use std::future::Future;
 
 /// The limits of a fabric.
@@ -253,6 +253,12 @@ pub trait Endpoint {
 
     /// The limits of the fabric.
     fn limits(&self) -> Limits;
+
+    /// What this endpoint has sent to other hosts. Zeros where memory is near: nothing is counted.
+    #[inline]
+    fn traffic(&self) -> Traffic {
+        Traffic::default()
+    }
 
     /// Whether a round trip costs no more than an access to local memory. Then remembering its
     /// result does not pay.

@@ -19,6 +19,7 @@
 //! | [`message`] | small messages between endpoints, beside the verbs |
 //! | [`prefetch`](mod@prefetch) | a hint to the processor |
 //! | [`huge_pages`] | a hint to the kernel |
+//! | [`traffic`] | what an endpoint has sent to other hosts |
 //! | [`purpose`] | the purposes that a fabric counts verbs by |
 //! | [`region`] | a span of memory that endpoints reach |
 //! | [`attributes`] | what is fixed when a region is created |
@@ -49,10 +50,12 @@ pub mod pass_on;
 pub mod peers;
 pub mod prefetch;
 pub mod purpose;
+mod random;
 pub mod region;
 pub mod shm;
 #[cfg(feature = "tcp")]
 pub mod tcp;
+pub mod traffic;
 pub mod wait;
 
 pub use address::{Address, COMPUTE_NODES_MAX};
@@ -71,4 +74,5 @@ pub use message::{MAILBOX_MESSAGES_MAX, MESSAGE_BYTES_MAX, Mailbox, Message, Mes
 pub use peers::{PeerState, Peers};
 pub use prefetch::prefetch;
 pub use region::Region;
+pub use traffic::Traffic;
 pub use wait::{block_on, block_on_with, run_ready};

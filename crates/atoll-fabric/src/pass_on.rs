@@ -21,8 +21,8 @@
 ///     pass_on!(inner: read post_unawaited flush expect purpose reach export reach_export);
 ///     pass_on!(inner: provide discard);
 ///     pass_on!(inner: region_attributes region_bytes provided note_provided charge);
-///     pass_on!(inner: wait arrivals pause now_ns unix_ms agent_ms boot random limits is_near);
-///     pass_on!(inner: identity origin is_dead shut_out fabric);
+///     pass_on!(inner: wait arrivals pause now_ns unix_ms agent_ms boot random traffic limits);
+///     pass_on!(inner: is_near identity origin is_dead shut_out fabric);
 /// }
 /// ```
 #[macro_export]
@@ -99,6 +99,9 @@ macro_rules! pass_on {
     };
     (@ $inner:tt random) => {
         $crate::pass_on!(= $inner random() -> u64);
+    };
+    (@ $inner:tt traffic) => {
+        $crate::pass_on!(= $inner traffic() -> $crate::Traffic);
     };
     (@ $inner:tt limits) => {
         $crate::pass_on!(= $inner limits() -> $crate::Limits);

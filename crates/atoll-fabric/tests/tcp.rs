@@ -3,8 +3,12 @@
 use atoll_fabric::conformance::control::{self, ControlFixture, Done};
 use atoll_fabric::conformance::{self, Case, Fixture, REGION_BYTES};
 use atoll_fabric::shm::ShmFabric;
-use atoll_fabric::tcp::{Agent, AgentOptions, RunningAgent, Secret, TcpEndpoint, TcpFabric, TcpOptions, TcpReach};
-use atoll_fabric::{Address, Batch, Clock, Endpoint, Fabric, FabricError, Reach, VerbError, block_on, block_on_with};
+use atoll_fabric::tcp::{
+    Agent, AgentOptions, Authority, Certificate, RunningAgent, Secret, TcpEndpoint, TcpFabric, TcpOptions, TcpReach,
+};
+use atoll_fabric::{
+    Address, Batch, Buffer, Clock, Endpoint, Fabric, FabricError, Reach, VerbError, block_on, block_on_with,
+};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -60,6 +64,7 @@ struct Threads {
     rounds: u64,
     agents: usize,
     options: AgentOptions,
+    client: TcpOptions,
 }
 
 impl Fixture for Threads {
@@ -67,7 +72,7 @@ impl Fixture for Threads {
 
     fn run(&self, case: &Case<TcpEndpoint>) {
         println!("{}", case.name);
-        let agents = Agents::some(self.agents, &self.options);
+        let agents = Agents::start(&vec![self.options.clone(); self.agents], self.client.clone());
         let reach = agents.reach(case.nodes);
         let (play, rounds) = (case.play, self.rounds);
         std::thread::scope(|scope| {
@@ -87,26 +92,31 @@ fn options() -> AgentOptions {
 
 #[test]
 fn tcp_passes_with_one_agent() {
-    conformance::run(&Threads { rounds: 300, agents: 1, options: options() });
+    conformance::run(&Threads { rounds: 300, agents: 1, options: options(), client: TcpOptions::default() });
 }
 
 #[test]
 fn tcp_passes_with_an_agent_for_each_memory_node_and_threads_of_agents() {
-    conformance::run(&Threads { rounds: 200, agents: 3, options: AgentOptions { threads: 2, ..options() } });
+    conformance::run(&Threads {
+        rounds: 200,
+        agents: 3,
+        options: AgentOptions { threads: 2, ..options() },
+        client: TcpOptions::default(),
+    });
 }
 
 #[test]
 fn compute_nodes_export_regions_over_tcp() {
-    conformance::run_exports(&Threads { rounds: 200, agents: 1, options: options() });
+    conformance::run_exports(&Threads { rounds: 200, agents: 1, options: options(), client: TcpOptions::default() });
     let name = Name::new("exports");
     let options = AgentOptions { name: Some(name.0.clone()), ..options() };
-    let threads = Threads { rounds: 50, agents: 1, options };
+    let threads = Threads { rounds: 50, agents: 1, options, client: TcpOptions::default() };
     threads.run(&conformance::case("an_exported_region_goes_with_its_owner").unwrap());
 }
 
 #[test]
 fn messages_keep_their_contract_over_tcp() {
-    conformance::run_messages(&Threads { rounds: 200, agents: 1, options: options() });
+    conformance::run_messages(&Threads { rounds: 200, agents: 1, options: options(), client: TcpOptions::default() });
 }
 
 /// The control plane of agents that are made for each case.
@@ -278,4 +288,126 @@ fn an_endpoint_reads_the_clock_of_its_agents_host() {
         }
         std::thread::sleep(Duration::from_micros(500));
     }
+}
+
+/// Files of a certificate that signs itself, removed at the end.
+struct Signed(std::path::PathBuf);
+
+impl Signed {
+    fn new(what: &str, host: &str) -> Self {
+        let signed = rcgen::generate_simple_self_signed([host.to_owned()]).unwrap();
+        let path = std::env::temp_dir().join(format!("atoll-tls-{what}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        std::fs::write(path.join("cert.pem"), signed.cert.pem()).unwrap();
+        std::fs::write(path.join("key.pem"), signed.signing_key.serialize_pem()).unwrap();
+        Self(path)
+    }
+
+    fn certificate(&self) -> Certificate {
+        Certificate::of_files(&self.0.join("cert.pem"), &self.0.join("key.pem")).unwrap()
+    }
+
+    fn authority(&self) -> Authority {
+        Authority::of_file(&self.0.join("cert.pem")).unwrap()
+    }
+}
+
+impl Drop for Signed {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn tcp_passes_within_tls() {
+    let signed = Signed::new("passes", "127.0.0.1");
+    let (certificate, authority) = (Some(signed.certificate()), Some(signed.authority()));
+    let options = AgentOptions { certificate, authority: authority.clone(), threads: 2, ..options() };
+    let client = TcpOptions { authority, ..TcpOptions::default() };
+    conformance::run(&Threads { rounds: 100, agents: 3, options: options.clone(), client: client.clone() });
+    conformance::run_exports(&Threads { rounds: 50, agents: 1, options, client });
+}
+
+/// Frames longer than a record of TLS, many at a time, so that sockets are full.
+#[test]
+fn long_batches_pass_tls_in_both_directions() {
+    let signed = Signed::new("long", "127.0.0.1");
+    let options = AgentOptions { certificate: Some(signed.certificate()), ..options() };
+    let client = TcpOptions { authority: Some(signed.authority()), ..TcpOptions::default() };
+    let agents = Agents::start(&[options], client);
+    let reach = agents.fabric.reach(agents.fabric.create(0, 16 << 20, 16 << 20).unwrap());
+    let endpoint = reach.endpoint();
+    const BYTES: usize = 1 << 20;
+    for round in 0..8_u8 {
+        let write = async |part: u64| {
+            let mut from = Buffer::sized(BYTES);
+            from.bytes_mut().fill(round ^ part as u8);
+            let mut batch = Batch::new();
+            batch.write(Address::new(0, 0, part * BYTES as u64), from);
+            endpoint.post(&mut batch).await
+        };
+        let read = async |part: u64| {
+            let read = endpoint.read(Address::new(0, 0, part * BYTES as u64), Buffer::sized(BYTES)).await.unwrap();
+            assert!(read.bytes().iter().all(|byte| *byte == round ^ part as u8), "part {part}");
+        };
+        let mut writes: Vec<_> = (0..8).map(|part| Box::pin(write(part))).collect();
+        block_on(&endpoint, all(&mut writes)).into_iter().for_each(|written| written.unwrap());
+        let mut reads: Vec<_> = (0..8).map(|part| Box::pin(read(part))).collect();
+        block_on(&endpoint, all(&mut reads));
+    }
+}
+
+/// Polls all of them until all have ended.
+async fn all<F: Future + Unpin>(futures: &mut [F]) -> Vec<F::Output> {
+    let mut outputs: Vec<Option<F::Output>> = futures.iter().map(|_| None).collect();
+    std::future::poll_fn(|context| {
+        for (future, output) in futures.iter_mut().zip(&mut outputs) {
+            if output.is_none()
+                && let std::task::Poll::Ready(ready) = std::pin::Pin::new(future).poll(context)
+            {
+                *output = Some(ready);
+            }
+        }
+        if outputs.iter().all(Option::is_some) { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+    })
+    .await;
+    outputs.into_iter().flatten().collect()
+}
+
+#[test]
+fn tls_lets_no_client_in_that_does_not_know_the_agents_authority_and_no_agent_pass_that_has_another() {
+    let (ours, other) = (Signed::new("ours", "127.0.0.1"), Signed::new("other", "127.0.0.1"));
+    let elsewhere = Signed::new("elsewhere", "192.0.2.1");
+    let brief = |authority: Option<&Signed>| TcpOptions {
+        authority: authority.map(Signed::authority),
+        connect_timeout: Duration::from_millis(300),
+        ..TcpOptions::default()
+    };
+    let error = |agent: Option<&Signed>, client: TcpOptions| {
+        let options = AgentOptions { certificate: agent.map(Signed::certificate), ..options() };
+        Agents::start(&[options], client).fabric.create(0, REGION_BYTES, REGION_BYTES).err().map(|error| {
+            let source = std::error::Error::source(&error).map(ToString::to_string);
+            format!("{error}: {}", source.unwrap_or_default())
+        })
+    };
+    assert_eq!(error(Some(&ours), brief(Some(&ours))), None);
+    let unknown = error(Some(&ours), brief(Some(&other))).unwrap();
+    assert!(unknown.contains("certificate"), "{unknown}");
+    let misnamed = error(Some(&elsewhere), brief(Some(&elsewhere))).unwrap();
+    assert!(misnamed.contains("certificate"), "{misnamed}");
+    let plain_client = error(Some(&ours), brief(None)).unwrap();
+    assert!(plain_client.contains("?ca="), "{plain_client}");
+    assert!(error(None, brief(Some(&ours))).is_some(), "an agent without TLS is not one that proves itself");
+}
+
+#[test]
+fn an_address_names_the_authority() {
+    let signed = Signed::new("address", "127.0.0.1");
+    let options = AgentOptions { certificate: Some(signed.certificate()), ..options() };
+    let agent = Agent::bind(LOOPBACK, options).unwrap().start().unwrap();
+    let file = signed.0.join("cert.pem");
+    let address = format!("tcp:{}?ca={}", agent.address(), file.display());
+    TcpFabric::named(&address).unwrap().create(0, REGION_BYTES, REGION_BYTES).unwrap();
+    let missing = TcpFabric::named("tcp:127.0.0.1:1?ca=/nowhere/ca.pem").unwrap_err().to_string();
+    assert!(missing.contains("/nowhere/ca.pem"), "{missing}");
 }

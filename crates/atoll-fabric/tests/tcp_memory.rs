@@ -1,7 +1,9 @@
 //! How much memory connections cost an agent. The tests measure their own process, so that they run
 //! one after the other.
 
-use atoll_fabric::tcp::{Agent, AgentOptions, RunningAgent, TcpEndpoint, TcpFabric, TcpReach};
+use atoll_fabric::tcp::{
+    Agent, AgentOptions, Authority, Certificate, RunningAgent, TcpEndpoint, TcpFabric, TcpOptions, TcpReach,
+};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, Fabric, Identity, Reach, VerbError, block_on};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -33,9 +35,30 @@ fn add(endpoint: &TcpEndpoint, offset: u64, addend: u64) -> Result<u64, VerbErro
 
 #[test]
 fn a_thousand_idle_connections_cost_little() {
+    idle_connections_cost_little(AgentOptions::default(), TcpOptions::default(), 64 << 10);
+}
+
+#[test]
+fn a_thousand_idle_connections_within_tls_cost_little() {
+    let signed = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    let folder = std::env::temp_dir().join(format!("atoll-memory-tls-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let [certificate, key] = ["cert.pem", "key.pem"].map(|name| folder.join(name));
+    std::fs::write(&certificate, signed.cert.pem()).unwrap();
+    std::fs::write(&key, signed.signing_key.serialize_pem()).unwrap();
+    let authority = Some(Authority::of_file(&certificate).unwrap());
+    let certificate = Some(Certificate::of_files(&certificate, &key).unwrap());
+    std::fs::remove_dir_all(&folder).unwrap();
+    let client = TcpOptions { authority, ..TcpOptions::default() };
+    // TLS has as many buffers on either side.
+    idle_connections_cost_little(AgentOptions { certificate, ..AgentOptions::default() }, client, 2 * (64 << 10));
+}
+
+fn idle_connections_cost_little(options: AgentOptions, client: TcpOptions, bytes_max: u64) {
     let _alone = alone();
-    let agent = agent(AgentOptions { connections_max: 3000, ..AgentOptions::default() });
-    let reach = created(&agent);
+    let agent = agent(AgentOptions { connections_max: 3000, ..options });
+    let fabric = TcpFabric::with_options(&format!("tcp:{}", agent.address()), client).unwrap();
+    let reach = fabric.reach(fabric.create(0, BYTES, BYTES).unwrap());
     const CLIENTS: usize = 1000;
     let endpoints: Vec<TcpEndpoint> = (0..CLIENTS).map(|_| reach.endpoint()).collect();
     // Allocations of the first clients are no measure.
@@ -46,7 +69,7 @@ fn a_thousand_idle_connections_cost_little() {
     // Both sides are in this process: a client has room for 64 KiB of what arrives, of which an
     // idle one has touched a page.
     println!("{grown} bytes for each connection, of both sides together");
-    assert!(grown <= 64 << 10, "{grown} bytes");
+    assert!(grown <= bytes_max, "{grown} bytes");
     assert_eq!(agent.connections(), CLIENTS + 1);
     assert_eq!(add(&endpoints[999], 8, 1), Ok(0));
 }

@@ -65,7 +65,7 @@ impl Post {
 }
 
 /// Starts this binary again with a task. A command `prefix`, if there is one, starts the binary.
-pub(crate) fn spawn<T: Task>(task: &T, prefix: &[&str]) -> Result<(Child, ChildStdin, ChildStdout), LabError> {
+pub(crate) fn spawn<T: Task>(task: &T, prefix: &[String]) -> Result<(Child, ChildStdin, ChildStdout), LabError> {
     let failed = |source| LabError::System { what: "start a process of the experiment", source };
     let binary = std::env::current_exe().map_err(failed)?;
     let task = serde_json::to_string(task).expect("a task is plain data");

@@ -150,5 +150,5 @@ impl<E: Endpoint> Endpoint for Gate<E> {
 
     pass_on!(endpoint: expect purpose export region_attributes region_bytes provided);
     pass_on!(endpoint: note_provided charge wait arrivals pause now_ns unix_ms agent_ms boot random);
-    pass_on!(endpoint: limits is_near identity origin fabric);
+    pass_on!(endpoint: traffic limits is_near identity origin fabric);
 }

@@ -20,7 +20,7 @@ fn main() -> Result<(), ServeError> {
         used_bytes: Box::new(|| 0),
         wall_clock_ahead_ms: Box::new(|| 0),
     };
-    atoll_server::serve(atoll_server::Redis, options, facts, |_| {
+    atoll_server::serve(atoll_server::Redis::default(), options, facts, |_| {
         Ok::<_, Infallible>(Cache::new(Model::new(Clock::host())))
     })
 }

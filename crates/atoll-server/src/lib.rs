@@ -15,7 +15,7 @@ mod http;
 pub mod redis;
 pub mod serve;
 
-pub use redis::Redis;
+pub use redis::{Redis, RedisOptions};
 pub use serve::facts::PoolFacts;
 pub use serve::options::ServerOptions;
 pub use serve::protocol::Protocol;

@@ -128,7 +128,7 @@ fn random_command(random: &mut Random) -> Vec<String> {
     let value = |random: &mut Random| random.pick(&VALUES).to_owned();
     let number = |random: &mut Random| random.pick(&NUMBERS).to_owned();
     let name = |text: &str| text.to_owned();
-    match random.below(34) {
+    match random.below(44) {
         0..4 => vec![name("GET"), key(random)],
         4..7 => vec![name("set"), key(random), value(random)],
         7..10 => {
@@ -211,7 +211,7 @@ fn random_command(random: &mut Random) -> Vec<String> {
             0 => vec![name("PING")],
             1 => vec![name("PING"), value(random)],
             2 => vec![name("ECHO"), value(random)],
-            _ => vec![name("SELECT"), random.pick(&["0", "x", "99"]).to_owned()],
+            _ => vec![name("SELECT"), random.pick(&["0", "0", "1", "2", "15", "16", "-1", "x", "99"]).to_owned()],
         },
         32 => {
             let word =
@@ -220,6 +220,28 @@ fn random_command(random: &mut Random) -> Vec<String> {
             let args = if word == "TIME" { args.max(1) } else { args };
             std::iter::once(name(word)).chain((0..args).map(|_| value(random))).collect()
         }
+        33 => vec![random.pick(&["RENAME", "RENAMENX"]).to_owned(), key(random), key(random)],
+        34 => {
+            let mut args = vec![name("COPY"), key(random), key(random)];
+            for _ in 0..random.below(3) {
+                match random.below(4) {
+                    0 => args.push(name("bogus")),
+                    1 => args.extend([name("db"), random.pick(&["0", "1", "2", "16", "x"]).to_owned()]),
+                    _ => args.push(name("REPLACE")),
+                }
+            }
+            args
+        }
+        35 => vec![name("MOVE"), key(random), random.pick(&["0", "1", "2", "16", "x"]).to_owned()],
+        36 => vec![
+            name("SWAPDB"),
+            random.pick(&["0", "1", "x", "16"]).to_owned(),
+            random.pick(&["1", "2", "0", "y", "-1"]).to_owned(),
+        ],
+        37 | 38 => vec![name("MULTI")],
+        39 | 40 => vec![name("EXEC")],
+        41 => vec![random.pick(&["DISCARD", "UNWATCH"]).to_owned()],
+        42 => vec![name("WATCH"), key(random), key(random)],
         _ => match random.below(4) {
             0 => vec![name("CLIENT"), name("SETNAME"), value(random)],
             1 => vec![name("CLIENT"), name("GETNAME")],
@@ -258,7 +280,9 @@ fn agree(command: &[String], theirs: &[u8], ours: &[u8]) -> bool {
 
 fn compare(redis: &Redis, ours: &Running, seed: u64, version: &str) {
     let mut random = Random(seed);
+    let mut others = [redis.address, ours.address].map(Raw::connect);
     let (mut theirs, mut ours) = (Raw::connect(redis.address), Raw::connect(ours.address));
+    let mut transacting = false;
     for connection in [&mut theirs, &mut ours] {
         connection.call(&["HELLO", version]);
         connection.call(&["FLUSHALL"]);
@@ -266,7 +290,34 @@ fn compare(redis: &Redis, ours: &Running, seed: u64, version: &str) {
     let mut history = Vec::new();
     for _ in 0..2000 {
         // Pipelines of all lengths: the replies come in order.
-        let commands: Vec<_> = (0..1 + random.below(8)).map(|_| random_command(&mut random)).collect();
+        let commands: Vec<_> = (0..1 + random.below(8))
+            .flat_map(|_| {
+                let mut command = random_command(&mut random);
+                // In a transaction the replies that may differ a little are replies within a reply.
+                if transacting && ["KEYS", "TTL", "EXPIRETIME"].contains(&command[0].as_str()) {
+                    command = vec!["GET".to_owned(), "a".to_owned()];
+                }
+                match command[0].as_str() {
+                    "MULTI" => transacting = true,
+                    "EXEC" | "DISCARD" => transacting = false,
+                    _ => {}
+                }
+                // A key that was absent, and came and went, has changed for Redis alone.
+                let mut commands = Vec::new();
+                if command[0] == "WATCH" {
+                    commands.extend(command[1..].iter().map(|key| ["SET", key, "watched"].map(str::to_owned).to_vec()));
+                }
+                commands.push(command);
+                commands
+            })
+            .collect();
+        // Another connection changes what is watched.
+        if random.below(8) == 0 {
+            let command = [random.pick(&["INCR", "DEL", "PERSIST"]), random.pick(&KEYS)];
+            let [expected, found] = others.each_mut().map(|connection| connection.call(&command));
+            history.push(format!("another: {command:?} -> {:?}", String::from_utf8_lossy(&expected)));
+            assert_eq!(expected, found, "ATOLL_SEED={seed}: {command:?} after:\n{}", history.join("\n"));
+        }
         let bytes: Vec<u8> = commands.iter().flat_map(|command| common::command(command)).collect();
         theirs.send(&bytes);
         ours.send(&bytes);
@@ -336,5 +387,128 @@ fn bad_bytes_get_the_replies_of_redis() {
             String::from_utf8_lossy(&raw.rest()).into_owned()
         });
         assert_eq!(expected, found, "{:?}", String::from_utf8_lossy(&bytes[..bytes.len().min(60)]));
+    }
+}
+
+/// Scripts with their number of keys and their arguments.
+const SCRIPTS: [&[&str]; 62] = [
+    &["return 1", "0"],
+    &["return 'text'", "0"],
+    &["return 3.99", "0"],
+    &["return -3.99", "0"],
+    &["return {1, 'two', {3, {4}}, 5.5}", "0"],
+    &["return {1, 2, nil, 4}", "0"],
+    &["return nil", "0"],
+    &["return true", "0"],
+    &["return false", "0"],
+    &["return {true, false, 'x'}", "0"],
+    &["return {ok='FINE'}", "0"],
+    &["return {err='MINE is an error'}", "0"],
+    &["return redis.status_reply('PONG')", "0"],
+    &["return redis.error_reply('MINE again')", "0"],
+    &["return redis.error_reply('single')", "0"],
+    &["return KEYS", "2", "a", "b", "c"],
+    &["return ARGV", "2", "a", "b", "c", "d"],
+    &["return {#KEYS, #ARGV, KEYS[1], ARGV[1]}", "1", "a", ""],
+    &["return redis.call('set', KEYS[1], ARGV[1])", "1", "a", "7"],
+    &["return redis.call('get', KEYS[1])", "1", "a"],
+    &["return redis.call('get', KEYS[1])", "1", "absent"],
+    &["return redis.call('incrby', KEYS[1], 5)", "1", "a"],
+    &["return redis.call('incrbyfloat', KEYS[1], 0.5)", "1", "a"],
+    &["return redis.call('mget', 'a', 'absent', 'a')", "0"],
+    &["return redis.call('incr', KEYS[1])", "1", "a"],
+    &["return redis.pcall('incr', KEYS[1])", "1", "a"],
+    &["return {redis.pcall('incr', KEYS[1]), 'behind'}", "1", "a"],
+    &["local ok, error = pcall(redis.call, 'incr', KEYS[1]); return {tostring(ok), tostring(error)}", "1", "a"],
+    &["local ok, value = pcall(redis.call, 'get', KEYS[1]); return {tostring(ok), value}", "1", "a"],
+    &["return pcall(function() return redis.call('get', KEYS[1]) end) and 1 or 0", "1", "a"],
+    &["return redis.call('nosuch')", "0"],
+    &["return redis.pcall('nosuch')", "0"],
+    &["return redis.call('get')", "0"],
+    &["return redis.call()", "0"],
+    &["return redis.call('get', {})", "0"],
+    &["return redis.call('multi')", "0"],
+    &["return redis.call('eval', 'return 1', '0')", "0"],
+    &["return redis.call('script', 'flush')", "0"],
+    &["return nosuch", "0"],
+    &["x = 1", "0"],
+    &["local a = 1\nlocal b = a.b.c\nreturn b", "0"],
+    &["error('mine')", "0"],
+    &["error({err='MINE as a table'})", "0"],
+    &["return syntax error", "0"],
+    &["return redis.sha1hex('')", "0"],
+    &[
+        "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end",
+        "1",
+        "a",
+        "x",
+    ],
+    &[
+        "redis.call('set', 'lock', 'token'); if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end",
+        "1",
+        "lock",
+        "token",
+    ],
+    &["redis.call('select', 3); redis.call('set', 'far', 'x'); return redis.call('exists', 'far')", "0"],
+    &["return redis.call('exists', 'far')", "0"],
+    &["return tonumber('10') + tonumber('0x10')", "0"],
+    &["return string.format('%05d', 42) .. ('x'):rep(3)", "0"],
+    &["return cjson.encode({1, 2, 'three'})", "0"],
+    &["return cjson.encode({a=1})", "0"],
+    &["return cjson.decode('{\"a\": [1, 2, {\"b\": \"c\"}]}').a[3].b", "0"],
+    &["return cjson.decode('[1, null]')[2] == cjson.null and 1 or 0", "0"],
+    &[
+        "return {bit.band(0xff, 0x0f), bit.bor(1, 2), bit.bxor(7, 2), bit.lshift(1, 4), bit.rshift(256, 4), bit.bnot(0)}",
+        "0",
+    ],
+    &["return bit.tohex(255)", "0"],
+    &["return type(redis.call('ping'))", "0"],
+    &["return redis.call('ping').ok", "0"],
+    &["return 1", "-1"],
+    &["return 1", "1"],
+    &["return 1", "x"],
+];
+
+#[test]
+fn scripts_get_the_replies_of_redis() {
+    let Some(redis) = Redis::start() else { return };
+    let ours = start(options());
+    let mut servers = [redis.address, ours.address].map(Raw::connect);
+    let mut compare = |command: &[&str]| {
+        let [expected, found] =
+            servers.each_mut().map(|server| String::from_utf8_lossy(&server.call(command)).into_owned());
+        assert_eq!(expected, found, "{command:?}");
+        found
+    };
+    for script in SCRIPTS {
+        compare(&[&["EVAL"], script].concat());
+        compare(&[&["EVAL_RO"], script].concat());
+    }
+    compare(&["SELECT", "3"]);
+    compare(&["EXISTS", "far"]);
+    compare(&["SELECT", "0"]);
+    let digest = compare(&["SCRIPT", "LOAD", "return ARGV[1]"]);
+    let digest = digest.lines().nth(1).unwrap();
+    for command in [
+        &["EVALSHA", digest, "0", "hello"][..],
+        &["EVALSHA", &digest.to_uppercase(), "0", "hello"],
+        &["EVALSHA_RO", digest, "0", "hello"],
+        &["EVALSHA", "ffffffffffffffffffffffffffffffffffffffff", "0"],
+        &["EVALSHA", "short", "0"],
+        &["SCRIPT", "EXISTS", digest, "ffffffffffffffffffffffffffffffffffffffff"],
+        &["SCRIPT", "KILL"],
+        &["SCRIPT", "FLUSH", "what"],
+        &["SCRIPT", "FLUSH"],
+        &["SCRIPT", "EXISTS", digest],
+        &["EVALSHA", digest, "0", "hello"],
+        &["SCRIPT", "LOAD", "return syntax error"],
+        &["SCRIPT", "NOSUCH"],
+        &["SCRIPT", "LOAD"],
+        &["MULTI"],
+        &["EVAL", "return redis.call('incr', KEYS[1])", "1", "counter"],
+        &["EVAL", "return redis.call('incr', KEYS[1])", "1", "counter"],
+        &["EXEC"],
+    ] {
+        compare(command);
     }
 }

@@ -34,6 +34,7 @@ impl Protocol for Lines {
     }
 
     async fn run<G: Engine>(
+        &self,
         id: &mut u64,
         value: &mut Value,
         client: Client<'_, G>,

@@ -46,6 +46,40 @@ def check(protocol):
     except redis.ResponseError as error:
         assert str(error) == "value is not an integer or out of range", error
 
+    # A pipeline is a transaction, unless asked otherwise.
+    r.delete("counter")
+    with r.pipeline() as pipeline:
+        replies = pipeline.incr("counter").set("k", "v", ex=100).incr("counter").get("k").execute()
+    assert replies == [1, True, 2, b"v"]
+    with r.pipeline() as pipeline:
+        pipeline.watch("counter")
+        r.incr("counter")
+        pipeline.multi()
+        pipeline.set("counter", 100)
+        try:
+            pipeline.execute()
+            raise AssertionError("a watched key had changed")
+        except redis.WatchError:
+            pass
+    assert r.transaction(lambda pipe: (pipe.multi(), pipe.incr("counter")), "counter") == [4]
+
+    lock = r.lock("lock", timeout=10)
+    assert lock.acquire(blocking=False) and not r.lock("lock", timeout=10).acquire(blocking=False)
+    assert lock.extend(10) and lock.owned()
+    lock.release()
+    assert not r.exists("lock")
+    limit = r.register_script(
+        "local n = redis.call('INCR', KEYS[1]) if n == 1 then redis.call('PEXPIRE', KEYS[1], ARGV[1]) end return n"
+    )
+    assert [limit(keys=["limit"], args=[5000]) for _ in range(3)] == [1, 2, 3] and 0 < r.pttl("limit") <= 5000
+
+    other = redis.Redis(port=int(sys.argv[1]), protocol=protocol, db=7)
+    assert other.set("k", "seven") and r.get("k") == b"v" and other.get("k") == b"seven"
+    assert r.copy("k", "copied", 7) and other.rename("copied", "renamed") and other.dbsize() == 2
+    assert other.move("renamed", 0) and r.get("renamed") == b"v"
+    assert r.info("keyspace")["db7"]["keys"] == 1
+    assert other.flushdb() and not other.exists("k") and r.exists("k")
+
     pipeline = r.pipeline(transaction=False)
     for index in range(10_000):
         pipeline.set(f"p{index}", index)

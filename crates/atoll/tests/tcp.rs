@@ -1,7 +1,7 @@
 //! The library over memory nodes on other hosts: here agents of this process.
 
 use atoll::fabric::TcpFabric;
-use atoll::{Cache, Pool, PoolOptions};
+use atoll::{Cache, Client, Pool, PoolOptions};
 use atoll_fabric::tcp::{Agent, AgentOptions, RunningAgent};
 use std::time::{Duration, Instant};
 
@@ -93,4 +93,54 @@ fn a_home_that_comes_back_empty_is_made_anew_by_one_client_and_serves_nothing_ol
     drop(caches);
     let audit = Pool::connect(&format!("tcp:{listen}")).unwrap().verify().unwrap();
     assert!(audit.faults.is_empty(), "{:?}", audit.faults);
+}
+
+type Remote = Client<TcpFabric>;
+
+/// How many round trips most of the SETs and GETs of `operation` took, each after `before` of the
+/// same key.
+fn round_trips(
+    client: &mut Remote,
+    times: u32,
+    before: impl Fn(&mut Remote, &[u8]),
+    operation: impl Fn(&mut Remote, &[u8]),
+) -> u64 {
+    let mut taken: Vec<u64> = (0..times)
+        .map(|index| {
+            let key = (index % 100).to_le_bytes();
+            before(client, &key);
+            let before = client.stats().fabric_round_trips;
+            operation(client, &key);
+            client.stats().fabric_round_trips - before
+        })
+        .collect();
+    taken.sort_unstable();
+    let median = taken[taken.len() / 2];
+    // A few of them also look after the pool.
+    let usual = taken.iter().filter(|each| **each == median).count();
+    println!("{median} round trips in {usual} of {times}");
+    assert!(usual * 10 > taken.len() * 8, "{taken:?}");
+    median
+}
+
+#[test]
+fn a_hit_takes_one_round_trip_and_a_set_two_or_one_where_the_object_was_just_seen() {
+    let agent = agent("127.0.0.1:0");
+    let options = PoolOptions::default().capacity_bytes(CAPACITY);
+    let pool = Pool::create_remote(&format!("tcp:{}", agent.address()), &options).unwrap();
+    let mut client = pool.client().unwrap();
+    (0..100_u32).for_each(|key| client.set(&key.to_le_bytes(), &[1; 200]).unwrap());
+    let get = |client: &mut Remote, key: &[u8]| assert!(client.get(key).unwrap().is_some());
+    let set = |client: &mut Remote, key: &[u8]| client.set(key, &[2; 200]).unwrap();
+    let verbs = client.stats().fabric_verbs;
+    assert_eq!(round_trips(&mut client, 500, |_, _| (), get), 1);
+    assert!(client.stats().fabric_verbs >= verbs + 1000, "a hit READs a slot and a record");
+    assert_eq!(round_trips(&mut client, 500, get, set), 1);
+    // What is remembered of the key is too old to swap from. Another SET has just looked at the
+    // pool's clock, which takes two round trips once a millisecond.
+    let wait = |client: &mut Remote, _: &[u8]| {
+        std::thread::sleep(Duration::from_millis(30));
+        client.set(b"another", b"value").unwrap();
+    };
+    assert_eq!(round_trips(&mut client, 40, wait, set), 2);
 }

@@ -327,6 +327,6 @@ impl<E: Endpoint + Messenger> Engine for CliqueMap<E> {
     }
 
     fn stats(&self) -> Stats {
-        self.stats.stats(self.client.upkeep())
+        self.stats.stats(self.client.upkeep(), self.client.endpoint.traffic())
     }
 }

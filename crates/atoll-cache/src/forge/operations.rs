@@ -106,7 +106,7 @@ impl<E: Endpoint, T: Technique<E>> Engine for Forge<E, T> {
     }
 
     fn stats(&self) -> Stats {
-        self.stats.stats(self.client.upkeep())
+        self.stats.stats(self.client.upkeep(), self.client.endpoint.traffic())
     }
 
     #[inline]

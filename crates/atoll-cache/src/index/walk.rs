@@ -11,6 +11,8 @@ use atoll_fabric::Endpoint;
 
 /// Buckets READ at once by a walk that looks at their objects.
 const BUCKETS_AT_ONCE: u32 = 16;
+/// How many slots [`some_key`] draws.
+const DRAWS: usize = 16;
 /// Buckets READ at once by a walk that looks at slot words alone.
 const WORDS_BUCKETS_AT_ONCE: u32 = 1024;
 
@@ -80,7 +82,8 @@ pub(crate) async fn keys<I: Index>(
     Ok(if u64::from(walk.bucket) >= buckets { 0 } else { walk.bucket.into() })
 }
 
-/// Some key: the first from a random slot on.
+/// Some key. Every key is as likely as every other, unless nearly all slots are free: slots are
+/// drawn until one has a key. After [`DRAWS`] in vain it is the first key from a random slot on.
 pub(crate) async fn some_key<I: Index>(
     index: &I,
     op: &mut Operation<I::Word, I::Notes>,
@@ -91,7 +94,8 @@ pub(crate) async fn some_key<I: Index>(
     while looked < buckets {
         let words = index.read_slots(bucket, BUCKETS_AT_ONCE).await?;
         let first = endpoint.random() as usize % words.len();
-        for place in (first..words.len()).chain(0..first) {
+        let drawn = (0..DRAWS).map(|_| endpoint.random() as usize % words.len());
+        for place in drawn.chain(first..words.len()).chain(0..first) {
             let (slot, word) = (first_slot(bucket) + place as u64, I::Word::from_bits(words[place]));
             if word.is_live() && key_of(index, op, slot, word, &mut value).await? {
                 return Ok(Some(value.bytes().to_vec()));

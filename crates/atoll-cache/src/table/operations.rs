@@ -178,7 +178,7 @@ impl<E: Endpoint, R: Replacement<E>> Engine for Objects<E, R> {
     }
 
     fn stats(&self) -> Stats {
-        self.core.stats.stats(self.core.client.upkeep())
+        self.core.stats.stats(self.core.client.upkeep(), self.core.client.endpoint.traffic())
     }
 
     #[inline]

@@ -4,12 +4,13 @@
 //! stamped with tickets from a word in a second region, so that the histories of all threads of all
 //! processes merge into one.
 
-use crate::ticketed::{Ticketed, decode};
+use crate::ticketed::{self, decode};
 use atoll_cache::EnginePool;
 use atoll_cache::Pooled;
 use atoll_cache::forge::{Forge, ForgeOptions, ForgePool};
 use atoll_cache::{Cache, Lasting, SetOptions, Value};
 use atoll_cases::Load;
+use atoll_cases::ticketed::Ticketed;
 use atoll_cases::{Case, load};
 use atoll_fabric::run_ready;
 use atoll_fabric::shm::{ShmEndpoint, ShmNodes, ShmRegion};
@@ -33,7 +34,7 @@ impl Named {
     fn new(test: &str, settings: PoolSettings) -> Self {
         let name = format!("shm:/atoll-{test}-{}", std::process::id());
         let named = Self { name, home_bytes: settings.home_bytes() };
-        ShmRegion::create(&named.tickets(), Ticketed::REGION_BYTES).unwrap();
+        ShmRegion::create(&named.tickets(), ticketed::REGION_BYTES).unwrap();
         ShmRegion::create(&named.name, settings.home_bytes()).unwrap();
         (1..settings.nodes as u8).for_each(|node| named.create_node(node, settings.member_bytes));
         run_ready(ForgePool::format(&named.endpoint(), settings)).unwrap();
@@ -178,12 +179,12 @@ fn a_process_that_another_test_started() {
 
 fn record_history(named: &Named, cache: Cache<Forge<ShmEndpoint>>, client: u32, round: u64) {
     let tickets = Arc::new(ShmRegion::open(&named.tickets()).unwrap());
-    let recorder = Ticketed::new(tickets);
+    let recorder = Ticketed::new(ticketed::tickets(tickets));
     let case: Case = Case::drawn(round);
     let load = Load { keys: 12, operations: 2000, ..case.load };
     let cache = Cache::new(Lasting::new(cache.into_engine()));
     run_ready(load::run(&cache, client, round, &load, 1, &recorder)).unwrap();
-    std::fs::write(named.history(client), recorder.encoded()).unwrap();
+    std::fs::write(named.history(client), ticketed::encode(&recorder.into_events())).unwrap();
 }
 
 /// Bytes that tell their key, writer and length, so that a torn or foreign value is noticed.

@@ -1,63 +1,31 @@
 //! Histories of clients in several processes. Every stamp is a ticket from one shared word, and a
 //! client sends its records to the checking process as a string of words.
 
-use atoll_cases::load::Recorder;
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
 use atoll_fabric::{Address, Batch, Endpoint, run_ready};
 use atoll_sim::history::{Call, Condition, Event, Expiry, Outcome, Seen, Window};
 use atoll_sim::linearizability::Span;
-use std::cell::RefCell;
 use std::sync::Arc;
 
-/// Records one thread's operations.
-pub(crate) struct Ticketed {
-    events: RefCell<Vec<Event>>,
-    tickets: ShmEndpoint,
-}
+/// Bytes of the region that holds the word of tickets.
+pub(crate) const REGION_BYTES: u64 = 4096;
 
-impl Ticketed {
-    /// Bytes of the region that holds the word of tickets.
-    pub(crate) const REGION_BYTES: u64 = 4096;
-
-    pub(crate) fn new(tickets: Arc<ShmRegion>) -> Self {
-        Self { events: RefCell::default(), tickets: ShmEndpoint::new(tickets) }
-    }
-
-    fn stamp(&self) -> u64 {
+/// Draws tickets from that region.
+pub(crate) fn tickets(region: Arc<ShmRegion>) -> impl Fn() -> u64 {
+    let endpoint = ShmEndpoint::new(region);
+    move || {
         let mut batch = Batch::new();
         let ticket = batch.fetch_and_add(Address::new(0, 0, 0), 1);
-        run_ready(self.tickets.post(&mut batch)).expect("the word is there");
+        run_ready(endpoint.post(&mut batch)).expect("the word is there");
         batch.word(ticket)
-    }
-
-    /// What was recorded, as bytes for [`decode`].
-    pub(crate) fn encoded(self) -> Vec<u8> {
-        let mut writer = Writer(Vec::new());
-        self.events.into_inner().iter().for_each(|event| writer.event(event));
-        writer.0
     }
 }
 
-impl Recorder for Ticketed {
-    type Pending = usize;
-
-    fn begin(&self, client: u32, key: &[u8], call: Call) -> usize {
-        let span = Span { invoked: self.stamp(), returned: None, fenced: None };
-        let mut events = self.events.borrow_mut();
-        events.push(Event { client, key: key.to_vec(), call, outcome: None, span, window: Window::ANY });
-        events.len() - 1
-    }
-
-    fn end(&self, pending: usize, outcome: Outcome) {
-        let stamp = self.stamp();
-        let event = &mut self.events.borrow_mut()[pending];
-        (event.outcome, event.span.returned) = (Some(outcome), Some(stamp));
-    }
-
-    fn over(&self, pending: usize) {
-        let stamp = self.stamp();
-        self.events.borrow_mut()[pending].span.fenced = Some(stamp);
-    }
+/// Events as bytes, for [`decode`].
+pub(crate) fn encode(events: &[Event]) -> Vec<u8> {
+    let mut writer = Writer(Vec::new());
+    events.iter().for_each(|event| writer.event(event));
+    writer.0
 }
 
 /// The events that a client wrote.

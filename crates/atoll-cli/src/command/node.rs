@@ -2,7 +2,7 @@
 
 use super::capacity_or_default;
 use super::size::parse_bytes;
-use atoll_fabric::tcp::{Agent, AgentOptions, SECRET_FILE, Secret};
+use atoll_fabric::tcp::{Agent, AgentOptions, Authority, Certificate, SECRET_FILE, Secret};
 use clap::Args;
 use std::error::Error;
 use std::path::PathBuf;
@@ -23,6 +23,17 @@ pub(crate) struct NodeCommand {
     /// File that holds the secret which clients must know; its end of line does not count
     #[arg(long, value_name = "PATH", env = SECRET_FILE)]
     secret_file: Option<PathBuf>,
+    /// File with the node's certificate (PEM), and those that link it to its authority: all
+    /// connections are TLS. Clients name the authority's file behind the address: ?ca=PATH
+    #[arg(long, value_name = "PATH", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// File with the certificate's key (PEM)
+    #[arg(long, value_name = "PATH", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// File with the certificate of the authority of the pool's other memory nodes [default: the
+    /// file of --tls-cert]
+    #[arg(long, value_name = "PATH", requires = "tls_cert")]
+    tls_ca: Option<PathBuf>,
     /// Threads that serve connections
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: u16,
@@ -31,8 +42,12 @@ pub(crate) struct NodeCommand {
 impl NodeCommand {
     pub(super) fn run(self) -> Result<(), Box<dyn Error>> {
         let capacity_bytes = capacity_or_default(self.capacity, self.pool.as_deref());
+        let tls = self.tls_cert.as_deref().zip(self.tls_key.as_deref());
+        let authority = self.tls_ca.as_deref().or(self.tls_cert.as_deref());
         let options = AgentOptions {
             capacity_bytes,
+            certificate: tls.map(|(certificate, key)| Certificate::of_files(certificate, key)).transpose()?,
+            authority: authority.map(Authority::of_file).transpose()?,
             name: self.pool.clone(),
             secret: self.secret_file.as_deref().map(Secret::of_file).transpose()?,
             threads: self.threads.into(),
@@ -40,11 +55,12 @@ impl NodeCommand {
         };
         let agent = Agent::bind(&self.listen, options)?;
         println!(
-            "atoll {} lends {capacity_bytes} bytes at {} on fabric tcp: memory {}, {}, {} thread(s)",
+            "atoll {} lends {capacity_bytes} bytes at {} on fabric tcp: memory {}, {}, {}, {} thread(s)",
             env!("CARGO_PKG_VERSION"),
             agent.address(),
             self.pool.as_deref().unwrap_or("of its own"),
             if self.secret_file.is_some() { "with a secret" } else { "without a secret" },
+            if tls.is_some() { "TLS" } else { "no TLS" },
             self.threads,
         );
         agent.start()?.join();

@@ -4,7 +4,7 @@ use super::new_pool::NewPoolArgs;
 use super::open_pool;
 use atoll::fabric::{OnFabric, ServedFabric, on_fabric};
 use atoll::{EngineOptions, Pool};
-use atoll_server::{PoolFacts, Redis, Server, ServerOptions};
+use atoll_server::{PoolFacts, Redis, RedisOptions, Server, ServerOptions};
 use clap::Args;
 use std::error::Error;
 use std::net::{IpAddr, SocketAddr};
@@ -31,6 +31,12 @@ pub(crate) struct ServeCommand {
     /// Threads that serve connections
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: u16,
+    /// File that holds the password which Redis clients must give; its end of line does not count
+    #[arg(long, value_name = "PATH")]
+    password_file: Option<PathBuf>,
+    /// Whether a server without a password serves its own host only
+    #[arg(long, value_name = "yes|no", default_value = "yes", value_parser = yes_or_no, action = clap::ArgAction::Set)]
+    protected_mode: bool,
     /// Address where Prometheus reads the metrics over HTTP
     #[arg(long, value_name = "ADDRESS:PORT")]
     metrics: Option<SocketAddr>,
@@ -39,17 +45,26 @@ pub(crate) struct ServeCommand {
     config: bool,
 }
 
+fn yes_or_no(text: &str) -> Result<bool, String> {
+    match text {
+        "yes" => Ok(true),
+        "no" => Ok(false),
+        _ => Err("say yes or no".to_owned()),
+    }
+}
+
 /// Serves a pool that exists.
 struct ServePool<'c> {
     command: &'c ServeCommand,
     server: Server,
+    redis: Redis,
 }
 
 impl OnFabric for ServePool<'_> {
     type Output = Result<(), Box<dyn Error>>;
 
     fn run<F: ServedFabric>(self, fabric: F) -> Self::Output {
-        self.command.serve(self.server, open_pool(&fabric)?)
+        self.command.serve(self.server, self.redis, open_pool(&fabric)?)
     }
 }
 
@@ -72,18 +87,19 @@ impl ServeCommand {
             metrics: self.metrics,
             ..ServerOptions::default()
         };
+        let redis = Redis::new(RedisOptions { password: self.password()?, is_open: !self.protected_mode });
         // The port is bound first: a port in use is reported before any memory is allocated.
         let server = Server::bind(options)?;
         match &self.pool {
-            Some(name) => on_fabric(name, ServePool { command: &self, server })?,
+            Some(name) => on_fabric(name, ServePool { command: &self, server, redis })?,
             None => {
                 let options = self.own.options(engine, self.own.capacity_bytes(None), 1);
-                self.serve(server, Pool::anonymous(&options)?)
+                self.serve(server, redis, Pool::anonymous(&options)?)
             }
         }
     }
 
-    fn serve<F: ServedFabric>(&self, server: Server, pool: Pool<F>) -> Result<(), Box<dyn Error>> {
+    fn serve<F: ServedFabric>(&self, server: Server, redis: Redis, pool: Pool<F>) -> Result<(), Box<dyn Error>> {
         let (used, capacity, provided, clock) = (pool.clone(), pool.clone(), pool.clone(), pool.clone());
         let facts = PoolFacts {
             fabric: pool.fabric().to_owned(),
@@ -105,7 +121,17 @@ impl ServeCommand {
             self.threads,
         );
         // The pool is closed after its last client has left.
-        Ok(server.run(Redis, facts, |_| pool.client().map(atoll::Client::into_served))?)
+        Ok(server.run(redis, facts, |_| pool.client().map(atoll::Client::into_served))?)
+    }
+
+    fn password(&self) -> Result<Option<Vec<u8>>, String> {
+        let Some(path) = &self.password_file else { return Ok(None) };
+        let text = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let end = text.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n')).map_or(0, |last| last + 1);
+        match end {
+            0 => Err(format!("{} holds no password: write one into it", path.display())),
+            _ => Ok(Some(text[..end].to_vec())),
+        }
     }
 
     fn print_config(&self, engine: &EngineOptions) {
@@ -120,6 +146,9 @@ impl ServeCommand {
             println!("{name} = {}", if self.pool.is_some() { "that of the pool".to_owned() } else { value });
         }
         println!("threads = {}", self.threads);
+        let path = self.password_file.as_ref().map(|path| path.display().to_string());
+        println!("password_file = {}", shown(path));
+        println!("protected_mode = {}", if self.protected_mode { "yes" } else { "no" });
         println!("metrics = {}", shown(self.metrics.map(|address| address.to_string())));
     }
 }

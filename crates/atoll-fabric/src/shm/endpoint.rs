@@ -6,6 +6,7 @@ use super::nodes::ShmNodes;
 use super::process::{self, ForkGuard};
 use super::region::ShmRegion;
 use crate::batch::BATCH_VERBS_MAX;
+use crate::random::Random;
 use crate::{
     Address, Batch, Buffer, Clock, Endpoint, FabricError, Identity, Intent, Limits, Origin, Region, RegionAttributes,
     VerbError,
@@ -28,7 +29,7 @@ pub struct ShmEndpoint {
     pub(super) base: NonNull<u8>,
     pub(super) there: Cell<u64>,
     clock: Clock,
-    random: Cell<u64>,
+    random: Random,
     /// The process that made it. Only that process may use it.
     pub(super) guard: ForkGuard,
     pub(super) process: u64,
@@ -63,7 +64,7 @@ impl ShmEndpoint {
             base,
             there,
             clock,
-            random: Cell::new(process::random_word() | 1),
+            random: Random::new(process::random_word()),
             guard,
             process,
             identity: OnceCell::new(),
@@ -75,8 +76,8 @@ impl ShmEndpoint {
 
     /// The same endpoint with random words that `seed` determines, so that a run of one thread can
     /// be repeated.
-    pub fn seeded(self, seed: u64) -> Self {
-        self.random.set(seed | 1);
+    pub fn seeded(mut self, seed: u64) -> Self {
+        self.random = Random::new(seed);
         self
     }
 
@@ -169,14 +170,8 @@ impl Endpoint for ShmEndpoint {
         process::boot()
     }
 
-    /// Vigna's xorshift64*: a seed that is not zero walks all words but zero.
     fn random(&self) -> u64 {
-        let mut x = self.random.get();
-        x ^= x >> 12;
-        x ^= x << 25;
-        x ^= x >> 27;
-        self.random.set(x);
-        x.wrapping_mul(0x2545_f491_4f6c_dd1d)
+        self.random.next()
     }
 
     async fn reach(&self, node: u8) -> Result<(), VerbError> {

@@ -1,6 +1,7 @@
 //! A connection for calls, one after the other: it blocks.
 
 use super::call::{Answer, Call};
+use super::tls::Tunnel;
 use super::wire::{GREETING_WORDS, HEAD_WORDS, Head, Kind, Status, decode_greeting};
 use super::{TcpOptions, configure, secret};
 use crate::FabricError;
@@ -19,6 +20,7 @@ const ASK_AGAIN: Duration = Duration::from_millis(3);
 /// A connection that has proved itself.
 pub(super) struct Control {
     stream: TcpStream,
+    tunnel: Option<Tunnel>,
     address: String,
     number: u32,
     /// The agent, and the session of this connection.
@@ -59,12 +61,19 @@ impl Control {
 
     fn greet(stream: TcpStream, address: &str, options: &TcpOptions) -> io::Result<Self> {
         configure(&stream)?;
+        let tunnel = options.authority.as_ref().map(|authority| Tunnel::to_agent(authority, address)).transpose()?;
         stream.set_read_timeout(Some(options.connect_timeout))?;
         stream.set_write_timeout(Some(options.connect_timeout))?;
         let mut control =
-            Self { stream, address: address.to_owned(), number: 0, agent: 0, session: 0, boot: 0, clock_ms: 0 };
+            Self { stream, tunnel, address: address.to_owned(), number: 0, agent: 0, session: 0, boot: 0, clock_ms: 0 };
         let mut words = [0; GREETING_WORDS];
-        control.stream.read_exact(bytemuck::cast_slice_mut(&mut words))?;
+        control.fill(bytemuck::cast_slice_mut(&mut words)).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock if control.tunnel.is_none() => io::Error::new(
+                io::ErrorKind::TimedOut,
+                "it says nothing: if it wants TLS, name the file of its authority behind the address (?ca=FILE)",
+            ),
+            _ => error,
+        })?;
         let refused = |why: &str| io::Error::new(io::ErrorKind::PermissionDenied, why.to_owned());
         let not_an_agent = || io::Error::new(io::ErrorKind::InvalidData, "it is no agent of this version of Atoll");
         let (challenge, needs_secret) = decode_greeting(&words).ok_or_else(not_an_agent)?;
@@ -93,9 +102,9 @@ impl Control {
     }
 
     /// The connection, for batches. The number is that of the next frame.
-    pub(super) fn into_stream(self) -> (TcpStream, u32) {
-        let Self { stream, number, .. } = self;
-        (stream, number)
+    pub(super) fn into_stream(self) -> (TcpStream, Option<Tunnel>, u32) {
+        let Self { stream, tunnel, number, .. } = self;
+        (stream, tunnel, number)
     }
 
     /// Calls, and waits for the answer. A call that another process excludes for a time is
@@ -118,14 +127,36 @@ impl Control {
         })
     }
 
+    /// Sends all of it.
+    fn send(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        let Some(tunnel) = &mut self.tunnel else { return self.stream.write_all(bytes) };
+        while !bytes.is_empty() {
+            let sent = tunnel.write(&self.stream, bytes)?;
+            bytes = &bytes[sent..];
+        }
+        tunnel.flush(&self.stream).map(drop)
+    }
+
+    /// Receives so much.
+    fn fill(&mut self, mut into: &mut [u8]) -> io::Result<()> {
+        let Some(tunnel) = &mut self.tunnel else { return self.stream.read_exact(into) };
+        while !into.is_empty() {
+            match tunnel.read(&self.stream, into)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                bytes => into = &mut into[bytes..],
+            }
+        }
+        Ok(())
+    }
+
     fn try_ask(&mut self, call: &Call) -> io::Result<Answer> {
         let mut frame = vec![0; HEAD_WORDS];
         call.encode(&mut frame);
         let head = Head::new(Kind::Call, self.number, frame.len() - HEAD_WORDS);
         frame[..HEAD_WORDS].copy_from_slice(&head.encode());
-        self.stream.write_all(bytemuck::cast_slice(&frame))?;
+        self.send(bytemuck::cast_slice(&frame))?;
         let mut head = [0; HEAD_WORDS];
-        self.stream.read_exact(bytemuck::cast_slice_mut(&mut head))?;
+        self.fill(bytemuck::cast_slice_mut(&mut head))?;
         let strange = || io::Error::new(io::ErrorKind::InvalidData, "the memory node answers with strange bytes");
         let head = Head::decode(head).ok_or_else(strange)?;
         if head.kind == Kind::End {
@@ -135,7 +166,7 @@ impl Control {
             return Err(strange());
         }
         let mut body = vec![0; head.words];
-        self.stream.read_exact(bytemuck::cast_slice_mut(&mut body))?;
+        self.fill(bytemuck::cast_slice_mut(&mut body))?;
         self.number = self.number.wrapping_add(1);
         Answer::decode(&body).ok_or_else(strange)
     }
@@ -154,6 +185,7 @@ pub(super) fn ended(status: Status) -> io::Error {
 
 /// Closes a connection, and waits until the agent has ended what it was.
 pub(super) fn close(stream: &TcpStream) {
+    let _ = stream.set_nonblocking(false);
     let _ = stream.shutdown(Shutdown::Write);
     let _ = stream.set_read_timeout(Some(END_TIMEOUT));
     let deadline = Instant::now() + END_TIMEOUT;

@@ -24,10 +24,12 @@ use super::link::{Blocking, Link, SLEEP_MAX};
 use super::post::{Calling, Posting, Reading};
 use super::wire::VERB_BYTES_MAX;
 use crate::batch::BATCH_VERBS_MAX;
+use crate::random::Random;
 use crate::shm::process::{self, ForkGuard};
+use crate::traffic::Counting;
 use crate::{
     Address, Arrivals, Batch, Buffer, Clock, Endpoint, Fabric, FabricError, Identity, Limits, Origin, Region,
-    RegionAttributes, VerbError,
+    RegionAttributes, Traffic, VerbError,
 };
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
@@ -47,7 +49,8 @@ pub struct TcpEndpoint {
     pub(super) reach: TcpReach,
     pub(super) core: RefCell<Core>,
     clock: Clock,
-    random: Cell<u64>,
+    random: Random,
+    traffic: Counting,
     guard: ForkGuard,
     process: u64,
     identity: OnceCell<Identity>,
@@ -111,7 +114,8 @@ impl TcpEndpoint {
             reach,
             core: RefCell::new(core),
             clock: Clock::host(),
-            random: Cell::new(process::random_word() | 1),
+            random: Random::new(process::random_word()),
+            traffic: Counting::default(),
             guard,
             process,
             identity: OnceCell::new(),
@@ -194,8 +198,8 @@ impl TcpEndpoint {
         let address = fabric.agent(agent).as_bytes().to_vec();
         let named = Call::Elsewhere { agent: control.agent, session: control.session, address };
         let clock_ms = control.clock_ms;
-        let (stream, next) = control.into_stream();
-        let link = Link::new(stream, next, clock_ms)
+        let (stream, tunnel, next) = control.into_stream();
+        let link = Link::new(stream, tunnel, next, clock_ms)
             .map_err(|error| VerbError::node_absent(agent as u8, error.to_string()))?;
         Ok((link, named))
     }
@@ -233,6 +237,7 @@ impl TcpEndpoint {
         };
         let slot = core.flights.begin(false);
         self.queue_call(core, agent, slot, call);
+        self.count(0, true);
         Ok(slot)
     }
 
@@ -274,6 +279,12 @@ impl TcpEndpoint {
         let core = self.core.borrow();
         let agent = at.memory_node().and_then(|node| self.reach.node(node)).map_or(self.home_agent(), TcpRegion::agent);
         core.links[agent].as_ref().and_then(|link| link.wire_address(at)).unwrap_or(at)
+    }
+
+    /// Counts a batch of so many verbs that is sent, or a call, which has none.
+    #[inline]
+    pub(super) fn count(&self, verbs: usize, is_awaited: bool) {
+        self.traffic.count(verbs, is_awaited);
     }
 
     #[inline]
@@ -409,7 +420,7 @@ impl Endpoint for TcpEndpoint {
             }
             return;
         };
-        if busy.next().is_some() || longest < SLEEP_MAX {
+        if busy.next().is_some() || longest < SLEEP_MAX || link.is_encrypted() {
             core.drive(|| self.clock.now_ns());
             core.idle_polls = 0;
             return sleep_for_links(core, longest);
@@ -468,14 +479,12 @@ impl Endpoint for TcpEndpoint {
         self.reach.home_region().boot()
     }
 
-    /// Vigna's xorshift64*, as on shared memory.
     fn random(&self) -> u64 {
-        let mut x = self.random.get();
-        x ^= x >> 12;
-        x ^= x << 25;
-        x ^= x >> 27;
-        self.random.set(x);
-        x.wrapping_mul(0x2545_f491_4f6c_dd1d)
+        self.random.next()
+    }
+
+    fn traffic(&self) -> Traffic {
+        self.traffic.traffic()
     }
 
     fn limits(&self) -> Limits {

@@ -8,7 +8,7 @@
 
 use super::call::{Answer, Call};
 use super::control::{Control, close};
-use super::{SECRET_FILE, Secret, TcpEndpoint, TcpOptions};
+use super::{Authority, SECRET_FILE, Secret, TcpEndpoint, TcpOptions};
 use crate::fabric::BEGINNING_WORDS;
 use crate::shm::NODES_MAX;
 use crate::{
@@ -17,6 +17,9 @@ use crate::{
 };
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// What stands before the file of the authority in an address.
+const AUTHORITY: &str = "?ca=";
 
 /// The agents of one pool.
 #[derive(Clone, Debug)]
@@ -33,20 +36,24 @@ struct Agents {
 
 impl TcpFabric {
     /// The pool with this address. The secret is that in the file that [`SECRET_FILE`] names, if it
-    /// is set. No agent need be there.
+    /// is set. Behind `?ca=` the address names the file with the certificate of the agents'
+    /// authority; then all connections are TLS. No agent need be there.
     ///
     /// # Errors
     /// [`FabricError::BadName`] if it is no such address; [`FabricError::System`] if the secret
     /// cannot be read.
     pub fn named(address: &str) -> Result<Self, FabricError> {
         let secret = std::env::var_os(SECRET_FILE).map(|path| Secret::of_file(Path::new(&path))).transpose()?;
-        Self::with_options(address, TcpOptions { secret, ..TcpOptions::default() })
+        let authority = address.split_once(AUTHORITY).map(|(_, path)| Authority::of_file(Path::new(path)));
+        Self::with_options(address, TcpOptions { secret, authority: authority.transpose()?, ..TcpOptions::default() })
     }
 
     /// The same with options.
     pub fn with_options(address: &str, options: TcpOptions) -> Result<Self, FabricError> {
         let bad = || FabricError::BadAddress(address.to_owned());
-        let agents: Vec<String> = address.strip_prefix("tcp:").ok_or_else(bad)?.split(',').map(str::to_owned).collect();
+        let agents = address.strip_prefix("tcp:").ok_or_else(bad)?;
+        let agents = agents.split_once(AUTHORITY).map_or(agents, |(agents, _)| agents);
+        let agents: Vec<String> = agents.split(',').map(str::to_owned).collect();
         let is_agent = |agent: &String| {
             let parts = agent.rsplit_once(':');
             parts.is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0))

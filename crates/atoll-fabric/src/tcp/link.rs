@@ -8,6 +8,7 @@
 use super::call::Answer;
 use super::call::Call;
 use super::flight::{Flights, SlotId};
+use super::tls::Tunnel;
 use super::wire::{HEAD_WORDS, Head, Kind, Status};
 use crate::shm::NODES_MAX;
 use crate::{Address, VerbError};
@@ -48,6 +49,8 @@ pub(super) enum Blocking {
 #[derive(Debug)]
 pub(super) struct Link {
     stream: TcpStream,
+    /// With it the socket never blocks.
+    tunnel: Option<Tunnel>,
     output: Vec<u64>,
     /// Bytes of it that were sent.
     sent: usize,
@@ -69,10 +72,12 @@ pub(super) struct Link {
 impl Link {
     /// Over a connection that has proved itself, whose next frame has this number, to an agent with
     /// this clock.
-    pub(super) fn new(stream: TcpStream, next: u32, clock_ms: u64) -> io::Result<Self> {
+    pub(super) fn new(stream: TcpStream, tunnel: Option<Tunnel>, next: u32, clock_ms: u64) -> io::Result<Self> {
         stream.set_read_timeout(Some(SLEEP_MAX))?;
+        stream.set_nonblocking(tunnel.is_some())?;
         Ok(Self {
             stream,
+            tunnel,
             output: Vec::new(),
             sent: 0,
             input: vec![0; INPUT_WORDS],
@@ -125,10 +130,21 @@ impl Link {
         !self.flying.is_empty()
     }
 
-    /// Bytes that are to be sent.
+    /// Bytes that are to be sent; of those that are encrypted already, one.
     #[inline]
     pub(super) fn queued_bytes(&self) -> usize {
+        self.plain_bytes() + usize::from(self.tunnel.as_ref().is_some_and(Tunnel::is_sending))
+    }
+
+    #[inline]
+    fn plain_bytes(&self) -> usize {
         8 * self.output.len() - self.sent
+    }
+
+    /// Whether it is TLS, so that no call may block for what arrives.
+    #[inline]
+    pub(super) fn is_encrypted(&self) -> bool {
+        self.tunnel.is_some()
     }
 
     /// The attachment of a memory node, if it has one.
@@ -180,41 +196,55 @@ impl Link {
 
     /// Sends what is queued, as far as the kernel takes it now.
     pub(super) fn flush(&mut self, flights: &mut Flights) {
-        while self.queued_bytes() > 0 && self.broken.is_none() {
+        while self.plain_bytes() > 0 && self.broken.is_none() {
             let bytes = &bytemuck::cast_slice::<u64, u8>(&self.output)[self.sent..];
-            // SAFETY: the descriptor is open while the stream is; the span is of this value's own
-            // memory, and the call only reads it.
-            let sent = unsafe {
-                let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-                libc::send(self.descriptor(), bytes.as_ptr().cast(), bytes.len(), flags)
+            let sent = match &mut self.tunnel {
+                Some(tunnel) => tunnel.write(&self.stream, bytes),
+                None => send(&self.stream, bytes),
             };
-            match usize::try_from(sent) {
+            match sent {
                 Ok(sent) => self.sent += sent,
-                Err(_) => match io::Error::last_os_error() {
-                    error if error.kind() == io::ErrorKind::Interrupted => {}
-                    error if error.kind() == io::ErrorKind::WouldBlock => return,
-                    _ => self.fail(flights, VerbError::OutcomeUnknown),
-                },
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(_) => self.fail(flights, VerbError::OutcomeUnknown),
             }
         }
-        if self.queued_bytes() == 0 {
+        if self.plain_bytes() == 0 {
             self.output.clear();
             self.output.shrink_to(OUTPUT_WORDS_KEPT);
             self.sent = 0;
+        }
+        if let Some(tunnel) = &mut self.tunnel
+            && self.broken.is_none()
+            && tunnel.flush(&self.stream).is_err()
+        {
+            self.fail(flights, VerbError::OutcomeUnknown);
         }
     }
 
     /// Receives what has arrived; whether anything has.
     pub(super) fn receive(&mut self, flights: &mut Flights, blocking: Blocking) -> bool {
+        if self.tunnel.is_none() {
+            return self.receive_once(flights, blocking);
+        }
+        // What TLS has taken from the socket wakes no thread: nothing is left there.
+        let mut has_received = false;
+        while self.receive_once(flights, Blocking::No) {
+            has_received = true;
+        }
+        has_received
+    }
+
+    fn receive_once(&mut self, flights: &mut Flights, blocking: Blocking) -> bool {
         if self.broken.is_some() {
             return false;
         }
         let into = &mut bytemuck::cast_slice_mut::<u64, u8>(&mut self.input)[self.filled..];
-        let flags = if blocking == Blocking::Yes { 0 } else { libc::MSG_DONTWAIT };
-        // SAFETY: the descriptor is open while the stream is; the call writes to the span alone,
-        // which is of this value's own memory.
-        let received = unsafe { libc::recv(self.stream.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), flags) };
-        match usize::try_from(received) {
+        let received = match &mut self.tunnel {
+            Some(tunnel) => tunnel.read(&self.stream, into),
+            None => receive(&self.stream, into, blocking),
+        };
+        match received {
             Ok(0) => {
                 self.fail(flights, VerbError::OutcomeUnknown);
                 false
@@ -226,8 +256,7 @@ impl Link {
                 }
                 true
             }
-            Err(_) => {
-                let error = io::Error::last_os_error();
+            Err(error) => {
                 if !matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) {
                     self.fail(flights, VerbError::OutcomeUnknown);
                 }
@@ -293,9 +322,27 @@ impl Link {
             flights.failed(frame.slot, error.clone());
         }
         (self.output, self.input, self.sent, self.filled) = (Vec::new(), vec![0; HEAD_WORDS], 0, 0);
+        self.tunnel = None;
         let later = if error == VerbError::Fenced { error } else { VerbError::PeerDead };
         self.broken.get_or_insert(later);
     }
+}
+
+/// Sends as much as the kernel takes now.
+#[inline]
+fn send(stream: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    // SAFETY: the descriptor is open while the stream is; the call only reads the span.
+    let sent = unsafe { libc::send(stream.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) };
+    usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+}
+
+#[inline]
+fn receive(stream: &TcpStream, into: &mut [u8], blocking: Blocking) -> io::Result<usize> {
+    let flags = if blocking == Blocking::Yes { 0 } else { libc::MSG_DONTWAIT };
+    // SAFETY: the descriptor is open while the stream is; the call writes to the span alone.
+    let received = unsafe { libc::recv(stream.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), flags) };
+    usize::try_from(received).map_err(|_| io::Error::last_os_error())
 }
 
 fn error_of(status: Status) -> VerbError {

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `wire` | the bytes: frames, verbs, limits |
 //! | `call` | calls that are no verbs, and their answers |
+//! | `tls` | TLS around connections, where the user asks for it |
 //! | `secret` | how each side proves that it knows the shared secret |
 //! | `control` | a connection for calls, one after the other |
 //! | `fabric` | the control plane |
@@ -41,12 +42,14 @@ mod link;
 mod messenger;
 mod post;
 mod secret;
+mod tls;
 pub(crate) mod wire;
 
 pub use agent::{Agent, AgentOptions, RunningAgent};
 pub use endpoint::TcpEndpoint;
 pub use fabric::{TcpFabric, TcpHold, TcpReach, TcpRegion};
 pub use secret::Secret;
+pub use tls::{Authority, Certificate};
 pub use wire::parse as parse_frames;
 
 use std::io;
@@ -64,6 +67,8 @@ pub const SECRET_FILE: &str = "ATOLL_SECRET_FILE";
 pub struct TcpOptions {
     /// What an agent on another host wants to be known.
     pub secret: Option<Secret>,
+    /// Whose agents it trusts; with it all connections are TLS.
+    pub authority: Option<Authority>,
     /// How long a batch may take. A longer one ends with an unknown outcome.
     pub deadline: Duration,
     /// How long a connection may take to be made.
@@ -71,9 +76,14 @@ pub struct TcpOptions {
 }
 
 impl Default for TcpOptions {
-    /// No secret; five seconds for a batch, two for a connection.
+    /// No secret, no TLS; five seconds for a batch, two for a connection.
     fn default() -> Self {
-        Self { secret: None, deadline: Duration::from_secs(5), connect_timeout: Duration::from_secs(2) }
+        Self {
+            secret: None,
+            authority: None,
+            deadline: Duration::from_secs(5),
+            connect_timeout: Duration::from_secs(2),
+        }
     }
 }
 

@@ -1,4 +1,5 @@
-//! Futures of batches and calls.
+//! Futures of batches and calls. All wait in the same way ([`Flying`]). They differ in what they
+//! queue, and in what they take.
 
 use super::call::{Answer, Call};
 use super::endpoint::{Core, TcpEndpoint};
@@ -7,7 +8,7 @@ use super::wire::{Action, FRAME_BYTES_MAX, Kind, WireVerb, encode_verb};
 use crate::batch::{Operation, Verb};
 use crate::{Address, Batch, Buffer, VerbError};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 /// How far a batch or a call has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +80,7 @@ impl TcpEndpoint {
         }
         let places = core.flights.places(slot);
         batch.verbs_mut().iter_mut().for_each(|verb| places.push(place_of(verb)));
+        self.count(batch.len(), !is_unawaited);
         Ok(Some(slot))
     }
 
@@ -142,16 +144,60 @@ impl TcpEndpoint {
     }
 }
 
+/// A batch or a call on its way: what its futures have in common.
+struct Flying<'e> {
+    endpoint: &'e TcpEndpoint,
+    state: State,
+}
+
+impl<'e> Flying<'e> {
+    fn new(endpoint: &'e TcpEndpoint) -> Self {
+        Self { endpoint, state: State::New }
+    }
+
+    /// Its slot, once that is done: its outcome is to be taken now. `launch` queues it, at the
+    /// first poll that finds room.
+    fn poll(
+        &mut self,
+        launch: impl FnOnce(&'e TcpEndpoint) -> Result<Option<SlotId>, VerbError>,
+    ) -> Poll<Result<SlotId, VerbError>> {
+        match self.state {
+            State::New => match launch(self.endpoint) {
+                Ok(Some(slot)) => self.state = State::Flying(slot),
+                Ok(None) => self.endpoint.progress(),
+                Err(error) => {
+                    self.state = State::Ended;
+                    return Poll::Ready(Err(error));
+                }
+            },
+            State::Flying(slot) if self.endpoint.is_done(slot) => {
+                self.state = State::Ended;
+                return Poll::Ready(Ok(slot));
+            }
+            State::Flying(_) => {}
+            State::Ended => panic!("a future that has ended is not polled"),
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Flying<'_> {
+    fn drop(&mut self) {
+        if let State::Flying(slot) = self.state {
+            self.endpoint.core.borrow_mut().flights.abandon(slot);
+        }
+    }
+}
+
 /// A batch on its way.
 pub(super) struct Posting<'e, 'b> {
-    endpoint: &'e TcpEndpoint,
+    flying: Flying<'e>,
     batch: &'b mut Batch,
-    state: State,
 }
 
 impl<'e, 'b> Posting<'e, 'b> {
     pub(super) fn new(endpoint: &'e TcpEndpoint, batch: &'b mut Batch) -> Self {
-        Self { endpoint, batch, state: State::New }
+        Self { flying: Flying::new(endpoint), batch }
     }
 }
 
@@ -159,35 +205,15 @@ impl Future for Posting<'_, '_> {
     type Output = Result<(), VerbError>;
 
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = &mut *self;
-        match this.state {
-            State::New => {
-                if this.batch.is_empty() {
-                    this.state = State::Ended;
-                    return Poll::Ready(Ok(()));
-                }
-                match this.endpoint.launch(this.batch, false) {
-                    Ok(Some(slot)) => this.state = State::Flying(slot),
-                    Ok(None) => this.endpoint.progress(),
-                    Err(error) => {
-                        this.state = State::Ended;
-                        return Poll::Ready(Err(error));
-                    }
-                }
-                Poll::Pending
-            }
-            State::Flying(slot) => {
-                if !this.endpoint.is_done(slot) {
-                    return Poll::Pending;
-                }
-                this.state = State::Ended;
-                let verbs = this.batch.verbs_mut();
-                Poll::Ready(this.endpoint.core.borrow_mut().flights.finish(slot, |places| {
-                    verbs.iter_mut().zip(places.drain(..)).for_each(|(verb, place)| take_result(verb, place));
-                }))
-            }
-            State::Ended => panic!("a future that has ended is not polled"),
+        let Self { flying, batch } = &mut *self;
+        if batch.is_empty() {
+            return Poll::Ready(Ok(()));
         }
+        let slot = ready!(flying.poll(|endpoint| endpoint.launch(batch, false)))?;
+        let verbs = batch.verbs_mut();
+        Poll::Ready(flying.endpoint.core.borrow_mut().flights.finish(slot, |places| {
+            verbs.iter_mut().zip(places.drain(..)).for_each(|(verb, place)| take_result(verb, place));
+        }))
     }
 }
 
@@ -202,50 +228,38 @@ impl TcpEndpoint {
         }
     }
 
-    fn abandon(&self, state: State) {
-        if let State::Flying(slot) = state {
-            self.core.borrow_mut().flights.abandon(slot);
-        }
-    }
-}
-
-impl Drop for Posting<'_, '_> {
-    fn drop(&mut self) {
-        self.endpoint.abandon(self.state);
-    }
-}
-
-/// A batch of one READ on its way.
-pub(super) struct Reading<'a> {
-    endpoint: &'a TcpEndpoint,
-    at: Address,
-    into: Buffer,
-    state: State,
-}
-
-impl<'a> Reading<'a> {
-    pub(super) fn new(endpoint: &'a TcpEndpoint, at: Address, into: Buffer) -> Self {
-        Self { endpoint, at, into, state: State::New }
-    }
-
-    /// Queues it; `None` if there is no room at the moment.
-    fn launch(&mut self) -> Result<Option<SlotId>, VerbError> {
-        let mut core = self.endpoint.core.borrow_mut();
+    /// Queues a batch of one READ, and takes its buffer; nothing if there is no room at the moment.
+    fn launch_read(&self, at: Address, into: &mut Buffer) -> Result<Option<SlotId>, VerbError> {
+        let mut core = self.core.borrow_mut();
         let core = &mut *core;
-        let agent = self.endpoint.agent_of(core, self.at, self.into.len() as u64)?;
-        self.endpoint.prepare(core, self.at)?;
+        let agent = self.agent_of(core, at, into.len() as u64)?;
+        self.prepare(core, at)?;
         if !core.has_room(agent) {
             return Ok(None);
         }
         let slot = core.flights.begin(false);
         core.flights.add_frame(slot);
-        let action = Action::Read(self.into.words().len());
-        core.flights.places(slot).push(Place::Bytes(std::mem::take(&mut self.into)));
+        let action = Action::Read(into.words().len());
+        core.flights.places(slot).push(Place::Bytes(std::mem::take(into)));
         let link = core.links[agent].as_mut().expect("it is prepared");
-        let at = link.wire_address(self.at).expect("it is attached");
+        let at = link.wire_address(at).expect("it is attached");
         let verb = WireVerb { at, fenced: false, action };
-        link.queue(Kind::Batch, (slot, 1), self.endpoint.clock_ns(), |output| encode_verb(&verb, output));
+        link.queue(Kind::Batch, (slot, 1), self.clock_ns(), |output| encode_verb(&verb, output));
+        self.count(1, true);
         Ok(Some(slot))
+    }
+}
+
+/// A batch of one READ on its way.
+pub(super) struct Reading<'a> {
+    flying: Flying<'a>,
+    at: Address,
+    into: Buffer,
+}
+
+impl<'a> Reading<'a> {
+    pub(super) fn new(endpoint: &'a TcpEndpoint, at: Address, into: Buffer) -> Self {
+        Self { flying: Flying::new(endpoint), at, into }
     }
 }
 
@@ -253,55 +267,29 @@ impl Future for Reading<'_> {
     type Output = Result<Buffer, VerbError>;
 
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = &mut *self;
-        match this.state {
-            State::New => {
-                match this.launch() {
-                    Ok(Some(slot)) => this.state = State::Flying(slot),
-                    Ok(None) => this.endpoint.progress(),
-                    Err(error) => {
-                        this.state = State::Ended;
-                        return Poll::Ready(Err(error));
-                    }
-                }
-                Poll::Pending
+        let Self { flying, at, into } = &mut *self;
+        let slot = ready!(flying.poll(|endpoint| endpoint.launch_read(*at, into)))?;
+        let mut read = Buffer::new();
+        let outcome = flying.endpoint.core.borrow_mut().flights.finish(slot, |places| {
+            if let Some(Place::Bytes(buffer)) = places.pop() {
+                read = buffer;
             }
-            State::Flying(slot) => {
-                if !this.endpoint.is_done(slot) {
-                    return Poll::Pending;
-                }
-                this.state = State::Ended;
-                let mut read = Buffer::new();
-                let outcome = this.endpoint.core.borrow_mut().flights.finish(slot, |places| {
-                    if let Some(Place::Bytes(buffer)) = places.pop() {
-                        read = buffer;
-                    }
-                });
-                Poll::Ready(outcome.map(|()| read))
-            }
-            State::Ended => panic!("a future that has ended is not polled"),
-        }
-    }
-}
-
-impl Drop for Reading<'_> {
-    fn drop(&mut self) {
-        self.endpoint.abandon(self.state);
+        });
+        Poll::Ready(outcome.map(|()| read))
     }
 }
 
 /// A call on its way.
 pub(super) struct Calling<'a, C> {
-    endpoint: &'a TcpEndpoint,
+    flying: Flying<'a>,
     at: Address,
     call: C,
-    state: State,
 }
 
 impl<'a, C: Fn(Address) -> Call + Unpin> Calling<'a, C> {
     /// A call to the agent of an address; `call` gets the address by which that agent knows it.
     pub(super) fn new(endpoint: &'a TcpEndpoint, at: Address, call: C) -> Self {
-        Self { endpoint, at, call, state: State::New }
+        Self { flying: Flying::new(endpoint), at, call }
     }
 }
 
@@ -309,37 +297,12 @@ impl<C: Fn(Address) -> Call + Unpin> Future for Calling<'_, C> {
     type Output = Result<Answer, VerbError>;
 
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = &mut *self;
-        match this.state {
-            State::New => {
-                let prepared = this.endpoint.prepare(&mut this.endpoint.core.borrow_mut(), this.at);
-                let begun = prepared.and_then(|()| {
-                    let wire = this.endpoint.wire_address(this.at);
-                    this.endpoint.begin_call(this.at, &(this.call)(wire))
-                });
-                match begun {
-                    Ok(slot) => this.state = State::Flying(slot),
-                    Err(error) => {
-                        this.state = State::Ended;
-                        return Poll::Ready(Err(error));
-                    }
-                }
-                Poll::Pending
-            }
-            State::Flying(slot) => {
-                if !this.endpoint.is_done(slot) {
-                    return Poll::Pending;
-                }
-                this.state = State::Ended;
-                Poll::Ready(this.endpoint.core.borrow_mut().flights.finish_call(slot))
-            }
-            State::Ended => panic!("a future that has ended is not polled"),
-        }
-    }
-}
-
-impl<C> Drop for Calling<'_, C> {
-    fn drop(&mut self) {
-        self.endpoint.abandon(self.state);
+        let Self { flying, at, call } = &mut *self;
+        let launch = |endpoint: &TcpEndpoint| {
+            endpoint.prepare(&mut endpoint.core.borrow_mut(), *at)?;
+            endpoint.begin_call(*at, &call(endpoint.wire_address(*at))).map(Some)
+        };
+        let slot = ready!(flying.poll(launch))?;
+        Poll::Ready(flying.endpoint.core.borrow_mut().flights.finish_call(slot))
     }
 }

@@ -6,6 +6,7 @@ use atoll_cache::{Cache, Engine};
 use atoll_fabric::Clock;
 use atoll_pool::Repaired;
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 
 /// What limits a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +31,15 @@ pub struct Plan {
     /// The name under which other processes open it, such as `shm:/NAME`; `None` for a cache of
     /// this process alone.
     pub name: Option<String>,
+    /// The file of the secret that the memory node wants to be known.
+    pub secret_file: Option<PathBuf>,
+}
+
+impl Plan {
+    /// Whether the cache is on a memory node.
+    pub fn is_over_network(&self) -> bool {
+        self.name.as_deref().is_some_and(|name| name.starts_with("tcp:"))
+    }
 }
 
 /// What a walk over a quiet cache found.
@@ -67,6 +77,21 @@ pub trait Deployment: Sized {
 
     /// Another client, with an endpoint of its own.
     fn client(&self) -> Result<Cache<Self::Engine>, LabError>;
+
+    /// The number of a client, which no other client of the cache ever has.
+    fn number_of(_client: &Cache<Self::Engine>) -> u64 {
+        0
+    }
+
+    /// Whether the client with this number has ended: none of its verbs takes effect any more.
+    fn has_ended(&self, _client: u64) -> Result<bool, LabError> {
+        Err(LabError::ReferenceOnly)
+    }
+
+    /// A look at the cache's clock, in milliseconds since the Unix epoch.
+    fn clock(&self) -> Result<impl Fn() -> Result<u64, LabError>, LabError> {
+        Err::<fn() -> _, _>(LabError::ReferenceOnly)
+    }
 
     /// Reclaims now what clients that died held.
     fn repair(&self) -> Result<Repaired, LabError> {

@@ -1,5 +1,6 @@
 //! Tests of the checks: they catch every cache with one fault, and accuse none without.
 
+use super::PoolTime;
 use super::draw::Writer;
 use super::ledger::{Ledger, Total};
 use super::load::Load;
@@ -115,6 +116,8 @@ impl<G: Engine> Engine for FaultyEngine<G> {
 struct Caught {
     fault: Fault,
     operations_max: u64,
+    /// Whether expiry is judged as over a network.
+    over_network: bool,
 }
 
 impl Experiment for Caught {
@@ -122,10 +125,18 @@ impl Experiment for Caught {
 
     fn run<D: Deployment>(self) -> Result<Vec<String>, LabError> {
         let bound = Bound::Bytes(16 << 20);
-        let plan = Plan { engine: EngineName::default(), bound, object_bytes: 8192, clients_max: 4, name: None };
+        let plan = Plan {
+            engine: EngineName::default(),
+            bound,
+            object_bytes: 8192,
+            clients_max: 4,
+            name: None,
+            secret_file: None,
+        };
         let (deployment, old) = (D::create(&plan, &Clock::host())?, D::create(&plan, &Clock::host())?);
         let keys = Keys::for_bound(bound);
-        let name = format!("shm:/atoll-faulty-{}-{:?}", std::process::id(), self.fault);
+        let Self { fault, over_network, .. } = self;
+        let name = format!("shm:/atoll-faulty-{}-{fault:?}-{over_network}", std::process::id());
         let ledger = Ledger::create(&name, keys.count())?;
         ShmRegion::remove(&name)?;
         let faulty = FaultyEngine {
@@ -138,9 +149,14 @@ impl Experiment for Caught {
         let writer = Writer { place: (0, 1), nonce: 1, reads: false };
         let (mut found, mut timings) = (Vec::new(), Timings::none());
         let mut wrong = |what| found.push(what);
-        let mut load = Load::new(Cache::new(faulty), &ledger, keys, writer, &mut timings, &mut wrong);
+        let mut load = Load::new(Cache::new(faulty), &ledger, keys, writer, &mut timings, &mut wrong)
+            .over_network(self.over_network);
+        let mut pool_time = PoolTime::new(&deployment)?;
         for _ in 0..self.operations_max {
             load.step()?;
+            if let Some(ms) = pool_time.settled_ms()? {
+                ledger.set_pool_ms(ms);
+            }
             if ledger.total(Total::Wrong) > 0 {
                 break;
             }
@@ -150,13 +166,15 @@ impl Experiment for Caught {
     }
 }
 
-fn caught(fault: Fault, operations_max: u64) -> Vec<String> {
-    on_engine(&EngineName::default(), Caught { fault, operations_max }).unwrap()
+fn caught(fault: Fault, operations_max: u64, over_network: bool) -> Vec<String> {
+    on_engine(&EngineName::default(), Caught { fault, operations_max, over_network }).unwrap()
 }
 
 #[test]
 fn a_cache_without_a_fault_is_not_accused() {
-    assert_eq!(caught(Fault::None, 50_000), Vec::<String>::new());
+    for over_network in [false, true] {
+        assert_eq!(caught(Fault::None, 50_000, over_network), Vec::<String>::new());
+    }
 }
 
 #[test]
@@ -164,8 +182,10 @@ fn every_fault_is_caught() {
     for fault in
         [Fault::Stale, Fault::Foreign, Fault::Damaged, Fault::LostChange, Fault::LostRemoval, Fault::LostExpiry]
     {
-        let found = caught(fault, 1_000_000);
-        assert!(!found.is_empty(), "{fault:?} was not caught");
-        println!("{fault:?}: {}", found[0]);
+        for over_network in [false, true] {
+            let found = caught(fault, 1_000_000, over_network);
+            assert!(!found.is_empty(), "{fault:?} was not caught");
+            println!("{fault:?}: {}", found[0]);
+        }
     }
 }

@@ -3,7 +3,9 @@
 //!
 //! ```text
 //! line 0    word 0  whether the load is to end
+//!           word 1  over a network, the pool's time as it was a while ago    one writer
 //! line 1..  the totals, one a line                                    atomics only
+//! places    the number of each writer's last client, over a network       one writer each
 //! a key     word 0  issued: versions (or increments, appends) begun   atomics only
 //!           word 1  floor: what a value found must not be below       atomics only
 //!           word 2  completed: increments ended                       atomics only
@@ -24,6 +26,11 @@
 //! | a miss, a removal | floor f | | `f` with its lowest bit set |
 //! | a change that stored version v | | | `2 v` |
 //!
+//! Over a network, verbs of a client that was killed or lost take effect later, or never. A reader
+//! takes a version between floor and issued for right, so that is nothing new. But a late version
+//! must not follow one of the next client in that place. So the next client begins when the pool's
+//! registry says that the last one has ended: then its agent executes no verb of it any more.
+//!
 //! All clients increment counters. A floor is a pair: a count c that was seen, and d, the
 //! increments that had ended before the lookup of c. A later reader sees at least c, and a later
 //! increment more than c. Otherwise the counter was missing in between: then none of those d
@@ -37,7 +44,10 @@ use std::sync::Arc;
 
 const LINE: u64 = 64;
 const KEY_BYTES: u64 = 32;
-const KEYS: u64 = LINE * (1 + Total::ALL.len() as u64);
+const PLACES: u64 = LINE * (1 + Total::ALL.len() as u64);
+/// Places of writers, at most.
+const PLACES_MAX: u64 = 256;
+const KEYS: u64 = PLACES + 8 * PLACES_MAX;
 
 /// What all processes count together. The counts of a killed process are not lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,10 +68,12 @@ pub(super) enum Total {
     Fenced,
     /// Chunks that came back from dead clients.
     Repaired,
+    /// Clients that were lost while their process lived.
+    Lost,
 }
 
 impl Total {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Operations,
         Self::CoreNs,
         Self::Checked,
@@ -70,6 +82,7 @@ impl Total {
         Self::Refused,
         Self::Fenced,
         Self::Repaired,
+        Self::Lost,
     ];
 }
 
@@ -139,6 +152,31 @@ impl Ledger {
     /// Milliseconds since the Unix epoch.
     pub(super) fn unix_ms(&self) -> u64 {
         self.endpoint.unix_ms()
+    }
+
+    fn set(&self, at: u64, to: u64) {
+        let mut batch = Batch::new();
+        batch.write_word(Address::new(0, 0, at), to);
+        run_ready(self.endpoint.post(&mut batch)).expect("the region has a word for everything");
+    }
+
+    /// What the pool's time had been for the pool's skew, or longer.
+    pub(super) fn pool_ms(&self) -> u64 {
+        self.word(8)
+    }
+
+    pub(super) fn set_pool_ms(&self, ms: u64) {
+        self.set(8, ms);
+    }
+
+    /// The number of the last client in a place; 0 if there was none.
+    pub(super) fn last_client(&self, place: u64) -> u64 {
+        self.word(PLACES + 8 * place)
+    }
+
+    pub(super) fn set_last_client(&self, place: u64, number: u64) {
+        assert!(place < PLACES_MAX, "a hundred workers have at most 201 threads with the checker");
+        self.set(PLACES + 8 * place, number);
     }
 
     /// Ends the load, for all.

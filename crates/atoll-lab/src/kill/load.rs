@@ -12,9 +12,13 @@ use atoll_fabric::run_ready;
 
 /// A longer list is deleted.
 const LIST_BYTES_MAX: usize = 8192;
-/// An object may be served so long after its expiry, in milliseconds: the skew of the pool's clock,
-/// and rounding.
+/// On this host, an object may be served so long after its expiry, in milliseconds: the skew of the
+/// pool's clock, and rounding.
 const EXPIRY_SLACK_MS: u64 = 5;
+/// Over a network the pool's time alone decides. But its word is to follow the hosts' clocks: a
+/// client's reckoning is behind by the way of the node's answer, which takes its deadline at most,
+/// and by the time that the client goes without one.
+const CLOCK_LAG_MS_MAX: u64 = 20_000;
 /// Keys of one lookup of many.
 const AT_ONCE: usize = 6;
 
@@ -30,6 +34,7 @@ pub(super) struct Load<'a, G: Engine> {
     /// How long operations took, if that is measured.
     timings: &'a mut Timings,
     checked: u64,
+    is_over_network: bool,
     wrong: &'a mut dyn FnMut(String),
 }
 
@@ -51,7 +56,23 @@ impl<'a, G: Engine> Load<'a, G> {
             entries: vec![0; Keys::LISTS as usize],
             timings,
             checked: 0,
+            is_over_network: false,
             wrong,
+        }
+    }
+
+    /// The same over a network, where the pool's time is that of the ledger.
+    pub(super) fn over_network(self, is_over_network: bool) -> Self {
+        Self { is_over_network, ..self }
+    }
+
+    /// What expired before this is not served by an operation that begins now.
+    fn expired_ms(&self) -> u64 {
+        let host_ms = self.ledger.unix_ms();
+        if self.is_over_network {
+            self.ledger.pool_ms().max(host_ms.saturating_sub(CLOCK_LAG_MS_MAX))
+        } else {
+            host_ms.saturating_sub(EXPIRY_SLACK_MS)
         }
     }
 
@@ -94,9 +115,9 @@ impl<'a, G: Engine> Load<'a, G> {
         (self.wrong)(format!("{act} of key {} ({:?}) gave {what}", key.number, key.kind));
     }
 
-    /// Judges a hit or a miss of a versioned key. `floor` and `began_ms` are from before the
+    /// Judges a hit or a miss of a versioned key. `floor` and `expired_ms` are from before the
     /// operation; gives the version.
-    fn judge(&mut self, key: Key, act: &str, floor: u64, began_ms: u64, hit: Option<&[u8]>) -> Option<u64> {
+    fn judge(&mut self, key: Key, act: &str, floor: u64, expired_ms: u64, hit: Option<&[u8]>) -> Option<u64> {
         self.checked += 1;
         let Some(bytes) = hit else {
             self.ledger.raise(key.number, floor | 1);
@@ -110,9 +131,9 @@ impl<'a, G: Engine> Load<'a, G> {
                 let what = format!("version {}, of {least} {gone} to {issued}", seen.version);
                 self.fail(key, act, &what);
             }
-            Ok(seen) if seen.expiry_ms > 0 && began_ms > seen.expiry_ms + EXPIRY_SLACK_MS => {
-                let late_ms = began_ms - seen.expiry_ms;
-                self.fail(key, act, &format!("a value {late_ms} ms after its time"));
+            Ok(seen) if seen.expiry_ms > 0 && expired_ms > seen.expiry_ms => {
+                let late_ms = expired_ms - seen.expiry_ms;
+                self.fail(key, act, &format!("a value {late_ms} ms after its time at least"));
             }
             Ok(seen) => {
                 self.ledger.raise(key.number, 2 * seen.version);
@@ -124,12 +145,12 @@ impl<'a, G: Engine> Load<'a, G> {
 
     /// Looks a versioned key up and judges; gives token and version of a hit.
     fn look(&mut self, key: Key) -> Result<Option<(u64, u64)>, CacheError> {
-        let (floor, began_ms) = (self.ledger.floor(key.number), self.ledger.unix_ms());
+        let (floor, expired_ms) = (self.ledger.floor(key.number), self.expired_ms());
         let mut value = std::mem::take(&mut self.value);
         let begun = self.timings.begin();
         let hit = run_ready(self.cache.get(&key.bytes(), &mut value))?;
         self.timings.end_read(begun);
-        let version = self.judge(key, "GET", floor, began_ms, hit.then(|| value.bytes()));
+        let version = self.judge(key, "GET", floor, expired_ms, hit.then(|| value.bytes()));
         let token = value.meta().token;
         self.value = value;
         Ok(version.map(|version| (token, version)))
@@ -143,7 +164,7 @@ impl<'a, G: Engine> Load<'a, G> {
     fn get_many(&mut self) -> Result<(), CacheError> {
         let keys: [Key; AT_ONCE] = std::array::from_fn(|_| self.draw.some_plain());
         let floors = keys.map(|key| self.ledger.floor(key.number));
-        let began_ms = self.ledger.unix_ms();
+        let expired_ms = self.expired_ms();
         let bytes = keys.map(Key::bytes);
         let bytes: Vec<&[u8]> = bytes.iter().map(Vec::as_slice).collect();
         let mut found: Vec<Option<Vec<u8>>> = Vec::with_capacity(AT_ONCE);
@@ -151,7 +172,7 @@ impl<'a, G: Engine> Load<'a, G> {
         run_ready(self.cache.get_many(&bytes, |_, value| found.push(value.map(|value| value.bytes().to_vec()))))?;
         self.timings.end_read(begun);
         for ((key, floor), hit) in keys.into_iter().zip(floors).zip(&found) {
-            self.judge(key, "MGET", floor, began_ms, hit.as_deref());
+            self.judge(key, "MGET", floor, expired_ms, hit.as_deref());
         }
         Ok(())
     }
@@ -191,13 +212,13 @@ impl<'a, G: Engine> Load<'a, G> {
     /// Removes a key, whichever writer sets it. Half of the time the value is looked at.
     fn delete(&mut self) -> Result<(), CacheError> {
         let key = self.draw.some_plain();
-        let (floor, began_ms) = (self.ledger.floor(key.number), self.ledger.unix_ms());
+        let (floor, expired_ms) = (self.ledger.floor(key.number), self.expired_ms());
         let mut value = std::mem::take(&mut self.value);
         let looks = self.draw.random.below(2) == 0;
         let begun = self.timings.begin();
         let found = run_ready(self.cache.take(&key.bytes(), looks.then_some(&mut value)))?;
         self.timings.end_write(begun);
-        let version = self.judge(key, "GETDEL", floor, began_ms, (found && looks).then(|| value.bytes()));
+        let version = self.judge(key, "GETDEL", floor, expired_ms, (found && looks).then(|| value.bytes()));
         self.value = value;
         // What was removed, or was missing, must not come back.
         self.ledger.raise(key.number, version.map_or(floor, |version| 2 * version) | 1);

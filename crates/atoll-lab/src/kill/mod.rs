@@ -1,5 +1,5 @@
-//! Processes on one pool are killed, stopped and resumed at random. Nothing may be wrong, lost or
-//! slower afterwards.
+//! Processes on one pool are killed, stopped and resumed at random; over a network, their links are
+//! cut, too. Nothing may be wrong, lost or slower afterwards.
 //!
 //! | module | concept |
 //! |---|---|
@@ -8,7 +8,9 @@
 //! | `draw` | what a client does next, and on which key |
 //! | `load` | one client's operations, each checked |
 //! | `faulty` | tests of the checks: caches with faults are caught |
-//! | `namespaces` | the namespaces that a process runs in, as in a container |
+//! | `namespaces` | the namespaces that a process runs in, as in a container or on a host |
+//! | `hosts` | network namespaces as hosts, and the links between them and the memory node |
+//! | `node` | the memory node |
 //! | `timings` | how long operations took |
 //! | `task` | what one process does |
 //! | `processes` | all processes, and their successors |
@@ -18,8 +20,8 @@
 //! |---|---|
 //! | 10 %, at most 20 s | the pool fills |
 //! | 15 %, at most 20 s | the workers' throughput before |
-//! | the rest | kills, stops; the throughput during |
-//! | 1 s | the pool recovers |
+//! | the rest | kills, stops, partitions; the throughput during |
+//! | 1 s, over cut links 20 %, at most 12 s | the pool recovers |
 //! | 15 %, at most 20 s | the throughput after |
 //!
 //! At the end all clients leave, one pass of repair is made, and every invariant is checked. The
@@ -28,9 +30,11 @@
 mod draw;
 #[cfg(test)]
 mod faulty;
+mod hosts;
 mod ledger;
 mod load;
 mod namespaces;
+mod node;
 mod processes;
 mod report;
 mod task;
@@ -38,16 +42,19 @@ mod timings;
 mod value;
 
 use crate::LabError;
-use crate::deployment::{Bound, Deployment, EngineName, Experiment, Plan, on_engine};
+use crate::deployment::{Bound, Deployment, EngineName, Experiment, Plan, on_plan};
 use crate::interrupt::Interrupt;
 use crate::output;
 use crate::progress::Progress;
 use crate::random::Random;
 use atoll_fabric::shm::ShmRegion;
 use atoll_fabric::{Clock, run_ready};
+use atoll_pool::clock::SKEW_MS;
+use hosts::{HOSTS_MAX, Hosts};
 use ledger::Ledger;
 use namespaces::Namespaces;
-use processes::Processes;
+use node::{LOCALHOST, Node};
+use processes::{Processes, Surroundings};
 use report::{Counts, KillReport, Window};
 use std::time::{Duration, Instant};
 pub(crate) use task::KillTask;
@@ -56,9 +63,15 @@ use value::Keys;
 /// How often the experiment looks at its processes.
 const TICK: Duration = Duration::from_millis(2);
 const SETTLING: Duration = Duration::from_secs(1);
+/// The same of links that were cut: the agent takes a host that was silent so long for gone, and
+/// what a link has lost is sent again.
+const SETTLING_OF_LINKS_MAX: Duration = Duration::from_secs(12);
 const WINDOW_MAX: Duration = Duration::from_secs(20);
 /// A stop lasts between these, in milliseconds; short ones are as likely as long ones.
 const STOP_MS: (f64, f64) = (1.0, 3000.0);
+/// A link is cut for a time between these, likewise: from what goes unnoticed to more than the
+/// deadline of a batch and the kernels' patience with a silent host.
+const PARTITION_MS: (f64, f64) = (1.0, 15_000.0);
 
 /// Kill and stop processes of a pool under load at random, and check that nothing is wrong, lost or
 /// slower
@@ -67,7 +80,7 @@ pub struct KillCommand {
     /// Minutes of load
     #[arg(long, default_value_t = 1.0)]
     minutes: f64,
-    /// Kills a minute while there are kills, and half as many stops
+    /// Kills a minute while there are kills, and half as many stops, and partitions
     #[arg(long, default_value_t = 60.0)]
     rate: f64,
     /// Worker processes, of one and two threads in turn
@@ -86,9 +99,23 @@ pub struct KillCommand {
     /// of this process, as containers that share the pool; needs the privilege for namespaces
     #[arg(long)]
     namespaces: bool,
+    /// The fabric of the pool; of tcp the memory node is a thread of this process. As root each
+    /// worker gets a network namespace, whose link to the memory node is cut now and then;
+    /// otherwise the workers reach it over loopback
+    #[arg(long, value_enum, default_value_t = FabricName::Shm)]
+    fabric: FabricName,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+}
+
+/// A fabric of this experiment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum FabricName {
+    /// Memory of this host.
+    Shm,
+    /// A memory node, over loopback.
+    Tcp,
 }
 
 impl KillCommand {
@@ -97,28 +124,64 @@ impl KillCommand {
         if !(0.05..=100_000.0).contains(&self.minutes) || !(1.0..=10_000.0).contains(&self.rate) {
             return Err(LabError::Options("--minutes takes 0.05 or more, --rate 1 to 10000".to_owned()));
         }
-        if self.namespaces {
-            Namespaces::check()?;
-        }
-        let report = on_engine(&self.engine, Kills { command: &self })?;
+        let (node, surroundings) = match self.fabric {
+            FabricName::Shm if self.namespaces => {
+                Namespaces::check()?;
+                (None, Surroundings::Mixed)
+            }
+            FabricName::Shm => (None, Surroundings::Here),
+            FabricName::Tcp if self.namespaces => {
+                let why = "--namespaces is for --fabric shm: over tcp an agent decides which client is dead";
+                return Err(LabError::Options(why.to_owned()));
+            }
+            FabricName::Tcp => {
+                let surroundings = self.hosts()?;
+                let node = Node::start(self.capacity_mib << 20, matches!(surroundings, Surroundings::Hosts(_)))?;
+                (Some(node), surroundings)
+            }
+        };
+        let plan = self.plan(node.as_ref());
+        let report = on_plan(&plan, Kills { command: &self, plan: &plan, node: node.as_ref(), surroundings })?;
         output::print(self.json, &report, |shown| shown.render());
         if report.is_clean() { Ok(()) } else { Err(LabError::Unsound) }
     }
 
-    fn plan(&self) -> Plan {
-        let name = format!("shm:/atoll-kill-{}", std::process::id());
-        let bound = Bound::Bytes(self.capacity_mib << 20);
-        Plan { engine: self.engine.clone(), bound, object_bytes: 8192, clients_max: 64, name: Some(name) }
+    /// A host for each worker, if this user may make them.
+    fn hosts(&self) -> Result<Surroundings, LabError> {
+        if self.workers > HOSTS_MAX {
+            return Err(LabError::Options(format!("over tcp there are at most {HOSTS_MAX} workers")));
+        }
+        match Hosts::make(self.workers) {
+            Ok(hosts) => Ok(Surroundings::Hosts(hosts)),
+            Err(error) => {
+                eprintln!("no link is cut: {error}; run as root, with iproute2");
+                Ok(Surroundings::Here)
+            }
+        }
+    }
+
+    /// The cache, on a memory node or on this host.
+    fn plan(&self, node: Option<&Node>) -> Plan {
+        let name = node.map_or_else(|| format!("shm:/atoll-kill-{}", std::process::id()), |node| node.pool(LOCALHOST));
+        Plan {
+            engine: self.engine.clone(),
+            bound: Bound::Bytes(self.capacity_mib << 20),
+            object_bytes: 8192,
+            clients_max: 64,
+            name: Some(name),
+            secret_file: node.and_then(Node::secret_file),
+        }
     }
 
     /// A task for each worker, and the checker's.
-    fn tasks(&self, plan: &Plan, ledger: &str) -> Vec<KillTask> {
+    fn tasks(&self, plan: &Plan, ledger: &str, node: Option<&Node>, surroundings: &Surroundings) -> Vec<KillTask> {
         let threads = |worker: u64| if worker == self.workers { 1 } else { 1 + worker % 2 };
         let writers = (0..=self.workers).map(threads).sum();
         let mut writer = 0;
         let task = |worker| {
+            let name = node.zip(surroundings.host(worker as usize)).map(|(node, host)| node.pool(host.node()));
             let task = KillTask {
-                plan: plan.clone(),
+                plan: Plan { name: name.or_else(|| plan.name.clone()), ..plan.clone() },
                 ledger: ledger.to_owned(),
                 places: writer..writer + threads(worker),
                 writers,
@@ -149,22 +212,27 @@ impl<D: Deployment> Drop for Names<D> {
 
 struct Kills<'c> {
     command: &'c KillCommand,
+    plan: &'c Plan,
+    node: Option<&'c Node>,
+    surroundings: Surroundings,
 }
 
 impl Experiment for Kills<'_> {
     type Output = KillReport;
 
     fn run<D: Deployment>(self) -> Result<KillReport, LabError> {
-        let Self { command } = self;
-        let plan = command.plan();
-        let name = format!("{}-ledger", plan.name.as_deref().unwrap_or_default());
-        let names = Names::<D> { plan, ledger: name, deployment: std::marker::PhantomData };
+        let Self { command, plan, node, surroundings } = self;
+        let name = format!("shm:/atoll-kill-{}-ledger", std::process::id());
+        let names = Names::<D> { plan: plan.clone(), ledger: name, deployment: std::marker::PhantomData };
         let deployment = D::create(&names.plan, &Clock::host())?;
         let keys = Keys::for_bound(names.plan.bound);
         let ledger = Ledger::create(&names.ledger, keys.count())?;
         let interrupted = Interrupt::new()?;
-        let processes = Processes::start(command.tasks(&names.plan, &names.ledger), command.namespaces)?;
-        let mut course = Course { command, ledger: &ledger, interrupted, processes, counts: Counts::default() };
+        let tasks = command.tasks(&names.plan, &names.ledger, node, &surroundings);
+        let processes = Processes::start(tasks, surroundings)?;
+        let pool_time = node.map(|_| PoolTime::new(&deployment)).transpose()?;
+        let counts = Counts::default();
+        let mut course = Course { command, ledger: &ledger, interrupted, processes, pool_time, counts };
         let windows = course.run()?;
         let counts = course.counts;
         ledger.end();
@@ -179,12 +247,37 @@ impl Experiment for Kills<'_> {
     }
 }
 
+/// Tells the workers the pool's time.
+struct PoolTime<'c> {
+    look: Box<dyn Fn() -> Result<u64, LabError> + 'c>,
+    /// What a look found, and when it began.
+    found: (u64, Instant),
+}
+
+impl<'c> PoolTime<'c> {
+    fn new<D: Deployment>(deployment: &'c D) -> Result<Self, LabError> {
+        Ok(Self { look: Box::new(deployment.clock()?), found: (0, Instant::now()) })
+    }
+
+    /// What a look found that is older than the pool's skew, if there is one.
+    fn settled_ms(&mut self) -> Result<Option<u64>, LabError> {
+        let (ms, since) = self.found;
+        if since.elapsed() <= Duration::from_millis(SKEW_MS) {
+            return Ok(None);
+        }
+        self.found = ((self.look)()?, Instant::now());
+        Ok(Some(ms))
+    }
+}
+
 /// The load's time.
 struct Course<'c> {
     command: &'c KillCommand,
     ledger: &'c Ledger,
     interrupted: Interrupt,
     processes: Processes,
+    /// Over a network.
+    pool_time: Option<PoolTime<'c>>,
     counts: Counts,
 }
 
@@ -193,7 +286,8 @@ impl Course<'_> {
         let whole = Duration::from_secs_f64(self.command.minutes * 60.0);
         let window = (whole * 3 / 20).min(WINDOW_MAX);
         let filling = (whole / 10).min(WINDOW_MAX);
-        let killing = whole.saturating_sub(2 * window + filling + SETTLING);
+        let settling = if self.processes.has_links() { (whole / 5).min(SETTLING_OF_LINKS_MAX) } else { SETTLING };
+        let killing = whole.saturating_sub(2 * window + filling + settling);
         let progress = Progress::new(whole.as_millis() as u64, "kill");
         let since = Instant::now();
         let tick = || progress.set(since.elapsed().as_millis() as u64);
@@ -201,7 +295,7 @@ impl Course<'_> {
         let before = self.pass(window, tick)?;
         let during = self.kill(killing, tick)?;
         self.processes.resume()?;
-        self.pass(SETTLING, tick)?;
+        self.pass(settling, tick)?;
         let after = self.pass(window, tick)?;
         Ok([before, during, after])
     }
@@ -210,6 +304,9 @@ impl Course<'_> {
         loop {
             self.interrupted.check()?;
             self.processes.tend()?;
+            if let Some(ms) = self.pool_time.as_mut().map_or(Ok(None), PoolTime::settled_ms)? {
+                self.ledger.set_pool_ms(ms);
+            }
             tick();
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -226,14 +323,16 @@ impl Course<'_> {
         Ok(begun.end(self.ledger))
     }
 
-    /// The same, with kills and stops. Their times are independent (a Poisson process), so some hit
-    /// a repairer.
+    /// The same, with kills, stops and partitions. Their times are independent (a Poisson process),
+    /// so some hit a repairer.
     fn kill(&mut self, time: Duration, tick: impl Fn() + Copy) -> Result<Window, LabError> {
         let begun = Window::begin(self.ledger);
         let seed = self.command.seed.unwrap_or_else(|| self.ledger.now_ns() ^ u64::from(std::process::id()) << 32);
         let mut random = Random::new(seed);
         let end = Instant::now() + time;
-        let mean_s = 60.0 / (1.5 * self.command.rate);
+        // Of so many, two are kills and one is a stop.
+        let kinds: u32 = if self.processes.has_links() { 4 } else { 3 };
+        let mean_s = 60.0 * 2.0 / (f64::from(kinds) * self.command.rate);
         loop {
             let next = Instant::now() + Duration::from_secs_f64(-mean_s * (1.0 - random.unit()).ln());
             self.wait(next.min(end), tick)?;
@@ -241,13 +340,17 @@ impl Course<'_> {
                 return Ok(begun.end(self.ledger));
             }
             let worker = random.below(self.processes.workers()) as usize;
-            if random.below(3) > 0 {
-                self.processes.kill(worker)?;
-                self.counts.kills += 1;
-            } else {
-                let ms = STOP_MS.0 * (STOP_MS.1 / STOP_MS.0).powf(random.unit());
-                let stopped = self.processes.stop(worker, Duration::from_secs_f64(ms / 1000.0))?;
-                self.counts.stops += u64::from(stopped);
+            let kind = random.below(kinds.into());
+            let mut some = |(least, most): (f64, f64)| {
+                Duration::from_secs_f64(least * (most / least).powf(random.unit()) / 1000.0)
+            };
+            match kind {
+                0 | 1 => {
+                    self.processes.kill(worker)?;
+                    self.counts.kills += 1;
+                }
+                2 => self.counts.stops += u64::from(self.processes.stop(worker, some(STOP_MS))?),
+                _ => self.counts.partitions += u64::from(self.processes.cut(worker, some(PARTITION_MS))?),
             }
         }
     }

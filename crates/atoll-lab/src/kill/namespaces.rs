@@ -1,5 +1,6 @@
 //! Namespaces for processes of the experiment: they run as in containers that share a pool.
 
+use super::hosts::Host;
 use crate::LabError;
 use std::process::{Command, Stdio};
 
@@ -13,32 +14,42 @@ pub(super) enum Namespaces {
     Pids,
     /// In a pid and a mount namespace of its own, with a `/proc` of that.
     PidsAndProc,
+    /// In the network namespace of a host of its own.
+    Host(Host),
 }
 
 impl Namespaces {
-    /// That of the process `serial`: all in turn, or none but this one.
-    pub(super) fn of(serial: u64, mixed: bool) -> Self {
+    /// That of the process `serial`, where all come in turn.
+    pub(super) fn of(serial: u64) -> Self {
         match serial % 3 {
-            1 if mixed => Self::Pids,
-            2 if mixed => Self::PidsAndProc,
+            1 => Self::Pids,
+            2 => Self::PidsAndProc,
             _ => Self::Here,
         }
     }
 
     /// The command that a program is started by; itself for none. Its end is the end of what it
     /// started.
-    pub(super) fn prefix(self) -> &'static [&'static str] {
+    pub(super) fn prefix(self) -> Vec<String> {
+        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
         match self {
-            Self::Here => &[],
-            Self::Pids => &["unshare", "--pid", "--fork", "--kill-child"],
-            Self::PidsAndProc => &["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"],
+            Self::Here => Vec::new(),
+            Self::Pids => words(&["unshare", "--pid", "--fork", "--kill-child"]),
+            Self::PidsAndProc => words(&["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]),
+            Self::Host(host) => words(&["ip", "netns", "exec", &host.namespace()]),
         }
+    }
+
+    /// Whether the program that starts a process becomes that process.
+    pub(super) fn keeps_pid(self) -> bool {
+        matches!(self, Self::Here | Self::Host(_))
     }
 
     /// Whether this user may make all of them.
     pub(super) fn check() -> Result<(), LabError> {
         let is_permitted = |namespaces: Self| {
-            let [program, args @ ..] = namespaces.prefix() else { return true };
+            let prefix = namespaces.prefix();
+            let [program, args @ ..] = &prefix[..] else { return true };
             let mut command = Command::new(program);
             let run = command.args(args).arg("true").stdin(Stdio::null()).stderr(Stdio::null()).status();
             run.is_ok_and(|status| status.success())
@@ -54,7 +65,7 @@ impl Namespaces {
     /// The process that `unshare` started, by the pid that it has here; `None` if it has not come
     /// to that.
     pub(super) fn inner(self, outer: u32) -> Option<i32> {
-        if self == Self::Here {
+        if self.keeps_pid() {
             return i32::try_from(outer).ok();
         }
         let is_child = |pid: &i32| {

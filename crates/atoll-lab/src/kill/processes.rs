@@ -1,5 +1,6 @@
 //! The processes that are killed, stopped and resumed, and their successors.
 
+use super::hosts::{Host, Hosts};
 use super::namespaces::Namespaces;
 use super::task::KillTask;
 use super::timings::Measured;
@@ -12,7 +13,7 @@ use std::process::{Child, ChildStdin, ChildStdout};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// A process that does not end so long after it was measured to timings for ever.
+/// A process that does not end so long after it was told to waits for ever.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Notes kept of one process.
 const NOTES_MAX: usize = 20;
@@ -43,7 +44,7 @@ fn failed(what: &'static str) -> impl Fn(std::io::Error) -> LabError {
 
 impl Process {
     fn start(task: KillTask, namespaces: Namespaces) -> Result<Self, LabError> {
-        let (child, mut input, output) = spawn(&task, namespaces.prefix())?;
+        let (child, mut input, output) = spawn(&task, &namespaces.prefix())?;
         // It need not wait for other processes.
         writeln!(input, "go").map_err(failed("begin a process of the experiment"))?;
         let listener = std::thread::spawn(move || listen(output));
@@ -55,16 +56,16 @@ impl Process {
         let Some(pid) = self.namespaces.inner(self.child.id()).and_then(Pid::from_raw) else { return Ok(false) };
         match kill_process(pid, signal) {
             // `unshare` has not yet started the program, or has not yet ended after it.
-            Err(Errno::SRCH) if self.namespaces != Namespaces::Here => Ok(false),
+            Err(Errno::SRCH) if !self.namespaces.keeps_pid() => Ok(false),
             signalled => {
                 signalled.map(|()| true).map_err(|error| failed("signal a process of the experiment")(error.into()))
             }
         }
     }
 
-    /// Kills the process, and timings for its end.
+    /// Kills the process, and waits for its end.
     fn kill(&mut self) -> Result<(), LabError> {
-        if self.namespaces != Namespaces::Here {
+        if !self.namespaces.keeps_pid() {
             self.signal(Signal::KILL)?;
         }
         self.child.kill().map_err(failed("kill a process of the experiment"))?;
@@ -101,25 +102,73 @@ fn listen(output: ChildStdout) -> Heard {
     heard
 }
 
+/// Where the processes run.
+pub(super) enum Surroundings {
+    /// Where the experiment does.
+    Here,
+    /// In pid namespaces in turn.
+    Mixed,
+    /// Each worker on a host of its own.
+    Hosts(Hosts),
+}
+
+impl Surroundings {
+    /// The host of a worker, if it has one.
+    pub(super) fn host(&self, worker: usize) -> Option<Host> {
+        match self {
+            Self::Hosts(hosts) if worker < hosts.count() => Some(hosts.host(worker)),
+            _ => None,
+        }
+    }
+
+    fn of(&self, index: usize, serial: u64) -> Namespaces {
+        match self {
+            Self::Here => Namespaces::Here,
+            Self::Mixed => Namespaces::of(serial),
+            Self::Hosts(_) => self.host(index).map_or(Namespaces::Here, Namespaces::Host),
+        }
+    }
+}
+
 /// All processes: the workers, and the checker as the last one.
 pub(super) struct Processes {
     processes: Vec<Process>,
     serial: u64,
-    /// Whether processes run in namespaces of their own.
-    mixed: bool,
+    surroundings: Surroundings,
     /// What went wrong, in words.
     notes: Vec<String>,
 }
 
 impl Processes {
     /// Starts a process for each task. The last one is never killed.
-    pub(super) fn start(tasks: Vec<KillTask>, mixed: bool) -> Result<Self, LabError> {
+    pub(super) fn start(tasks: Vec<KillTask>, surroundings: Surroundings) -> Result<Self, LabError> {
         let serial = tasks.len() as u64;
-        let started = tasks.into_iter().map(|task| {
-            let namespaces = Namespaces::of(task.serial, mixed);
+        let started = tasks.into_iter().enumerate().map(|(index, task)| {
+            let namespaces = surroundings.of(index, task.serial);
             Process::start(task, namespaces)
         });
-        Ok(Self { processes: started.collect::<Result<_, _>>()?, serial, mixed, notes: Vec::new() })
+        Ok(Self { processes: started.collect::<Result<_, _>>()?, serial, surroundings, notes: Vec::new() })
+    }
+
+    /// Whether the links of workers can be cut.
+    pub(super) fn has_links(&self) -> bool {
+        matches!(self.surroundings, Surroundings::Hosts(_))
+    }
+
+    /// Cuts a worker's link for this long, if it has one that is not cut already. Says whether it
+    /// did.
+    pub(super) fn cut(&mut self, worker: usize, time: Duration) -> Result<bool, LabError> {
+        match &mut self.surroundings {
+            Surroundings::Hosts(hosts) => hosts.cut(worker, time),
+            _ => Ok(false),
+        }
+    }
+
+    fn mend(&mut self, now: Option<Instant>) -> Result<(), LabError> {
+        match &mut self.surroundings {
+            Surroundings::Hosts(hosts) => hosts.mend(now),
+            _ => Ok(()),
+        }
     }
 
     /// Processes that may be killed.
@@ -146,10 +195,11 @@ impl Processes {
         Ok(true)
     }
 
-    /// Resumes processes whose time has come. Notes processes that ended by themselves, and starts
-    /// successors.
+    /// Resumes processes and mends links whose time has come. Notes processes that ended by
+    /// themselves, and starts successors.
     pub(super) fn tend(&mut self) -> Result<(), LabError> {
         let now = Instant::now();
+        self.mend(Some(now))?;
         for index in 0..self.processes.len() {
             let process = &mut self.processes[index];
             if process.resume.is_some_and(|at| at <= now) {
@@ -168,17 +218,18 @@ impl Processes {
         self.serial += 1;
         let process = &mut self.processes[index];
         self.notes.extend(process.heard().notes);
-        let namespaces = Namespaces::of(self.serial, self.mixed);
+        let namespaces = self.surroundings.of(index, self.serial);
         *process = Process::start(KillTask { serial: self.serial, ..process.task.clone() }, namespaces)?;
         Ok(())
     }
 
-    /// Resumes all.
+    /// Resumes all, and mends all links.
     pub(super) fn resume(&mut self) -> Result<(), LabError> {
+        self.mend(None)?;
         self.processes.iter_mut().try_for_each(Process::resume)
     }
 
-    /// Timings until all have ended, after they were measured to; gives what the checker measured.
+    /// Waits until all have ended, after they were told to; gives what the checker measured.
     pub(super) fn end(mut self) -> Result<(Vec<String>, Option<Measured>), LabError> {
         self.resume()?;
         let deadline = Instant::now() + PATIENCE;
@@ -186,7 +237,7 @@ impl Processes {
         for (index, mut process) in self.processes.drain(..).enumerate() {
             while process.child.try_wait().map_err(failed("look at a process of the experiment"))?.is_none() {
                 if Instant::now() > deadline {
-                    self.notes.push(format!("process {index} does not end: it timings for ever"));
+                    self.notes.push(format!("process {index} does not end: it waits for ever"));
                     let _ = process.child.kill();
                 }
                 std::thread::sleep(Duration::from_millis(2));

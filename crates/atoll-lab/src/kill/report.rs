@@ -15,6 +15,8 @@ pub(super) struct Counts {
     pub(super) kills: u64,
     /// Processes stopped and resumed.
     pub(super) stops: u64,
+    /// Links between a worker's host and the memory node that were cut and mended.
+    pub(super) partitions: u64,
 }
 
 /// The workers' throughput over some time.
@@ -141,6 +143,9 @@ pub(super) struct KillReport {
     /// Clients found dead and shut out while the load ran. Those of workers that were killed before
     /// they added them are not counted.
     pub clients_fenced: u64,
+    /// Clients that were lost while their process lived: it was stopped, or its link was cut. Only
+    /// over a network.
+    pub clients_lost: u64,
     /// Chunks that came back from dead clients, likewise.
     pub chunks_repaired: u64,
     /// Clients shut out in the pass at the end.
@@ -193,6 +198,7 @@ impl KillReport {
             throughput: Throughput::of(windows),
             times: measured.as_ref().map(CheckerTimes::of).unwrap_or_default(),
             clients_fenced: total(Total::Fenced) + repaired.clients,
+            clients_lost: total(Total::Lost),
             chunks_repaired: total(Total::Repaired) + repaired.chunks,
             clients_fenced_at_end: repaired.clients,
             chunks_repaired_at_end: repaired.chunks,
@@ -211,7 +217,7 @@ impl KillReport {
         let mut text = String::new();
         let Self { counts, checked, throughput, times, .. } = self;
         let [before, during, after] = throughput.operations_per_s;
-        let _ = writeln!(text, "{} kills, {} stops", counts.kills, counts.stops);
+        let _ = writeln!(text, "{} kills, {} stops, {} partitions", counts.kills, counts.stops, counts.partitions);
         let _ = writeln!(
             text,
             "{} values and misses checked, {} changes ({} refused for want of room): {} wrong",
@@ -219,8 +225,12 @@ impl KillReport {
         );
         let _ = writeln!(
             text,
-            "{} clients shut out ({} of them at the end), {} chunks back ({} at the end)",
-            self.clients_fenced, self.clients_fenced_at_end, self.chunks_repaired, self.chunks_repaired_at_end
+            "{} clients shut out ({} of them at the end, {} while their process lived), {} chunks back ({} at the end)",
+            self.clients_fenced,
+            self.clients_fenced_at_end,
+            self.clients_lost,
+            self.chunks_repaired,
+            self.chunks_repaired_at_end
         );
         let _ = writeln!(
             text,

@@ -6,18 +6,22 @@ use super::load::Load;
 use super::timings::{Measured, Timings};
 use super::value::Keys;
 use crate::LabError;
-use crate::deployment::{Deployment, Experiment, Plan, on_engine};
+use crate::deployment::{Deployment, Experiment, Plan, on_plan};
 use crate::fleet::{Post, Task};
 use crate::scheduled::Scheduled;
-use atoll_cache::{CacheError, Stats};
-use atoll_fabric::Clock;
+use atoll_cache::{Cache, CacheError, Stats};
+use atoll_fabric::{Clock, FabricError, VerbError};
+use atoll_pool::PoolError;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
+use std::time::Duration;
 
 /// Operations between two additions to the totals.
 const STRETCH: u64 = 64;
 /// A client leaves and a new one joins in its place after about so many operations.
 const CLIENT_OPERATIONS: u64 = 100_000;
+/// Between two tries over a network.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// What a process of the experiment is for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -42,7 +46,7 @@ impl Task for KillTask {
         // A killed parent's children are killed too: none runs for ever.
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
             .map_err(|error| LabError::System { what: "ask to end with the parent process", source: error.into() })?;
-        on_engine(&self.plan.engine, Opened { task: &self, post: &post })
+        on_plan(&self.plan, Opened { task: &self, post: &post })
     }
 }
 
@@ -69,24 +73,30 @@ impl Experiment for Opened<'_> {
 
 /// What one thread does until the load ends.
 fn work<D: Deployment>(task: &KillTask, post: &Post, place: u64) -> Result<Option<Measured>, LabError> {
-    let deployment = D::open(&task.plan, &Clock::host())?;
     let ledger = Ledger::open(&task.ledger)?;
+    let Some(deployment) = persist(task, &ledger, || D::open(&task.plan, &Clock::host()))? else { return Ok(None) };
     let mut timings = if task.checks { Timings::of_this_thread() } else { Timings::none() };
     let scheduled = Scheduled::this_thread();
     let mut core_ns = 0;
     let mut nonce = task.serial << 32 | (place - task.places.start) << 24;
-    while !ledger.is_ending() {
+    while let Some(cache) = joined(&deployment, task, &ledger, place)? {
         nonce += 1;
         let writer = Writer { place: (place, task.writers), nonce, reads: task.checks };
         let mut wrong = |what: String| post.note(&what);
         let keys = Keys::for_bound(task.plan.bound);
-        let mut load = Load::new(deployment.client()?, &ledger, keys, writer, &mut timings, &mut wrong);
+        let mut load =
+            Load::new(cache, &ledger, keys, writer, &mut timings, &mut wrong).over_network(task.plan.is_over_network());
         let mut told = Stats::default();
         let operations_max = if task.checks { u64::MAX } else { CLIENT_OPERATIONS };
         let mut operations = 0;
         while operations < operations_max && !ledger.is_ending() {
-            for _ in 0..STRETCH {
-                load.step().inspect_err(|error| tell_failure(&ledger, post, error))?;
+            match (0..STRETCH).try_for_each(|_| load.step()) {
+                Err(error) if task.plan.is_over_network() && is_loss(&error) => {
+                    // What it had under way may happen yet, as with a client that is killed.
+                    ledger.count(Total::Lost, 1);
+                    break;
+                }
+                done => done.inspect_err(|error| tell_failure(&ledger, post, error))?,
             }
             operations += STRETCH;
             if !task.checks {
@@ -102,6 +112,60 @@ fn work<D: Deployment>(task: &KillTask, post: &Post, place: u64) -> Result<Optio
         }
     }
     Ok(timings.into_measured())
+}
+
+/// A new client of the place, once the last one has ended; `None` if the load ends first.
+fn joined<D: Deployment>(
+    deployment: &D,
+    task: &KillTask,
+    ledger: &Ledger,
+    place: u64,
+) -> Result<Option<Cache<D::Engine>>, LabError> {
+    if ledger.is_ending() {
+        return Ok(None);
+    }
+    if task.plan.is_over_network() {
+        let last = ledger.last_client(place);
+        while last > 0 && persist(task, ledger, || deployment.has_ended(last))? == Some(false) {
+            std::thread::sleep(PAUSE);
+        }
+    }
+    let client = persist(task, ledger, || deployment.client())?;
+    if let Some(client) = client.as_ref().filter(|_| task.plan.is_over_network()) {
+        ledger.set_last_client(place, D::number_of(client));
+    }
+    Ok(client)
+}
+
+/// Does it, over a network until it is done; `None` if the load ends first.
+fn persist<T>(
+    task: &KillTask,
+    ledger: &Ledger,
+    mut what: impl FnMut() -> Result<T, LabError>,
+) -> Result<Option<T>, LabError> {
+    loop {
+        match what() {
+            Err(error) if task.plan.is_over_network() && is_loss(&error) => {}
+            done => return done.map(Some),
+        }
+        if ledger.is_ending() {
+            return Ok(None);
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// Whether the fabric has failed a client, or another client had it shut out while its process was
+/// stopped. On one host neither happens.
+fn is_loss(error: &LabError) -> bool {
+    match error {
+        LabError::Cache(CacheError::Verb(error)) | LabError::Pool(PoolError::Verb(error)) => matches!(
+            error,
+            VerbError::Fenced | VerbError::OutcomeUnknown | VerbError::PeerDead | VerbError::NodeAbsent(_)
+        ),
+        LabError::Region(FabricError::System { .. }) => true,
+        _ => false,
+    }
 }
 
 /// A failure of the cache counts as a wrong answer.

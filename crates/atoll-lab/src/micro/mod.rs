@@ -7,8 +7,11 @@
 //!
 //! The ratio of two processes to one is reported relative to that of two copying loops, since two
 //! cores of a machine seldom give twice one.
+//!
+//! With an address it measures a pool that is there instead: see [`pool`].
 
 mod figures;
+mod pool;
 mod redis;
 mod subject;
 mod task;
@@ -37,6 +40,10 @@ pub struct MicroCommand {
     /// The engine
     #[arg(long, default_value_t)]
     engine: EngineName,
+    /// Measure this pool instead, such as tcp:HOST:PORT: its verbs, GETs and SETs by how many are
+    /// in flight, beside a bare ping-pong, with advice. It uses keys of its own, and removes them
+    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["engine", "objects"])]
+    pool: Option<String>,
     /// Objects in the cache: 16-byte keys, 256-byte values
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1000..=1 << 31))]
     objects: u64,
@@ -56,6 +63,12 @@ impl MicroCommand {
     pub fn run(self) -> Result<(), LabError> {
         if !(0.001..=3600.0).contains(&self.seconds) {
             return Err(LabError::Options("--seconds takes 0.001 to 3600".to_owned()));
+        }
+        if let Some(address) = &self.pool {
+            let options = pool::Options { seconds: self.seconds, rounds: self.rounds };
+            let report = pool::measure(address, &options)?;
+            output::print(self.json, &report, |shown| shown.render());
+            return Ok(());
         }
         let report = self.measure()?;
         output::print(self.json, &report, |shown| shown.render());
@@ -94,7 +107,14 @@ impl MicroCommand {
         let object_bytes = KEY_BYTES + VALUE_BYTES as u64;
         let name = format!("shm:/atoll-micro-{}-{which}", std::process::id());
         let bytes = (objects as f64 * object_bytes as f64 * room) as u64;
-        Plan { engine: self.engine.clone(), bound: Bound::Bytes(bytes), object_bytes, clients_max: 8, name: Some(name) }
+        Plan {
+            engine: self.engine.clone(),
+            bound: Bound::Bytes(bytes),
+            object_bytes,
+            clients_max: 8,
+            name: Some(name),
+            secret_file: None,
+        }
     }
 }
 

@@ -127,7 +127,7 @@ impl ReplayCommand {
         let name = (self.processes > 1).then(|| format!("shm:/atoll-replay-{}", std::process::id()));
         // One client more than replay, for the check at the end.
         let clients_max = self.processes * self.clients + 1;
-        let plan = Plan { engine: self.engine, bound, object_bytes, clients_max, name };
+        let plan = Plan { engine: self.engine, bound, object_bytes, clients_max, name, secret_file: None };
         let (trace, seed, clients, processes) = (self.trace, self.seed, self.clients, self.processes);
         Settings { trace, seed, plan, sizes, clients, processes }
     }

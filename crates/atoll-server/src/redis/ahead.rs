@@ -56,7 +56,9 @@ impl Ahead {
         self.commands.clear();
         self.spans.clear();
         self.spans.shrink_to(2 * ARGS_MAX);
-        while self.commands.len() < COMMANDS_MAX && self.spans.len() < ARGS_MAX {
+        // The command that gives the password decides what the next one may be.
+        let commands_max = if parser.is_for_stranger() { 1 } else { COMMANDS_MAX };
+        while self.commands.len() < commands_max && self.spans.len() < ARGS_MAX {
             let bytes = &input[start..];
             match parser.parse(bytes) {
                 Ok(Some(taken)) => {

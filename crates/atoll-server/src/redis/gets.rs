@@ -6,14 +6,16 @@
 use super::Spoken;
 use super::ahead::Ahead;
 use super::command::Id;
+use super::instance::Instance;
 use super::resp::Reply;
 use crate::serve::Output;
 use crate::serve::protocol::Client;
-use atoll_cache::Engine;
+use atoll_cache::{Engine, Value};
 
 /// Runs the GETs from command `index` on, if there are at least two. Returns how many have their
 /// reply.
 pub(super) async fn run<G: Engine>(
+    instance: &Instance,
     Spoken { parser, session }: &mut Spoken,
     (ahead, index): (&Ahead, usize),
     client: Client<'_, G>,
@@ -27,13 +29,15 @@ pub(super) async fn run<G: Engine>(
     let began = client.tally.borrow().begin_many(keys.len());
     let mut reply = Reply::new(output, session.protocol);
     let mut replied = 0;
-    let looked = client.cache.get_many(&keys, |_, value| {
+    let found = |_, value: Option<&mut Value>| {
         replied += 1;
         match value {
             Some(value) => reply.value(value),
             None => reply.null(),
         }
-    });
+    };
+    let database = instance.databases.get(session.database);
+    let looked = database.with_stored(&keys, async |keys| client.cache.get_many(keys, found).await);
     // The command whose lookup failed has no reply yet.
     let _ = std::pin::pin!(looked).await;
     let mut tally = client.tally.borrow_mut();

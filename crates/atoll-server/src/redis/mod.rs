@@ -6,31 +6,57 @@
 //! | [`command`] | the commands: their table, and one file for each family |
 //! | `ahead` | commands that have been parsed and wait to run |
 //! | `gets` | GETs that follow each other, looked up together |
+//! | `instance` | what the connections of a server have in common |
 //! | `session` | what a connection has agreed on with its peer |
+//! | `transaction` | commands that wait for EXEC, keys that are watched |
+//! | `script` | scripts in Lua |
+//! | `isolation` | commands that run alone |
+//! | [`database`] | sixteen sets of keys in one cache |
+//! | `census` | how many keys each database has |
 //! | [`glob`] | patterns of keys |
 //! | [`extended`] | the floating-point numbers of Redis' counters |
 
 mod ahead;
+mod census;
 pub mod command;
+pub mod database;
 pub mod extended;
 mod gets;
 pub mod glob;
+mod instance;
+mod isolation;
 pub mod resp;
+mod script;
 mod session;
+mod transaction;
 
-use crate::serve::protocol::{Client, Ended, OUTPUT_BYTES_MAX, Protocol};
+pub use instance::RedisOptions;
+
+use crate::serve::protocol::{Client, Ended, OUTPUT_BYTES_MAX, Peer, Protocol};
 use crate::serve::{Output, counters::Tally};
 use ahead::{Ahead, Stopped};
 use atoll_cache::{Engine, Value};
 use command::{Context, Id, SPECS};
-use resp::{Parser, ProtocolError, Reply};
-use session::Session;
+use instance::Instance;
+use isolation::Batch;
+use resp::{Args, Parser, ProtocolError, Reply};
+use script::Interpreters;
+use session::{Session, Way};
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::pin::pin;
+use std::sync::Arc;
 
-/// The Redis protocol.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Redis;
+/// The Redis protocol, as one server speaks it.
+#[derive(Clone, Default)]
+pub struct Redis(Arc<Instance>);
+
+impl Redis {
+    /// With these options.
+    pub fn new(options: RedisOptions) -> Self {
+        Self(Arc::new(Instance::new(options)))
+    }
+}
 
 /// A connection that speaks it.
 pub struct Spoken {
@@ -45,6 +71,7 @@ pub struct Scratch {
     ahead: Ahead,
     /// Where lookups put what they find; a large one is taken from here by its reply.
     value: Value,
+    interpreters: Interpreters,
 }
 
 impl Protocol for Redis {
@@ -55,7 +82,11 @@ impl Protocol for Redis {
     type Scratch = Scratch;
 
     fn connect(&self, id: u64) -> Spoken {
-        Spoken { parser: Parser::new(), session: Session::new(id) }
+        Spoken { parser: Parser::new(), session: Session::new(id, !self.0.wants_password()) }
+    }
+
+    fn refuses(&self, peer: Peer) -> Option<Cow<'static, [u8]>> {
+        (self.0.is_protected() && !peer.is_local()).then_some(Cow::Borrowed(instance::PROTECTED))
     }
 
     #[inline]
@@ -65,6 +96,7 @@ impl Protocol for Redis {
 
     #[inline]
     async fn run<G: Engine>(
+        &self,
         state: &mut Spoken,
         scratch: &mut Scratch,
         client: Client<'_, G>,
@@ -72,9 +104,17 @@ impl Protocol for Redis {
         start: &mut usize,
         output: &mut Output,
     ) -> Ended {
+        // Only the end of the script lets SCRIPT KILL run.
+        if state.session.is_plain() && script::is_kill(&input[*start..]) {
+            state.session.has_killed = self.0.scripts.kill();
+        }
+        let mut batch = self.0.isolation.enter(client.worker).await;
         loop {
+            state.parser.set_stranger(!state.session.is_authenticated);
             let stopped = scratch.ahead.parse(&mut state.parser, input, *start);
-            if let Some(ended) = pin!(run_parsed(state, scratch, client, input, start, output)).await {
+            if let Some(ended) =
+                pin!(run_parsed((&self.0, &mut batch), state, scratch, client, input, start, output)).await
+            {
                 return ended;
             }
             match stopped {
@@ -92,32 +132,33 @@ impl Protocol for Redis {
 /// Runs the commands that have been parsed; `None` when all of them have been run and the batch
 /// goes on.
 #[inline]
-async fn run_parsed<G: Engine>(
+async fn run_parsed<'i, G: Engine>(
+    (instance, batch): (&'i Instance, &mut Batch<'i>),
     state: &mut Spoken,
-    Scratch { ahead, value }: &mut Scratch,
+    Scratch { ahead, value, interpreters }: &mut Scratch,
     client: Client<'_, G>,
     input: &[u8],
     start: &mut usize,
     output: &mut Output,
 ) -> Option<Ended> {
-    {
+    if state.session.is_plain() {
         let keys = ahead.keys(&state.parser, input);
         if !keys.is_empty() {
-            client.cache.expect(&keys).await;
+            let database = instance.databases.get(state.session.database);
+            database.with_stored(&keys, async |keys| client.cache.expect(keys).await).await;
         }
     }
     let mut index = 0;
     while index < ahead.len() {
-        let gets = pin!(gets::run(state, (ahead, index), client, input, output)).await;
+        let gets = match state.session.is_plain() {
+            true => pin!(gets::run(instance, state, (ahead, index), client, input, output)).await,
+            false => 0,
+        };
         let Spoken { parser, session } = &mut *state;
         index += gets.max(1);
         let (id, args, end) = ahead.command(index - 1, parser, input);
         if gets == 0 && args.len() > 0 {
-            let reply = Reply::new(output, session.protocol);
-            let Client { cache, tally, shared, worker } = client;
-            let context =
-                Context { cache, value, tally, shared, worker, session: &mut *session, args, reply, spec: &SPECS[0] };
-            pin!(run_sampled(id, context)).await;
+            pin!(run_one((instance, batch), (id, args), session, (value, interpreters), client, output)).await;
         }
         *start = end;
         if session.closing {
@@ -132,13 +173,58 @@ async fn run_parsed<G: Engine>(
     None
 }
 
+/// Does with a command what is to be done with it.
+#[inline]
+async fn run_one<'i, G: Engine>(
+    (instance, batch): (&'i Instance, &mut Batch<'i>),
+    (id, args): (Option<Id>, Args<'_>),
+    session: &mut Session,
+    (value, interpreters): (&mut Value, &mut Interpreters),
+    client: Client<'_, G>,
+    output: &mut Output,
+) {
+    let Client { cache, tally, shared, worker } = client;
+    let reply = Reply::new(output, session.protocol);
+    let mut context = Context { cache, value, tally, shared, instance, worker, session, args, reply, spec: &SPECS[0] };
+    let id = match transaction::check(id, args) {
+        Ok(id) => id,
+        Err(error) => {
+            context.session.break_queue();
+            return context.conclude(Err(error));
+        }
+    };
+    match context.session.way(id) {
+        Way::Beside => pin!(run_sampled(id, context)).await,
+        Way::Alone => {
+            let alone = batch.be_alone().await;
+            pin!(run_sampled(id, context)).await;
+            batch.go_on(alone).await;
+        }
+        Way::Script => {
+            let alone = batch.be_alone().await;
+            pin!(transaction::run_alone(id, context, interpreters)).await;
+            batch.go_on(alone).await;
+        }
+        Way::Queue => match context.session.queue(id, args) {
+            Ok(()) => context.reply.simple("QUEUED"),
+            error => context.conclude(error),
+        },
+        Way::Exec => {
+            let alone = batch.be_alone().await;
+            pin!(transaction::run(context, interpreters)).await;
+            batch.go_on(alone).await;
+        }
+        Way::Refuse => context.conclude(Err("NOAUTH Authentication required.".into())),
+    }
+}
+
 /// Runs one command, and takes its time if it is one to be sampled.
 ///
 /// The state of a command under way is large, because that of the largest one is. Here and on the
 /// way to here such states are pinned before they are awaited: then they are made where they stay.
 /// An await alone moves them there, all their bytes, which cost a fifth of the time.
 #[inline]
-async fn run_sampled<G: Engine>(id: Option<Id>, mut context: Context<'_, G>) {
+async fn run_sampled<G: Engine>(id: Id, mut context: Context<'_, G>) {
     let sampled = context.tally.borrow_mut().begin();
     pin!(command::run(id, &mut context)).await;
     if let Some(began) = sampled {

@@ -47,7 +47,7 @@ pub(super) struct Connection<P: Protocol, S> {
 
 impl<P: Protocol, S: AsyncRead + AsyncWrite + Unpin> Connection<P, S> {
     /// Connection `id` over `stream`.
-    pub(super) fn new(protocol: P, stream: S, id: u64) -> Self {
+    pub(super) fn new(protocol: &P, stream: S, id: u64) -> Self {
         Self { stream, state: protocol.connect(id), input: Vec::new(), start: 0, bytes_in: 0, bytes_out: 0 }
     }
 
@@ -133,7 +133,7 @@ impl<P: Protocol, S: AsyncRead + AsyncWrite + Unpin> Connection<P, S> {
         let mut scratch = worker.scratches.take();
         let Self { state, input, start, .. } = self;
         let ended = {
-            let batch = pin!(P::run(state, &mut scratch, worker.client(&cache), input, start, output));
+            let batch = pin!(worker.protocol.run(state, &mut scratch, worker.client(&cache), input, start, output));
             worker.asking(batch).await
         };
         worker.scratches.give(scratch);
@@ -174,10 +174,10 @@ impl<P: Protocol, S: AsyncRead + AsyncWrite + Unpin> Connection<P, S> {
     }
 }
 
-/// Tells a peer that there are too many connections. It sends only what the socket accepts at once:
-/// the server does not wait.
-pub(super) fn refuse_peer<P: Protocol, S: AsyncWrite + Unpin>(stream: &mut S, shared: &Shared) {
+/// Tells a peer why its connection is refused. It sends only what the socket accepts at once: the
+/// server does not wait.
+pub(super) fn refuse_peer<S: AsyncWrite + Unpin>(stream: &mut S, shared: &Shared, why: &[u8]) {
     shared.refused.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let mut cx = TaskContext::from_waker(std::task::Waker::noop());
-    let _ = Pin::new(stream).poll_write(&mut cx, P::TOO_MANY);
+    let _ = Pin::new(stream).poll_write(&mut cx, why);
 }

@@ -44,7 +44,7 @@ use counters::{Counters, Shared};
 use facts::PoolFacts;
 use listen::{ListenError, UnixSocket};
 use options::ServerOptions;
-use protocol::Protocol;
+use protocol::{Peer, Protocol};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
@@ -176,7 +176,7 @@ impl Server {
             for index in 0..threads {
                 let (channel, streams) = mpsc::unbounded_channel();
                 let (client, shared, ready) = (&client, acceptor.shared.clone(), ready.clone());
-                let stopper = acceptor.stopper.clone();
+                let (stopper, protocol) = (acceptor.stopper.clone(), protocol.clone());
                 let work = move || {
                     // However the worker ends, the server ends with it.
                     let _guard = StopOnDrop(stopper);
@@ -192,7 +192,7 @@ impl Server {
                 // The worker has panicked: its end says so.
                 None => Ok(()),
             });
-            let accepted = started.and_then(|()| Ok(runtime.block_on(acceptor.accept::<P>(&channels))?));
+            let accepted = started.and_then(|()| Ok(runtime.block_on(acceptor.accept(&protocol, &channels))?));
             drop(channels);
             let mut ended = accepted;
             for (worker, thread) in workers.into_iter().enumerate() {
@@ -258,7 +258,7 @@ struct Acceptor {
 
 impl Acceptor {
     /// Accepts until the server is to stop.
-    async fn accept<P: Protocol>(self, channels: &Channels) -> io::Result<()> {
+    async fn accept<P: Protocol>(self, protocol: &P, channels: &Channels) -> io::Result<()> {
         let metrics = match self.metrics {
             Some(listener) => Some(tokio::net::TcpListener::from_std(listener)?),
             None => None,
@@ -289,7 +289,7 @@ impl Acceptor {
         let over_tcp = async {
             loop {
                 match tcp.accept().await {
-                    Ok((stream, _)) => admit::<P, _>(shared, channels, next, stream),
+                    Ok((stream, from)) => admit(protocol, Peer::Tcp(from.ip()), shared, channels, next, stream),
                     Err(error) => retry(error).await,
                 }
             }
@@ -298,7 +298,7 @@ impl Acceptor {
             let Some(unix) = unix else { return std::future::pending().await };
             loop {
                 match unix.accept().await {
-                    Ok((stream, _)) => admit::<P, _>(shared, channels, next, stream),
+                    Ok((stream, _)) => admit(protocol, Peer::Unix, shared, channels, next, stream),
                     Err(error) => retry(error).await,
                 }
             }
@@ -345,12 +345,22 @@ impl Accepted for tokio::net::UnixStream {
     }
 }
 
-/// Hands a connection to the next worker, unless there are too many.
-fn admit<P: Protocol, S: Accepted>(shared: &Shared, channels: &Channels, next: &AtomicU64, mut stream: S) {
+/// Hands a connection to the next worker, unless there are too many or the protocol refuses it.
+fn admit<P: Protocol, S: Accepted>(
+    protocol: &P,
+    peer: Peer,
+    shared: &Shared,
+    channels: &Channels,
+    next: &AtomicU64,
+    mut stream: S,
+) {
     let id = next.fetch_add(1, Relaxed) + 1;
     shared.accepted.fetch_add(1, Relaxed);
     if shared.clients.load(Relaxed) >= shared.clients_max {
-        return refuse_peer::<P, _>(&mut stream, shared);
+        return refuse_peer(&mut stream, shared, P::TOO_MANY);
+    }
+    if let Some(why) = protocol.refuses(peer) {
+        return refuse_peer(&mut stream, shared, &why);
     }
     // Only the peer knows of a stream that has failed already.
     let Ok(stream) = stream.into_stream() else { return };

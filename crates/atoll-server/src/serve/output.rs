@@ -95,6 +95,18 @@ impl Output {
         Ok(())
     }
 
+    /// All bytes.
+    pub fn to_vec(&self) -> Vec<u8> {
+        let (mut all, mut start) = (Vec::with_capacity(self.len()), 0);
+        for (mark, value) in &self.large {
+            all.extend_from_slice(&self.bytes[start..*mark]);
+            all.extend_from_slice(value.bytes());
+            start = *mark;
+        }
+        all.extend_from_slice(&self.bytes[start..]);
+        all
+    }
+
     /// The bytes, unless large values are among them.
     #[cfg(test)]
     pub(crate) fn small(&self) -> &[u8] {

@@ -9,14 +9,35 @@
 use super::counters::{Shared, Tally};
 use super::output::Output;
 use atoll_cache::{Cache, Engine};
+use std::borrow::Cow;
 use std::cell::RefCell;
+use std::net::IpAddr;
 
 /// A batch of commands ends when its replies are so long: they are sent before anything more is run
 /// or read.
 pub const OUTPUT_BYTES_MAX: usize = 1 << 20;
 
-/// A protocol.
-pub trait Protocol: Copy + Send + Sync + 'static {
+/// Where a connection comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// A Unix socket.
+    Unix,
+    /// This address.
+    Tcp(IpAddr),
+}
+
+impl Peer {
+    /// Whether it is on this host.
+    pub fn is_local(self) -> bool {
+        match self {
+            Self::Unix => true,
+            Self::Tcp(address) => address.to_canonical().is_loopback(),
+        }
+    }
+}
+
+/// A protocol, with what its connections have in common. All workers have a clone.
+pub trait Protocol: Clone + Send + Sync + 'static {
     /// Its commands, as the metrics name them: [`Tally::calls`] counts them in this order.
     const COMMANDS: &'static [&'static str];
     /// The error for a peer that exceeds the limit of connections.
@@ -30,6 +51,12 @@ pub trait Protocol: Copy + Send + Sync + 'static {
     /// A new connection. Its number is unique since the server started; it counts from 1.
     fn connect(&self, id: u64) -> Self::State;
 
+    /// What a peer is told whose connection is refused because of where it comes from.
+    fn refuses(&self, peer: Peer) -> Option<Cow<'static, [u8]>> {
+        let _ = peer;
+        None
+    }
+
     /// Bytes that the command has, at the least, of which a part has arrived.
     fn bytes_expected(state: &Self::State) -> usize;
 
@@ -37,6 +64,7 @@ pub trait Protocol: Copy + Send + Sync + 'static {
     /// it has run, until more must arrive, or the replies in `output` have [`OUTPUT_BYTES_MAX`]
     /// bytes.
     fn run<G: Engine>(
+        &self,
         state: &mut Self::State,
         scratch: &mut Self::Scratch,
         client: Client<'_, G>,

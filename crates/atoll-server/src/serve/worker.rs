@@ -66,7 +66,7 @@ impl Resident {
 
 /// The state that the connections of one thread share.
 pub(crate) struct Worker<P: Protocol, G: Engine> {
-    protocol: P,
+    pub(super) protocol: P,
     cache: RefCell<Rc<Cache<G>>>,
     pub(super) tally: RefCell<Tally>,
     pub(super) shared: Arc<Shared>,
@@ -163,11 +163,11 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
         // An error of the network ends the connection as its peer's leaving does.
         let _ = match stream {
             Stream::Tcp(stream) => match tokio::net::TcpStream::from_std(stream) {
-                Ok(stream) => Connection::<P, _>::new(self.protocol, stream, id).serve(&self, &resident).await,
+                Ok(stream) => Connection::<P, _>::new(&self.protocol, stream, id).serve(&self, &resident).await,
                 Err(error) => Err(error),
             },
             Stream::Unix(stream) => match tokio::net::UnixStream::from_std(stream) {
-                Ok(stream) => Connection::<P, _>::new(self.protocol, stream, id).serve(&self, &resident).await,
+                Ok(stream) => Connection::<P, _>::new(&self.protocol, stream, id).serve(&self, &resident).await,
                 Err(error) => Err(error),
             },
         };

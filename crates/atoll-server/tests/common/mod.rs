@@ -53,7 +53,21 @@ pub(crate) fn start_on(engine: &EngineOptions, options: ServerOptions) -> Runnin
     start_with(options, move |_| run_ready(pool.join(endpoint())).map(Cache::new))
 }
 
+/// Starts a server over the reference engine, with these options of the protocol.
+pub(crate) fn start_redis(redis: Redis, options: ServerOptions) -> Running {
+    start_redis_with(redis, options, |_| Ok::<_, Infallible>(Cache::new(Model::new(Clock::host()))))
+}
+
 pub(crate) fn start_with<G, E, F>(options: ServerOptions, client: F) -> Running
+where
+    G: Engine + 'static,
+    E: Display,
+    F: Fn(usize) -> Result<Cache<G>, E> + Send + Sync + 'static,
+{
+    start_redis_with(Redis::default(), options, client)
+}
+
+fn start_redis_with<G, E, F>(redis: Redis, options: ServerOptions, client: F) -> Running
 where
     G: Engine + 'static,
     E: Display,
@@ -63,7 +77,7 @@ where
     let (address, stopper) = (server.address().unwrap(), server.stopper());
     let metrics = server.metrics_address().map(Result::unwrap);
     let thread = std::thread::spawn(move || {
-        server.run(Redis, facts(), client).unwrap();
+        server.run(redis, facts(), client).unwrap();
     });
     Running { address, metrics, stopper, thread: Some(thread) }
 }

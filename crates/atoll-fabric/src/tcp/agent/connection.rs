@@ -2,7 +2,7 @@
 //!
 //! | memory of a connection | bytes at most |
 //! |---|---|
-//! | idle: this value, its session, its endpoint | a few KiB |
+//! | idle: this value, its session, its endpoint | a few KiB, with TLS some 40 KiB |
 //! | a frame of which a part has arrived | [`FRAME_BYTES_MAX`], counted against a sum for all connections |
 //! | answers that the peer does not take | [`WAITING_BYTES_MAX`] and one answer; nothing is read meanwhile |
 //! | before the peer has proved itself | [`CALL_BYTES_MAX`] |
@@ -16,6 +16,7 @@ use crate::shm::lock::RegionLock;
 use crate::shm::process::random_word;
 use crate::tcp::call::{Answer, Call};
 use crate::tcp::secret;
+use crate::tcp::tls::Tunnel;
 use crate::tcp::wire::{
     CALL_BYTES_MAX, FRAME_BYTES_MAX, HEAD_WORDS, Head, Kind, Status, decode_verbs, encode_greeting,
 };
@@ -63,6 +64,7 @@ pub(super) enum Waits {
 /// A connection.
 pub(super) struct Connection {
     stream: TcpStream,
+    tunnel: Option<Tunnel>,
     challenge: [u64; 4],
     /// From the peer's proof on.
     session: Option<Arc<Session>>,
@@ -88,11 +90,12 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(stream: TcpStream, shared: &Shared) -> Self {
+    pub(super) fn new(stream: TcpStream, tunnel: Option<Tunnel>, shared: &Shared) -> Self {
         let challenge = std::array::from_fn(|_| random_word());
         let output = encode_greeting(challenge, shared.options.secret.is_some()).to_vec();
         Self {
             stream,
+            tunnel,
             challenge,
             session: None,
             input: Vec::new(),
@@ -137,7 +140,8 @@ impl Connection {
 
     /// Whether its peer has kept it waiting too long.
     pub(super) fn is_overdue(&self, now_ms: u64) -> bool {
-        let is_waiting = self.session.is_none() || self.input_bytes > 0 || !self.output.is_empty();
+        let is_sending = !self.output.is_empty() || self.tunnel.as_ref().is_some_and(Tunnel::is_sending);
+        let is_waiting = self.session.is_none() || self.input_bytes > 0 || is_sending;
         is_waiting && now_ms.saturating_sub(self.moved_ms) > PATIENCE_MS
     }
 
@@ -161,7 +165,7 @@ impl Connection {
         let mut is_drained = false;
         if is_long {
             let into = &mut bytemuck::cast_slice_mut::<u64, u8>(&mut self.input)[self.input_bytes..];
-            match read(&mut self.stream, into)? {
+            match read(&mut self.stream, &mut self.tunnel, into)? {
                 Some(0) => return Ok(Waits::Ended),
                 Some(bytes) => self.input_bytes += bytes,
                 None => return Ok(Waits::ForPeer),
@@ -171,10 +175,11 @@ impl Connection {
             scratch.input[..words].copy_from_slice(&self.input[..words]);
             if !std::mem::take(&mut self.has_frames) {
                 let into = &mut bytemuck::cast_slice_mut::<u64, u8>(&mut scratch.input)[self.input_bytes..];
-                match read(&mut self.stream, into)? {
+                match read(&mut self.stream, &mut self.tunnel, into)? {
                     Some(0) => return Ok(Waits::Ended),
                     Some(bytes) => {
-                        is_drained = bytes < into.len();
+                        // TLS gives a record at a time.
+                        is_drained = bytes < into.len() && self.tunnel.is_none();
                         self.input_bytes += bytes;
                     }
                     None => return Ok(Waits::ForPeer),
@@ -386,7 +391,7 @@ impl Connection {
             return Ok(());
         }
         let bytes = bytemuck::cast_slice::<u64, u8>(answers);
-        let sent = write(&mut self.stream, bytes)?;
+        let sent = write(&mut self.stream, &mut self.tunnel, bytes)?;
         if sent < bytes.len() {
             self.output.extend_from_slice(&answers[sent / 8..]);
             self.sent = sent % 8;
@@ -400,14 +405,17 @@ impl Connection {
     fn flush(&mut self) -> io::Result<bool> {
         while !self.output.is_empty() {
             let bytes = &bytemuck::cast_slice::<u64, u8>(&self.output)[self.sent..];
-            let sent = write(&mut self.stream, bytes)?;
+            let sent = write(&mut self.stream, &mut self.tunnel, bytes)?;
             self.sent += sent;
             if self.sent < 8 * self.output.len() {
                 return Ok(false);
             }
             (self.output, self.sent) = (Vec::new(), 0);
         }
-        Ok(true)
+        match &mut self.tunnel {
+            Some(tunnel) => tunnel.flush(&mut self.stream),
+            None => Ok(true),
+        }
     }
 }
 
@@ -451,9 +459,13 @@ fn peer_state(shared: &Shared, id: u64, region: Option<&crate::shm::ShmRegion>, 
 }
 
 /// `None` if nothing has arrived; 0 bytes if nothing ever will.
-fn read(stream: &mut TcpStream, into: &mut [u8]) -> io::Result<Option<usize>> {
+fn read(stream: &mut TcpStream, tunnel: &mut Option<Tunnel>, into: &mut [u8]) -> io::Result<Option<usize>> {
     loop {
-        match stream.read(into) {
+        let read = match tunnel {
+            Some(tunnel) => tunnel.read(&mut *stream, into),
+            None => stream.read(into),
+        };
+        match read {
             Ok(bytes) => return Ok(Some(bytes)),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -463,16 +475,23 @@ fn read(stream: &mut TcpStream, into: &mut [u8]) -> io::Result<Option<usize>> {
 }
 
 /// Writes as much as the peer takes now.
-fn write(stream: &mut TcpStream, bytes: &[u8]) -> io::Result<usize> {
+fn write(stream: &mut TcpStream, tunnel: &mut Option<Tunnel>, bytes: &[u8]) -> io::Result<usize> {
     let mut sent = 0;
     while sent < bytes.len() {
-        match stream.write(&bytes[sent..]) {
+        let written = match tunnel {
+            Some(tunnel) => tunnel.write(&mut *stream, &bytes[sent..]),
+            None => stream.write(&bytes[sent..]),
+        };
+        match written {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(more) => sent += more,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
+    }
+    if let Some(tunnel) = tunnel {
+        tunnel.flush(&mut *stream)?;
     }
     Ok(sent)
 }

@@ -15,7 +15,7 @@ use crate::FabricError;
 use crate::shm::ShmEndpoint;
 use crate::tcp::call::{Answer, Call};
 use crate::tcp::control::Control;
-use crate::tcp::{Secret, TcpOptions};
+use crate::tcp::{Authority, Secret, TcpOptions};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -47,11 +47,12 @@ struct Waiting {
 pub(super) struct Ending {
     waiting: Arc<Mutex<Waiting>>,
     secret: Option<Secret>,
+    authority: Option<Authority>,
 }
 
 impl Ending {
-    pub(super) fn new(secret: Option<Secret>) -> Self {
-        Self { waiting: Arc::default(), secret }
+    pub(super) fn new(secret: Option<Secret>, authority: Option<Authority>) -> Self {
+        Self { waiting: Arc::default(), secret, authority }
     }
 
     /// The client of this endpoint has ended.
@@ -68,8 +69,12 @@ impl Ending {
 
     /// Asks until none is left.
     fn ask(self) {
-        let options =
-            TcpOptions { secret: self.secret.clone(), connect_timeout: CONNECT_TIMEOUT, ..TcpOptions::default() };
+        let options = TcpOptions {
+            secret: self.secret.clone(),
+            authority: self.authority.clone(),
+            connect_timeout: CONNECT_TIMEOUT,
+            ..TcpOptions::default()
+        };
         loop {
             let mut ended = {
                 let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);

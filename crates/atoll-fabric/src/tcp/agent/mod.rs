@@ -20,7 +20,8 @@ use self::connection::{Connection, Scratch, Waits};
 use self::ending::Ending;
 use self::regions::Regions;
 use self::session::Session;
-use super::{Secret, configure};
+use super::tls::Tunnel;
+use super::{Authority, Certificate, Secret, configure};
 use crate::shm::ShmFabric;
 use crate::shm::process::random_word;
 use crate::{Clock, FabricError, Identity};
@@ -50,6 +51,10 @@ pub struct AgentOptions {
     pub name: Option<String>,
     /// What clients must know. Without it the agent listens on a loopback address only.
     pub secret: Option<Secret>,
+    /// With it all connections are TLS.
+    pub certificate: Option<Certificate>,
+    /// Whose other agents it trusts, where a pool has memory nodes of several agents.
+    pub authority: Option<Authority>,
     /// Threads that serve connections.
     pub threads: usize,
     /// How long a client must have been silent before another client can shut it out.
@@ -67,6 +72,8 @@ impl Default for AgentOptions {
             capacity_bytes: 1 << 30,
             name: None,
             secret: None,
+            certificate: None,
+            authority: None,
             threads: 1,
             lease: Duration::from_secs(1),
             connections_max: 4096,
@@ -171,7 +178,7 @@ impl Agent {
         let address = listener.local_addr().map_err(system)?;
         let regions = Mutex::new(Regions::new(fabric, options.capacity_bytes));
         let shared = Shared {
-            ending: Ending::new(options.secret.clone()),
+            ending: Ending::new(options.secret.clone(), options.authority.clone()),
             options,
             agent: random_word(),
             started: Instant::now(),
@@ -353,9 +360,13 @@ impl Thread {
             let interest = Interest::READABLE | Interest::WRITABLE;
             let registered =
                 configure(&stream).and_then(|()| self.poll.registry().register(&mut stream, token, interest));
-            match registered {
-                Ok(()) => drop(self.connections.insert(token, Connection::new(stream, &self.shared))),
-                Err(_) => drop(self.shared.connections.fetch_sub(1, Relaxed)),
+            let certificate = self.shared.options.certificate.as_ref();
+            let tunnel = certificate.map(|certificate| Tunnel::to_client(certificate).ok_or(())).transpose();
+            match (registered, tunnel) {
+                (Ok(()), Ok(tunnel)) => {
+                    drop(self.connections.insert(token, Connection::new(stream, tunnel, &self.shared)));
+                }
+                _ => drop(self.shared.connections.fetch_sub(1, Relaxed)),
             }
         }
     }

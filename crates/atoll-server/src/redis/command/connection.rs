@@ -1,11 +1,10 @@
 //! Commands about the connection itself.
 //!
-//! There is one database, 0. There are no users: `HELLO ... AUTH` is answered as by a Redis whose
-//! default user needs no password.
+//! There is one user, `default`.
 
 use super::arguments::{integer, is};
-use super::error::{shown, unknown_subcommand};
-use super::{CommandError, Context, Outcome, info};
+use super::error::shown;
+use super::{CommandError, Context, Id, Outcome, info, keyspace, subcommand};
 use crate::redis::resp::Protocol;
 use crate::redis::session::Session;
 use atoll_cache::Engine;
@@ -29,10 +28,33 @@ pub async fn echo<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 
 /// `SELECT database`
 pub async fn select<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    if integer(c.args.get(1))? != 0 {
-        return Err("ERR DB index is out of range".into());
-    }
+    c.session.database = keyspace::database_number(integer(c.args.get(1))?)?;
     c.reply.ok();
+    Ok(())
+}
+
+/// `AUTH [user] password`
+pub async fn auth<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+    let (user, password) = match c.args.len() {
+        2 if !c.instance.wants_password() => {
+            let why = "ERR AUTH <password> called without any password configured for the default user. \
+                       Are you sure your configuration is correct?";
+            return Err(why.into());
+        }
+        2 => (&b"default"[..], c.args.get(1)),
+        3 => (c.args.get(1), c.args.get(2)),
+        _ => return Err(CommandError::Syntax),
+    };
+    authenticate(c, user, password)?;
+    c.reply.ok();
+    Ok(())
+}
+
+fn authenticate<G: Engine>(c: &mut Context<'_, G>, user: &[u8], password: &[u8]) -> Outcome {
+    if !c.instance.is_password(user, password) {
+        return Err("WRONGPASS invalid username-password pair or user is disabled.".into());
+    }
+    c.session.is_authenticated = true;
     Ok(())
 }
 
@@ -45,7 +67,7 @@ pub async fn quit<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 
 /// `RESET`
 pub async fn reset<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    *c.session = Session::new(c.session.id);
+    *c.session = Session::new(c.session.id, !c.instance.wants_password());
     c.reply.set_protocol(Protocol::default());
     c.reply.simple("RESET");
     Ok(())
@@ -73,9 +95,7 @@ pub async fn hello<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     while index < c.args.len() {
         let (word, more) = (c.args.get(index), c.args.len() - index - 1);
         if is(word, "auth") && more >= 2 {
-            if c.args.get(index + 1) != b"default" {
-                return Err("WRONGPASS invalid username-password pair or user is disabled.".into());
-            }
+            authenticate(c, c.args.get(index + 1), c.args.get(index + 2))?;
             index += 3;
         } else if is(word, "setname") && more >= 1 {
             client_name = Some(name(c.args.get(index + 1), BAD_NAME)?);
@@ -83,6 +103,12 @@ pub async fn hello<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
         } else {
             return Err(CommandError::Other(format!("ERR Syntax error in HELLO option '{}'", shown(word, usize::MAX))));
         }
+    }
+    if !c.session.is_authenticated {
+        let why = "NOAUTH HELLO must be called with the client already authenticated, otherwise the \
+                   HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and \
+                   select the RESP protocol version at the same time";
+        return Err(why.into());
     }
     if let Some(name) = client_name {
         c.session.name = name;
@@ -109,23 +135,16 @@ pub async fn hello<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 
 /// `CLIENT ID`, `CLIENT GETNAME`, `CLIENT SETNAME name`, `CLIENT SETINFO LIB-NAME | LIB-VER text`
 pub async fn client<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    let (word, args) = (c.args.get(1), c.args.len());
-    let subcommands = [("id", 2), ("getname", 2), ("setname", 3), ("setinfo", 4)];
-    let Some((subcommand, _)) = subcommands.iter().find(|(name, _)| is(word, name)) else {
-        return Err(unknown_subcommand("CLIENT", word));
-    };
-    match (*subcommand, args) {
-        ("id", 2) => c.reply.integer(c.session.id as i64),
-        ("id", _) => return Err(CommandError::Arity("client|id")),
-        ("getname", 2) if c.session.name.is_empty() => c.reply.null(),
-        ("getname", 2) => c.reply.bulk(&c.session.name),
-        ("getname", _) => return Err(CommandError::Arity("client|getname")),
-        ("setname", 3) => {
+    match c.args.get(1) {
+        word if is(word, "help") => return subcommand::help(c, Id::Client),
+        word if is(word, "id") => c.reply.integer(c.session.id as i64),
+        word if is(word, "getname") && c.session.name.is_empty() => c.reply.null(),
+        word if is(word, "getname") => c.reply.bulk(&c.session.name),
+        word if is(word, "setname") => {
             c.session.name = name(c.args.get(2), BAD_NAME)?;
             c.reply.ok();
         }
-        ("setname", _) => return Err(CommandError::Arity("client|setname")),
-        (_, 4) => {
+        _ => {
             let (field, text) = (c.args.get(2), c.args.get(3));
             if is(field, "lib-name") {
                 c.session.library_name =
@@ -138,7 +157,6 @@ pub async fn client<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
             }
             c.reply.ok();
         }
-        _ => return Err(CommandError::Arity("client|setinfo")),
     }
     Ok(())
 }

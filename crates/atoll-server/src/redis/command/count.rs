@@ -28,7 +28,7 @@ pub async fn decrby<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 }
 
 async fn add<G: Engine>(c: &mut Context<'_, G>, by: i64) -> Outcome {
-    match c.cache.increment(c.args.get(1), by).await? {
+    match c.cache.increment(&c.key(1), by).await? {
         Number::Value(number) => c.reply.integer(number),
         Number::NotANumber => return Err(CommandError::NotAnInteger),
         Number::Overflow => return Err("ERR increment or decrement would overflow".into()),
@@ -38,14 +38,14 @@ async fn add<G: Engine>(c: &mut Context<'_, G>, by: i64) -> Outcome {
 
 /// `INCRBYFLOAT key number`
 pub async fn incrbyfloat<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    let key = c.args.get(1);
+    let key = c.key(1);
     if key.len() > KEY_BYTES_MAX {
         return Err(CacheError::KeyTooLong { bytes: key.len() }.into());
     }
     let mut change = AddExtended { by: c.args.get(2).into(), sum: Ok(String::new()) };
     // `Cache::increment_float` counts in 64 bits; Redis counts in 80, and its clients see the
     // difference (0.1 + 0.2 is 0.3 there).
-    c.cache.engine().update(key, &mut change).await?;
+    c.cache.engine().update(&key, &mut change).await?;
     c.reply.bulk(change.sum?.as_bytes());
     Ok(())
 }

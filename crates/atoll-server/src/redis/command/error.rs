@@ -60,7 +60,7 @@ pub(super) fn shown(text: &[u8], bytes_max: usize) -> String {
 }
 
 /// No command has this name.
-pub(super) fn unknown(args: Args<'_>) -> CommandError {
+pub(in crate::redis) fn unknown(args: Args<'_>) -> CommandError {
     // Something that sends HTTP has been led here by a web page: what it sends may hold commands
     // that a stranger wrote.
     if args.get(0).eq_ignore_ascii_case(b"post") || args.get(0).eq_ignore_ascii_case(b"host:") {

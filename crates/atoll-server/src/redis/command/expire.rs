@@ -60,7 +60,7 @@ async fn set_expiry<G: Engine>(c: &mut Context<'_, G>, unit: Unit) -> Outcome {
     let now_ms = c.cache.now_ms().await?;
     let at_ms = unit.at_ms(amount, now_ms).ok_or(CommandError::InvalidExpire(c.spec.name))?;
     let expiry = Expiry::AtMs(u64::try_from(at_ms).unwrap_or(0));
-    let outcome = c.cache.expire(c.args.get(1), expiry, condition).await?;
+    let outcome = c.cache.expire(&c.key(1), expiry, condition).await?;
     c.reply.yes(matches!(outcome, ExpireOutcome::Set | ExpireOutcome::Removed));
     Ok(())
 }
@@ -68,13 +68,13 @@ async fn set_expiry<G: Engine>(c: &mut Context<'_, G>, unit: Unit) -> Outcome {
 /// `PERSIST key`
 pub async fn persist<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let condition = ExpireCondition { if_some: true, ..ExpireCondition::default() };
-    let outcome = c.cache.expire(c.args.get(1), Expiry::Never, condition).await?;
+    let outcome = c.cache.expire(&c.key(1), Expiry::Never, condition).await?;
     c.reply.yes(outcome == ExpireOutcome::Set);
     Ok(())
 }
 
 async fn show_expiry<G: Engine>(c: &mut Context<'_, G>, unit: Unit) -> Outcome {
-    let shown = match c.cache.peek(c.args.get(1)).await?.map(|meta| meta.expiry_ms) {
+    let shown = match c.cache.peek(&c.key(1)).await?.map(|meta| meta.expiry_ms) {
         None => -2,
         Some(None) => -1,
         Some(Some(expiry_ms)) => {

@@ -5,6 +5,7 @@
 //! capacity, each with the hit ratio that the load would have there, by the clients' miniatures.
 
 use super::{Context, Outcome};
+use crate::redis::census::{self, Census};
 use crate::serve::counters::{Shared, Totals};
 use atoll_cache::Engine;
 use std::fmt::Write;
@@ -26,14 +27,11 @@ pub async fn time<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 
 type Section = fn(&mut String, &Shared, &Totals) -> std::fmt::Result;
 
-const SECTIONS: [(&str, Section); 6] = [
-    ("Server", server),
-    ("Clients", clients),
-    ("Memory", memory),
-    ("Stats", stats),
-    ("Keyspace", keyspace),
-    ("Atoll", atoll),
-];
+/// The section that only this protocol knows.
+const KEYSPACE: &str = "Keyspace";
+
+const SECTIONS: [(&str, Section); 5] =
+    [("Server", server), ("Clients", clients), ("Memory", memory), ("Stats", stats), ("Atoll", atoll)];
 
 /// `INFO [section...]`
 pub async fn info<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
@@ -47,6 +45,13 @@ pub async fn info<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
         let separator = if text.is_empty() { "" } else { "\r\n" };
         write!(text, "{separator}# {name}\r\n")
             .and_then(|()| section(&mut text, c.shared, &totals))
+            .expect("memory takes what is written");
+    }
+    if all || named(KEYSPACE) {
+        let census = census::take(c.cache, &c.instance.databases).await?;
+        let separator = if text.is_empty() { "" } else { "\r\n" };
+        write!(text, "{separator}# {KEYSPACE}\r\n")
+            .and_then(|()| keyspace(&mut text, &census))
             .expect("memory takes what is written");
     }
     c.reply.text(&text);
@@ -95,11 +100,12 @@ fn stats(text: &mut String, shared: &Shared, totals: &Totals) -> std::fmt::Resul
     write!(text, "keyspace_hits:{}\r\nkeyspace_misses:{}\r\n", totals.stat("hits"), totals.misses())
 }
 
-fn keyspace(text: &mut String, _: &Shared, totals: &Totals) -> std::fmt::Result {
-    match totals.objects {
-        0 => Ok(()),
-        objects => write!(text, "db0:keys={objects},expires=0,avg_ttl=0\r\n"),
+fn keyspace(text: &mut String, census: &Census) -> std::fmt::Result {
+    for (database, count) in census.iter().enumerate().filter(|(_, count)| count.keys > 0) {
+        let (keys, expires, ttl) = (count.keys, count.expires, count.ttl_mean_ms);
+        write!(text, "db{database}:keys={keys},expires={expires},avg_ttl={ttl}\r\n")?;
     }
+    Ok(())
 }
 
 fn atoll(text: &mut String, shared: &Shared, totals: &Totals) -> std::fmt::Result {

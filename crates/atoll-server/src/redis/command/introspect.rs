@@ -4,8 +4,7 @@
 //! First key, last key and step describe the keys of all commands that Atoll has.
 
 use super::arguments::is;
-use super::error::unknown_subcommand;
-use super::{CommandError, Context, Flag, Outcome, SPECS, Spec, table};
+use super::{CommandError, Context, Flag, Id, Outcome, SPECS, Spec, subcommand, table};
 use crate::redis::resp::Reply;
 use atoll_cache::Engine;
 
@@ -18,7 +17,7 @@ pub async fn command<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     }
     let named = || c.args.from(2).map(|name| table::find(name).map(|id| &SPECS[id as usize]));
     match c.args.get(1) {
-        word if is(word, "count") && c.args.len() > 2 => return Err(CommandError::Arity("command|count")),
+        word if is(word, "help") => return subcommand::help(c, Id::Command),
         word if is(word, "count") => c.reply.count(SPECS.len()),
         word if is(word, "list") && c.args.len() == 2 => {
             c.reply.array(SPECS.len());
@@ -40,7 +39,8 @@ pub async fn command<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
             c.reply.map(all.len());
             all.iter().for_each(|spec| document(&mut c.reply, spec));
         }
-        word => return Err(unknown_subcommand("COMMAND", word)),
+        // LIST with a filter.
+        _ => return Err(CommandError::Syntax),
     }
     Ok(())
 }
@@ -49,8 +49,9 @@ fn describe(reply: &mut Reply<'_>, spec: &Spec) {
     reply.array(10);
     reply.bulk(spec.name.as_bytes());
     reply.integer(spec.arity.into());
-    reply.set(spec.flags.len());
-    spec.flags.iter().for_each(|flag| reply.simple(flag.name()));
+    let flags = spec.flags.iter().filter_map(|flag| flag.name());
+    reply.set(flags.clone().count());
+    flags.for_each(|flag| reply.simple(flag));
     let (first, last, step) = spec.keys;
     [first, last, step].iter().for_each(|&number| reply.integer(number.into()));
     let access = match spec.flags {
@@ -72,9 +73,11 @@ fn group(spec: &Spec) -> (&'static str, &'static str) {
     match spec.family {
         "string" | "range" | "count" => ("string", "@string"),
         "key" | "expire" => ("generic", "@keyspace"),
-        "keyspace" if spec.name == "dbsize" || spec.name.starts_with("flush") => ("server", "@keyspace"),
+        "keyspace" if ["dbsize", "flushall", "flushdb", "swapdb"].contains(&spec.name) => ("server", "@keyspace"),
         "keyspace" => ("generic", "@keyspace"),
         "connection" => ("connection", "@connection"),
+        "script" => ("scripting", "@scripting"),
+        "transaction" => ("transactions", "@transaction"),
         "introspect" => ("server", "@connection"),
         _ => ("server", "@dangerous"),
     }

@@ -1,13 +1,18 @@
-//! Commands on keys, independent of their values. A command on several keys is not one atomic step.
+//! Commands on keys, independent of their values.
+//!
+//! DEL, EXISTS and TOUCH of several keys are not one atomic step. RENAME, COPY and MOVE are one for
+//! the clients of this server. Another process of the pool may see the new key before the old one
+//! is gone.
 
-use super::{Context, Outcome, string};
-use atoll_cache::Engine;
+use super::arguments::{integer, is};
+use super::{CommandError, Context, Outcome, keyspace, string};
+use atoll_cache::{Condition, Engine, Expiry, SetOptions};
 
 /// `DEL key...` and `UNLINK key...`
 pub async fn del<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let mut removed = 0;
-    for key in c.args.from(1) {
-        removed += usize::from(c.cache.delete(key).await?);
+    for index in 1..c.args.len() {
+        removed += usize::from(c.cache.delete(&c.key(index)).await?);
     }
     c.reply.count(removed);
     Ok(())
@@ -16,8 +21,8 @@ pub async fn del<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 /// `EXISTS key...`
 pub async fn exists<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let mut found = 0;
-    for key in c.args.from(1) {
-        found += usize::from(c.cache.peek(key).await?.is_some());
+    for index in 1..c.args.len() {
+        found += usize::from(c.cache.peek(&c.key(index)).await?.is_some());
     }
     c.reply.count(found);
     Ok(())
@@ -26,8 +31,8 @@ pub async fn exists<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 /// `TOUCH key...`: an access is counted as for a lookup.
 pub async fn touch<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let mut found = 0;
-    for key in c.args.from(1) {
-        found += usize::from(c.cache.get(key, c.value).await?);
+    for index in 1..c.args.len() {
+        found += usize::from(c.cache.get(&c.key(index), c.value).await?);
         string::forget(c.value);
     }
     c.reply.count(found);
@@ -36,7 +41,100 @@ pub async fn touch<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 
 /// `TYPE key`
 pub async fn kind<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    let there = c.cache.peek(c.args.get(1)).await?.is_some();
+    let there = c.cache.peek(&c.key(1)).await?.is_some();
     c.reply.simple(if there { "string" } else { "none" });
+    Ok(())
+}
+
+/// Copies the object at `from`, with its expiry, to the stored key `to`.
+async fn duplicate<G: Engine>(
+    c: &mut Context<'_, G>,
+    from: &[u8],
+    to: &[u8],
+    condition: Condition,
+) -> Result<Copied, CommandError> {
+    if !c.cache.get(from, c.value).await? {
+        return Ok(Copied::Nothing);
+    }
+    let expiry = c.value.meta().expiry_ms.map_or(Expiry::Never, Expiry::AtMs);
+    let outcome = c.cache.set(to, c.value.bytes(), &SetOptions { condition, expiry }).await;
+    string::forget(c.value);
+    Ok(if outcome?.stored { Copied::Done } else { Copied::Refused })
+}
+
+/// How copying an object ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Copied {
+    /// There is no such object.
+    Nothing,
+    /// The other key is there already.
+    Refused,
+    Done,
+}
+
+/// `RENAME key key`
+pub async fn rename<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+    rename_if(c, Condition::Always).await?;
+    c.reply.ok();
+    Ok(())
+}
+
+/// `RENAMENX key key`
+pub async fn renamenx<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+    let copied = rename_if(c, Condition::IfAbsent).await?;
+    c.reply.yes(copied == Copied::Done);
+    Ok(())
+}
+
+async fn rename_if<G: Engine>(c: &mut Context<'_, G>, condition: Condition) -> Result<Copied, CommandError> {
+    let (from, to) = (c.key(1), c.key(2));
+    let copied = match from == to {
+        // It stays where it is.
+        true if c.cache.peek(&from).await?.is_some() => Copied::Refused,
+        true => Copied::Nothing,
+        false => duplicate(c, &from, &to, condition).await?,
+    };
+    match copied {
+        Copied::Nothing => return Err("ERR no such key".into()),
+        Copied::Done => _ = c.cache.delete(&from).await?,
+        Copied::Refused => {}
+    }
+    Ok(copied)
+}
+
+/// `COPY key key [DB database] [REPLACE]`
+pub async fn copy<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+    let (mut database, mut condition, mut rest) = (c.database(), Condition::IfAbsent, c.args.from(3));
+    while let Some(word) = rest.next() {
+        match () {
+            () if is(word, "replace") => condition = Condition::Always,
+            () if is(word, "db") => {
+                let number = integer(rest.next().ok_or(CommandError::Syntax)?)?;
+                database = c.instance.databases.get(keyspace::database_number(number)?);
+            }
+            () => return Err(CommandError::Syntax),
+        }
+    }
+    let (from, to) = (c.key(1), database.stored(c.args.get(2)));
+    if from == to {
+        return Err("ERR source and destination objects are the same".into());
+    }
+    let copied = duplicate(c, &from, &to, condition).await?;
+    c.reply.yes(copied == Copied::Done);
+    Ok(())
+}
+
+/// `MOVE key database`
+pub async fn relocate<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+    let database = c.instance.databases.get(keyspace::database_number(integer(c.args.get(2))?)?);
+    let (from, to) = (c.key(1), database.stored(c.args.get(1)));
+    if from == to {
+        return Err("ERR source and destination objects are the same".into());
+    }
+    let copied = duplicate(c, &from, &to, Condition::IfAbsent).await?;
+    if copied == Copied::Done {
+        c.cache.delete(&from).await?;
+    }
+    c.reply.yes(copied == Copied::Done);
     Ok(())
 }

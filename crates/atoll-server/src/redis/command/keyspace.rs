@@ -1,42 +1,113 @@
 //! Commands on all keys.
 //!
-//! The cache may evict keys at any time. SCAN shows every key that is present throughout. DBSIZE
-//! counts expired keys until a client finds them. A flush has ended when its reply is sent, with or
-//! without ASYNC.
+//! The cache may evict keys at any time. SCAN shows every key that is present throughout. A SCAN
+//! that asks for some keys reads so many of all databases. DBSIZE counts the keys one by one. A
+//! flush has ended when its reply is sent, with or without ASYNC.
 
 use super::arguments::is;
 use super::{CommandError, Context, Outcome};
+use crate::redis::database::DATABASES;
 use crate::redis::glob;
 use atoll_cache::Engine;
 use atoll_cache::cache::parse_integer;
 
-/// Keys that one step of KEYS reads.
-const KEYS_STEP: usize = 1000;
+/// Keys that one step reads of a command that reads all.
+const STEP: usize = 1000;
+/// How often RANDOMKEY looks for a key of its database among all keys.
+const RANDOM_TRIES: usize = 64;
 /// The most keys that one SCAN reads: more would keep other connections waiting.
 const SCAN_COUNT_MAX: usize = 1 << 20;
 
 /// `DBSIZE`
 pub async fn dbsize<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    let objects = c.cache.objects().await?;
-    c.reply.integer(objects as i64);
+    let (database, mut keys) = (c.database(), 0);
+    each_key(c, |stored| keys += usize::from(database.key(stored).is_some())).await?;
+    c.reply.count(keys);
     Ok(())
 }
 
-/// `FLUSHALL [ASYNC | SYNC]` and `FLUSHDB [ASYNC | SYNC]`
-pub async fn flush<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    match c.args.len() {
-        1 => {}
-        2 if is(c.args.get(1), "async") || is(c.args.get(1), "sync") => {}
-        _ => return Err(CommandError::Syntax),
+/// Shows every stored key of all databases. Other connections run between its steps, unless this
+/// command runs alone.
+async fn each_key<G: Engine>(c: &Context<'_, G>, mut each: impl FnMut(&[u8])) -> Result<(), CommandError> {
+    let mut cursor = 0;
+    loop {
+        cursor = c.cache.scan(cursor, STEP, &mut each).await?;
+        if cursor == 0 {
+            return Ok(());
+        }
+        tokio::task::yield_now().await;
     }
+}
+
+fn flush_options<G: Engine>(c: &Context<'_, G>) -> Outcome {
+    match c.args.len() {
+        1 => Ok(()),
+        2 if is(c.args.get(1), "async") || is(c.args.get(1), "sync") => Ok(()),
+        _ => Err(CommandError::Syntax),
+    }
+}
+
+/// `FLUSHALL [ASYNC | SYNC]`
+pub async fn flushall<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+    flush_options(c)?;
     c.cache.flush().await?;
+    c.reply.ok();
+    Ok(())
+}
+
+/// `FLUSHDB [ASYNC | SYNC]`
+pub async fn flushdb<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+    flush_options(c)?;
+    let (database, mut cursor) = (c.database(), 0);
+    loop {
+        let mut found = Found::default();
+        let each = |stored: &[u8]| {
+            if database.key(stored).is_some() {
+                found.push(stored);
+            }
+        };
+        cursor = c.cache.scan(cursor, STEP, each).await?;
+        for stored in found.keys() {
+            c.cache.delete(stored).await?;
+        }
+        if cursor == 0 {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+    c.reply.ok();
+    Ok(())
+}
+
+/// A number as that of a database.
+pub(super) fn database_number(number: i64) -> Result<u8, CommandError> {
+    u8::try_from(number).ok().filter(|number| *number < DATABASES).ok_or_else(|| "ERR DB index is out of range".into())
+}
+
+/// `SWAPDB database database`
+pub async fn swapdb<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+    let number = |index| parse_integer(c.args.get(index)).filter(|number| i32::try_from(*number).is_ok());
+    let one = number(1).ok_or("ERR invalid first DB index")?;
+    let other = number(2).ok_or("ERR invalid second DB index")?;
+    c.instance.databases.swap(database_number(one)?, database_number(other)?);
     c.reply.ok();
     Ok(())
 }
 
 /// `RANDOMKEY`
 pub async fn randomkey<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    match c.cache.random_key().await? {
+    let database = c.database();
+    for _ in 0..RANDOM_TRIES {
+        let Some(stored) = c.cache.random_key().await? else { break };
+        if let Some(key) = database.key(&stored) {
+            c.reply.bulk(key);
+            return Ok(());
+        }
+    }
+    // The database has few keys of all, or none.
+    let mut some = None;
+    each_key(c, |stored| some = some.take().or_else(|| database.key(stored).map(<[u8]>::to_vec))).await?;
+    match some {
         Some(key) => c.reply.bulk(&key),
         None => c.reply.null(),
     }
@@ -56,31 +127,26 @@ impl Found {
         self.ends.push(self.bytes.len());
     }
 
+    fn keys(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        let mut start = 0;
+        self.ends.iter().map(move |&end| &self.bytes[std::mem::replace(&mut start, end)..end])
+    }
+
     fn reply<G: Engine>(&self, c: &mut Context<'_, G>) {
         c.reply.array(self.ends.len());
-        let mut start = 0;
-        for &end in &self.ends {
-            c.reply.bulk(&self.bytes[start..end]);
-            start = end;
-        }
+        self.keys().for_each(|key| c.reply.bulk(key));
     }
 }
 
 /// `KEYS pattern`
 pub async fn keys<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    let pattern = c.args.get(1);
-    let (mut found, mut cursor) = (Found::default(), 0);
-    loop {
-        let each = |key: &[u8]| {
-            if glob::matches(pattern, key) {
-                found.push(key);
-            }
-        };
-        cursor = c.cache.scan(cursor, KEYS_STEP, each).await?;
-        if cursor == 0 {
-            break;
+    let (pattern, database, mut found) = (c.args.get(1), c.database(), Found::default());
+    let each = |stored: &[u8]| {
+        if let Some(key) = database.key(stored).filter(|key| glob::matches(pattern, key)) {
+            found.push(key);
         }
-    }
+    };
+    each_key(c, each).await?;
     found.reply(c);
     Ok(())
 }
@@ -113,9 +179,9 @@ pub async fn scan<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
             () => return Err(CommandError::Syntax),
         }
     }
-    let mut found = Found::default();
-    let each = |key: &[u8]| {
-        if strings && glob::matches(pattern, key) {
+    let (database, mut found) = (c.database(), Found::default());
+    let each = |stored: &[u8]| {
+        if let Some(key) = database.key(stored).filter(|key| strings && glob::matches(pattern, key)) {
             found.push(key);
         }
     };

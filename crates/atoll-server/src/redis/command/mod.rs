@@ -16,6 +16,9 @@
 //! | [`connection`] | the connection itself: PING, HELLO, CLIENT, QUIT |
 //! | [`introspect`] | the commands themselves: COMMAND |
 //! | [`info`] | the server: INFO, TIME |
+//! | [`subcommand`] | the subcommands of CLIENT, COMMAND, ... |
+//! | [`script`] | EVAL and its relatives, SCRIPT |
+//! | [`transaction`] | MULTI, EXEC, WATCH and their relatives |
 
 pub mod arguments;
 pub mod connection;
@@ -28,15 +31,20 @@ pub mod key;
 pub mod keyspace;
 pub mod range;
 pub mod string;
+pub mod subcommand;
 pub mod table;
 
 pub use error::CommandError;
 pub use table::{COMMANDS, Flag, Id, SPECS, Spec};
 
+use crate::redis::database::Database;
+use crate::redis::instance::Instance;
 use crate::redis::resp::{Args, Reply};
 use crate::redis::session::Session;
+use crate::redis::{script, transaction};
 use crate::serve::counters::{Shared, Tally};
 use atoll_cache::{Cache, Engine, Value};
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::pin::pin;
 
@@ -54,6 +62,8 @@ pub struct Context<'a, G: Engine> {
     pub session: &'a mut Session,
     /// The server.
     pub shared: &'a Shared,
+    /// What its connections have in common.
+    pub(crate) instance: &'a Instance,
     /// The command.
     pub args: Args<'a>,
     /// The writer of the reply.
@@ -62,31 +72,49 @@ pub struct Context<'a, G: Engine> {
     pub spec: &'static Spec,
 }
 
+impl<'a, G: Engine> Context<'a, G> {
+    /// The database of this connection.
+    #[inline]
+    pub fn database(&self) -> Database {
+        self.instance.databases.get(self.session.database)
+    }
+
+    /// Argument `index`, which is a key, as the cache knows it.
+    #[inline]
+    pub fn key(&self, index: usize) -> Cow<'a, [u8]> {
+        self.database().stored(self.args.get(index))
+    }
+
+    /// The arguments from `index` on, which are keys, as the cache knows them.
+    pub fn keys(&self, index: usize) -> Vec<Cow<'a, [u8]>> {
+        let database = self.database();
+        self.args.from(index).map(|key| database.stored(key)).collect()
+    }
+}
+
 /// A reply was written, or nothing was done for this reason.
 pub type Outcome = Result<(), CommandError>;
 
-/// Runs a command that [`table::find`] has found to be `id`: `context.spec` is set here.
-#[inline]
-pub(crate) async fn run<G: Engine>(id: Option<Id>, context: &mut Context<'_, G>) {
-    let outcome = match id {
-        None => Err(error::unknown(context.args)),
-        Some(id) => {
-            let spec = &SPECS[id as usize];
-            context.spec = spec;
-            if spec.takes(context.args.len()) {
-                context.tally.borrow_mut().calls[id as usize] += 1;
-                pin!(table::call(id, context)).await
-            } else {
-                Err(CommandError::Arity(spec.name))
+impl<G: Engine> Context<'_, G> {
+    /// Replies with the error of an outcome, if it is one.
+    #[inline]
+    pub(crate) fn conclude(&mut self, outcome: Outcome) {
+        match outcome {
+            Ok(()) => {}
+            Err(CommandError::Silent) => self.session.closing = true,
+            Err(error) => {
+                self.tally.borrow_mut().errors += 1;
+                self.reply.error(error);
             }
         }
-    };
-    match outcome {
-        Ok(()) => {}
-        Err(CommandError::Silent) => context.session.closing = true,
-        Err(error) => {
-            context.tally.borrow_mut().errors += 1;
-            context.reply.error(error);
-        }
     }
+}
+
+/// Runs command `id`, which takes these arguments: `context.spec` is set here.
+#[inline]
+pub(crate) async fn run<G: Engine>(id: Id, context: &mut Context<'_, G>) {
+    context.spec = &SPECS[id as usize];
+    context.tally.borrow_mut().calls[id as usize] += 1;
+    let outcome = pin!(table::call(id, context)).await;
+    context.conclude(outcome);
 }

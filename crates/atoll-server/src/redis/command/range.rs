@@ -15,14 +15,14 @@ fn too_long(error: CacheError) -> CommandError {
 
 /// `APPEND key value`
 pub async fn append<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    let length = c.cache.append(c.args.get(1), c.args.get(2)).await.map_err(too_long)?;
+    let length = c.cache.append(&c.key(1), c.args.get(2)).await.map_err(too_long)?;
     c.reply.count(length);
     Ok(())
 }
 
 /// `STRLEN key`
 pub async fn strlen<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    let meta = c.cache.peek(c.args.get(1)).await?;
+    let meta = c.cache.peek(&c.key(1)).await?;
     c.reply.count(meta.map_or(0, |meta| meta.value_bytes));
     Ok(())
 }
@@ -30,7 +30,7 @@ pub async fn strlen<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 /// `GETRANGE key start end`
 pub async fn getrange<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let (start, end) = (integer(c.args.get(2))?, integer(c.args.get(3))?);
-    if !c.cache.get(c.args.get(1), c.value).await? {
+    if !c.cache.get(&c.key(1), c.value).await? {
         c.reply.bulk(b"");
         return Ok(());
     }
@@ -59,7 +59,7 @@ pub async fn setrange<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     if !bytes.is_empty() && offset.saturating_add(bytes.len()) > BULK_BYTES_MAX {
         return Err(CommandError::TooLong);
     }
-    let length = c.cache.set_range(c.args.get(1), offset, bytes).await.map_err(too_long)?;
+    let length = c.cache.set_range(&c.key(1), offset, bytes).await.map_err(too_long)?;
     c.reply.count(length);
     Ok(())
 }

@@ -1,18 +1,19 @@
 //! Commands on whole values.
 //!
-//! Differences from Redis: a command on several keys (MSET, MSETNX) is not one atomic step. Another
-//! client may see some of the keys set and others not yet. MSETNX first checks whether any key is
-//! present, and then sets each key. It overwrites a key that another client sets in between. A SET
-//! with an expiry in the past removes the key at once.
+//! Differences from Redis: MSET is not one atomic step. Another client may see some of the keys set
+//! and others not yet. MSETNX is one step for the clients of this server. For other processes of
+//! the pool it first checks whether any key is present, and then sets each key. A SET with an
+//! expiry in the past removes the key at once.
 
 use super::arguments::{Unit, integer, is};
 use super::{CommandError, Context, Outcome};
 use atoll_cache::{Condition, Engine, Expiry, KEY_BYTES_MAX, SetOptions, Value};
+use std::borrow::Cow;
 
 /// `GET key`
 #[inline]
 pub async fn get<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    if c.cache.get(c.args.get(1), c.value).await? {
+    if c.cache.get(&c.key(1), c.value).await? {
         c.reply.value(c.value);
     } else {
         c.reply.null();
@@ -23,7 +24,8 @@ pub async fn get<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 /// `MGET key...`
 pub async fn mget<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     // A reply has no way back once its head stands: a key that cannot be looked up cannot be there.
-    let keys: Vec<&[u8]> = c.args.from(1).collect();
+    let stored = c.keys(1);
+    let keys: Vec<&[u8]> = stored.iter().map(|key| &**key).collect();
     c.reply.array(keys.len());
     let mut replied = 0;
     while replied < keys.len() {
@@ -99,9 +101,8 @@ async fn expiry<G: Engine>(c: &mut Context<'_, G>, unit: Unit, amount: &[u8]) ->
 /// KEEPTTL]`
 #[inline]
 pub async fn set<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    let (key, value) = (c.args.get(1), c.args.get(2));
     if c.args.len() == 3 {
-        c.cache.set(key, value, &SetOptions::default()).await?;
+        c.cache.set(&c.key(1), c.args.get(2), &SetOptions::default()).await?;
         c.reply.ok();
         return Ok(());
     }
@@ -109,7 +110,7 @@ pub async fn set<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 }
 
 async fn set_with_options<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    let (key, value) = (c.args.get(1), c.args.get(2));
+    let (key, value) = (c.key(1), c.args.get(2));
     let parsed = options(c, 3, true)?;
     let condition = match (parsed.absent, parsed.present) {
         (true, _) => Condition::IfAbsent,
@@ -123,9 +124,9 @@ async fn set_with_options<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     };
     let options = SetOptions { condition, expiry };
     if parsed.get {
-        return set_returning(c, key, value, &options).await;
+        return set_returning(c, &key, value, &options).await;
     }
-    if c.cache.set(key, value, &options).await?.stored {
+    if c.cache.set(&key, value, &options).await?.stored {
         c.reply.ok();
     } else {
         c.reply.null();
@@ -146,7 +147,7 @@ async fn set_returning<G: Engine>(c: &mut Context<'_, G>, key: &[u8], value: &[u
 /// `SETNX key value`
 pub async fn setnx<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let options = SetOptions { condition: Condition::IfAbsent, ..SetOptions::default() };
-    let outcome = c.cache.set(c.args.get(1), c.args.get(2), &options).await?;
+    let outcome = c.cache.set(&c.key(1), c.args.get(2), &options).await?;
     c.reply.yes(outcome.stored);
     Ok(())
 }
@@ -164,19 +165,19 @@ pub async fn psetex<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 async fn set_for<G: Engine>(c: &mut Context<'_, G>, unit: Unit) -> Outcome {
     let expiry = expiry(c, unit, c.args.get(2)).await?;
     let options = SetOptions { expiry, ..SetOptions::default() };
-    c.cache.set(c.args.get(1), c.args.get(3), &options).await?;
+    c.cache.set(&c.key(1), c.args.get(3), &options).await?;
     c.reply.ok();
     Ok(())
 }
 
 /// `GETSET key value`
 pub async fn getset<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    set_returning(c, c.args.get(1), c.args.get(2), &SetOptions::default()).await
+    set_returning(c, &c.key(1), c.args.get(2), &SetOptions::default()).await
 }
 
 /// `GETDEL key`
 pub async fn getdel<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    if c.cache.take(c.args.get(1), Some(c.value)).await? {
+    if c.cache.take(&c.key(1), Some(c.value)).await? {
         c.reply.value(c.value);
     } else {
         c.reply.null();
@@ -189,7 +190,7 @@ pub async fn getex<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let parsed = options(c, 2, false)?;
     let expiry = match parsed.expiry {
         // Redis judges the moment only if the key is there.
-        Some(_) if c.cache.peek(c.args.get(1)).await?.is_none() => {
+        Some(_) if c.cache.peek(&c.key(1)).await?.is_none() => {
             c.reply.null();
             return Ok(());
         }
@@ -197,7 +198,7 @@ pub async fn getex<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
         None if parsed.persist => Expiry::Never,
         None => return get(c).await,
     };
-    if c.cache.get_and_expire(c.args.get(1), expiry, c.value).await? {
+    if c.cache.get_and_expire(&c.key(1), expiry, c.value).await? {
         c.reply.value(c.value);
     } else {
         c.reply.null();
@@ -208,18 +209,18 @@ pub async fn getex<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 /// The keys and values of MSET and MSETNX.
 fn pairs<'a, G: Engine>(
     c: &Context<'a, G>,
-) -> Result<impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a, G>, CommandError> {
-    let args = c.args;
+) -> Result<impl Iterator<Item = (Cow<'a, [u8]>, &'a [u8])> + use<'a, G>, CommandError> {
+    let (args, database) = (c.args, c.database());
     if args.len().is_multiple_of(2) {
         return Err(CommandError::Arity(c.spec.name));
     }
-    Ok((1..args.len()).step_by(2).map(move |index| (args.get(index), args.get(index + 1))))
+    Ok((1..args.len()).step_by(2).map(move |index| (database.stored(args.get(index)), args.get(index + 1))))
 }
 
 /// `MSET key value [key value...]`
 pub async fn mset<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     for (key, value) in pairs(c)? {
-        c.cache.set(key, value, &SetOptions::default()).await?;
+        c.cache.set(&key, value, &SetOptions::default()).await?;
     }
     c.reply.ok();
     Ok(())
@@ -228,13 +229,13 @@ pub async fn mset<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 /// `MSETNX key value [key value...]`
 pub async fn msetnx<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     for (key, _) in pairs(c)? {
-        if c.cache.peek(key).await?.is_some() {
+        if c.cache.peek(&key).await?.is_some() {
             c.reply.yes(false);
             return Ok(());
         }
     }
     for (key, value) in pairs(c)? {
-        c.cache.set(key, value, &SetOptions::default()).await?;
+        c.cache.set(&key, value, &SetOptions::default()).await?;
     }
     c.reply.yes(true);
     Ok(())

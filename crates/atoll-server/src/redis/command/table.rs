@@ -24,19 +24,32 @@ pub enum Flag {
     Admin,
     /// The table does not say where its keys are.
     Movablekeys,
+    /// It runs before the peer has given a password.
+    NoAuth,
+    /// It is not for scripts.
+    Noscript,
+    /// Its second word is a subcommand.
+    Container,
+    /// It runs a script, alone.
+    Script,
+    /// No command of another connection of this server runs beside it.
+    Alone,
 }
 
 impl Flag {
-    /// Its name in the reply of `COMMAND`.
-    pub fn name(self) -> &'static str {
-        match self {
+    /// Its name in the reply of `COMMAND`, unless only this server knows it.
+    pub fn name(self) -> Option<&'static str> {
+        Some(match self {
             Self::Write => "write",
             Self::Readonly => "readonly",
             Self::Denyoom => "denyoom",
             Self::Fast => "fast",
             Self::Admin => "admin",
             Self::Movablekeys => "movablekeys",
-        }
+            Self::NoAuth => "no_auth",
+            Self::Noscript => "noscript",
+            Self::Alone | Self::Container | Self::Script => return None,
+        })
     }
 }
 
@@ -107,33 +120,43 @@ macro_rules! commands {
 
 commands! {
     Append      "append"      3  [Write Denyoom Fast] (1 1 1)  range::append          "2.0.0" "Appends to a value";
-    Client      "client"      -2 []                   (0 0 0)  connection::client     "2.4.0" "What the server knows of this connection";
-    Command     "command"     -1 []                   (0 0 0)  introspect::command    "2.8.13" "The commands of the server";
+    Auth        "auth"        -2 [NoAuth Noscript Fast] (0 0 0) connection::auth      "1.0.0" "Gives the password";
+    Client      "client"      -2 [Container]                   (0 0 0)  connection::client     "2.4.0" "What the server knows of this connection";
+    Command     "command"     -1 [Container]                   (0 0 0)  introspect::command    "2.8.13" "The commands of the server";
+    Copy        "copy"        -3 [Write Denyoom Alone] (1 2 1) key::copy              "6.2.0" "Copies a key";
     Dbsize      "dbsize"      1  [Readonly Fast]      (0 0 0)  keyspace::dbsize       "1.0.0" "The number of keys";
     Decr        "decr"        2  [Write Denyoom Fast] (1 1 1)  count::decr            "1.0.0" "Takes one from an integer";
     Decrby      "decrby"      3  [Write Denyoom Fast] (1 1 1)  count::decrby          "1.0.0" "Takes a number from an integer";
     Del         "del"         -2 [Write]              (1 -1 1) key::del               "1.0.0" "Removes keys";
+    Discard     "discard"     1  [Noscript Fast]      (0 0 0)  transaction::discard   "2.0.0" "Forgets the commands since MULTI";
     Echo        "echo"        2  [Fast]               (0 0 0)  connection::echo       "1.0.0" "Gives its argument back";
+    Eval        "eval"        -3 [Noscript Movablekeys Script] (0 0 0) script::eval   "2.6.0" "Runs a script";
+    EvalRo      "eval_ro"     -3 [Readonly Noscript Movablekeys Script] (0 0 0) script::eval "7.0.0" "Runs a script that only reads";
+    Evalsha     "evalsha"     -3 [Noscript Movablekeys Script] (0 0 0) script::eval   "2.6.0" "Runs a script that the server knows";
+    EvalshaRo   "evalsha_ro"  -3 [Readonly Noscript Movablekeys Script] (0 0 0) script::eval "7.0.0" "Runs a script that the server knows and that only reads";
+    Exec        "exec"        1  [Noscript]           (0 0 0)  transaction::exec      "1.2.0" "Runs the commands since MULTI";
     Exists      "exists"      -2 [Readonly Fast]      (1 -1 1) key::exists            "1.0.0" "How many of the keys are there";
     Expire      "expire"      -3 [Write Fast]         (1 1 1)  expire::expire         "1.0.0" "Lets a key expire after some seconds";
     Expireat    "expireat"    -3 [Write Fast]         (1 1 1)  expire::expireat       "1.2.0" "Lets a key expire at a second";
     Expiretime  "expiretime"  2  [Readonly Fast]      (1 1 1)  expire::expiretime     "7.0.0" "The second at which a key expires";
-    Flushall    "flushall"    -1 [Write]              (0 0 0)  keyspace::flush        "1.0.0" "Removes all keys";
-    Flushdb     "flushdb"     -1 [Write]              (0 0 0)  keyspace::flush        "1.0.0" "Removes all keys";
+    Flushall    "flushall"    -1 [Write]              (0 0 0)  keyspace::flushall     "1.0.0" "Removes all keys";
+    Flushdb     "flushdb"     -1 [Write]              (0 0 0)  keyspace::flushdb      "1.0.0" "Removes all keys of the database";
     Get         "get"         2  [Readonly Fast]      (1 1 1)  string::get            "1.0.0" "The value of a key";
     Getdel      "getdel"      2  [Write Fast]         (1 1 1)  string::getdel         "6.2.0" "The value of a key, which is removed";
     Getex       "getex"       -2 [Write Fast]         (1 1 1)  string::getex          "6.2.0" "The value of a key, whose expiry is changed";
     Getrange    "getrange"    4  [Readonly]           (1 1 1)  range::getrange        "2.4.0" "A part of a value";
     Getset      "getset"      3  [Write Denyoom Fast] (1 1 1)  string::getset         "1.0.0" "Sets a value and gives the old one";
-    Hello       "hello"       -1 [Fast]               (0 0 0)  connection::hello      "6.0.0" "Agrees on the protocol";
+    Hello       "hello"       -1 [NoAuth Noscript Fast]            (0 0 0)  connection::hello      "6.0.0" "Agrees on the protocol";
     Incr        "incr"        2  [Write Denyoom Fast] (1 1 1)  count::incr            "1.0.0" "Adds one to an integer";
     Incrby      "incrby"      3  [Write Denyoom Fast] (1 1 1)  count::incrby          "1.0.0" "Adds a number to an integer";
     Incrbyfloat "incrbyfloat" 3  [Write Denyoom Fast] (1 1 1)  count::incrbyfloat     "2.6.0" "Adds to a floating-point number";
     Info        "info"        -1 []                   (0 0 0)  info::info             "1.0.0" "What the server is and does";
     Keys        "keys"        2  [Readonly]           (0 0 0)  keyspace::keys         "1.0.0" "All keys that match a pattern";
     Mget        "mget"        -2 [Readonly Fast]      (1 -1 1) string::mget           "1.0.0" "The values of many keys";
+    Move        "move"        3  [Write Fast Alone]   (1 1 1)  key::relocate          "1.0.0" "Moves a key to another database";
     Mset        "mset"        -3 [Write Denyoom]      (1 -1 2) string::mset           "1.0.1" "Sets many keys";
-    Msetnx      "msetnx"      -3 [Write Denyoom]      (1 -1 2) string::msetnx         "1.0.1" "Sets many keys if none is there";
+    Msetnx      "msetnx"      -3 [Write Denyoom Alone](1 -1 2) string::msetnx         "1.0.1" "Sets many keys if none is there";
+    Multi       "multi"       1  [Noscript Fast]      (0 0 0)  transaction::multi     "1.2.0" "Lets commands wait for EXEC";
     Persist     "persist"     2  [Write Fast]         (1 1 1)  expire::persist        "2.2.0" "Lets a key expire never";
     Pexpire     "pexpire"     -3 [Write Fast]         (1 1 1)  expire::pexpire        "2.6.0" "Lets a key expire after some milliseconds";
     Pexpireat   "pexpireat"   -3 [Write Fast]         (1 1 1)  expire::pexpireat      "2.6.0" "Lets a key expire at a millisecond";
@@ -141,22 +164,28 @@ commands! {
     Ping        "ping"        -1 [Fast]               (0 0 0)  connection::ping       "1.0.0" "Says that the server lives";
     Psetex      "psetex"      4  [Write Denyoom]      (1 1 1)  string::psetex         "2.6.0" "Sets a value that expires after some milliseconds";
     Pttl        "pttl"        2  [Readonly Fast]      (1 1 1)  expire::pttl           "2.6.0" "Milliseconds until a key expires";
-    Quit        "quit"        -1 [Fast]               (0 0 0)  connection::quit       "1.0.0" "Ends the connection";
+    Quit        "quit"        -1 [NoAuth Noscript Fast]            (0 0 0)  connection::quit       "1.0.0" "Ends the connection";
     Randomkey   "randomkey"   1  [Readonly]           (0 0 0)  keyspace::randomkey    "1.0.0" "Some key";
-    Reset       "reset"       1  [Fast]               (0 0 0)  connection::reset      "6.2.0" "Makes the connection as if it were new";
+    Rename      "rename"      3  [Write Alone]        (1 2 1)  key::rename            "1.0.0" "Gives a key another name";
+    Renamenx    "renamenx"    3  [Write Fast Alone]   (1 2 1)  key::renamenx          "1.0.0" "Gives a key another name that is not there";
+    Reset       "reset"       1  [NoAuth Noscript Fast]            (0 0 0)  connection::reset      "6.2.0" "Makes the connection as if it were new";
     Scan        "scan"        -2 [Readonly]           (0 0 0)  keyspace::scan         "2.8.0" "All keys, some at a time";
-    Select      "select"      2  [Fast]               (0 0 0)  connection::select     "1.0.0" "Chooses database 0, the only one";
+    Script      "script"      -2 [Noscript Container] (0 0 0)  script::script         "2.6.0" "The scripts that the server knows";
+    Select      "select"      2  [Fast]               (0 0 0)  connection::select     "1.0.0" "Chooses a database";
     Set         "set"         -3 [Write Denyoom]      (1 1 1)  string::set            "1.0.0" "Sets a value";
     Setex       "setex"       4  [Write Denyoom]      (1 1 1)  string::setex          "2.0.0" "Sets a value that expires after some seconds";
     Setnx       "setnx"       3  [Write Denyoom Fast] (1 1 1)  string::setnx          "1.0.0" "Sets a value if the key is not there";
     Setrange    "setrange"    4  [Write Denyoom]      (1 1 1)  range::setrange        "2.2.0" "Overwrites a part of a value";
     Strlen      "strlen"      2  [Readonly Fast]      (1 1 1)  range::strlen          "2.2.0" "The length of a value";
     Substr      "substr"      4  [Readonly]           (1 1 1)  range::getrange        "1.0.0" "A part of a value";
+    Swapdb      "swapdb"      3  [Write Fast Alone]   (0 0 0)  keyspace::swapdb       "4.0.0" "Exchanges the numbers of two databases";
     Time        "time"        1  [Fast]               (0 0 0)  info::time             "2.6.0" "The server's time";
     Touch       "touch"       -2 [Readonly Fast]      (1 -1 1) key::touch             "3.2.1" "Counts an access to keys";
     Ttl         "ttl"         2  [Readonly Fast]      (1 1 1)  expire::ttl            "1.0.0" "Seconds until a key expires";
     Type        "type"        2  [Readonly Fast]      (1 1 1)  key::kind              "1.0.0" "What a key holds";
     Unlink      "unlink"      -2 [Write Fast]         (1 -1 1) key::del               "4.0.0" "Removes keys";
+    Unwatch     "unwatch"     1  [Noscript Fast]      (0 0 0)  transaction::unwatch   "2.2.0" "Watches no key";
+    Watch       "watch"       -2 [Noscript Fast]      (1 -1 1) transaction::watch     "2.2.0" "Lets EXEC run only if keys have not changed";
 }
 
 /// Longest name of a command.

@@ -30,6 +30,11 @@ pub const LINE_BYTES_MAX: usize = 64 << 10;
 /// Most bytes of a command that has not arrived entirely, as Redis' `client-query-buffer-limit`.
 pub const COMMAND_BYTES_MAX: usize = 1 << 30;
 
+/// Most arguments of a command before the password.
+pub const STRANGER_ARGS_MAX: usize = 10;
+/// Most bytes of an argument before the password.
+pub const STRANGER_BULK_BYTES_MAX: usize = 16 << 10;
+
 /// Arguments that the parser keeps room for between commands.
 const ARGS_KEPT: usize = 1024;
 
@@ -58,6 +63,12 @@ pub enum ProtocolError {
     /// An inline command has a quote that is not closed, or is closed within a word.
     #[error("unbalanced quotes in request")]
     UnbalancedQuotes,
+    /// A peer that has not given the password sends more than [`STRANGER_ARGS_MAX`] arguments.
+    #[error("unauthenticated multibulk length")]
+    StrangerCount,
+    /// A peer that has not given the password sends more than [`STRANGER_BULK_BYTES_MAX`] bytes.
+    #[error("unauthenticated bulk length")]
+    StrangerLength,
     /// The command has more than [`COMMAND_BYTES_MAX`] bytes.
     #[error("too big request")]
     CommandTooLong,
@@ -125,6 +136,8 @@ pub struct Parser {
     /// Bytes of the command, from its first, that need not be looked at again.
     at: usize,
     state: State,
+    /// Whether the peer has not given the password that it needs.
+    is_for_stranger: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -143,6 +156,17 @@ impl Parser {
     /// A parser at the beginning of a command.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Says whether the peer still has to give a password: then a command has little room.
+    #[inline]
+    pub(crate) fn set_stranger(&mut self, is_for_stranger: bool) {
+        self.is_for_stranger = is_for_stranger;
+    }
+
+    /// Whether the peer still has to give a password.
+    pub(crate) fn is_for_stranger(&self) -> bool {
+        self.is_for_stranger
     }
 
     /// Parses the command that `bytes` begins with. `None` if it has not arrived entirely: call
@@ -167,6 +191,9 @@ impl Parser {
             if remaining > ARGS_MAX {
                 return Err(ProtocolError::InvalidCount);
             }
+            if self.is_for_stranger && remaining > STRANGER_ARGS_MAX {
+                return Err(ProtocolError::StrangerCount);
+            }
             self.at = next;
             self.state = State::Multibulk { remaining, length: None };
         }
@@ -190,6 +217,9 @@ impl Parser {
                     None => break,
                 },
             };
+            if self.is_for_stranger && length > STRANGER_BULK_BYTES_MAX {
+                return Err(ProtocolError::StrangerLength);
+            }
             let end = at + length;
             if end > COMMAND_BYTES_MAX {
                 return Err(ProtocolError::CommandTooLong);

@@ -37,6 +37,11 @@ impl<'a> Reply<'a> {
         Self { output, protocol }
     }
 
+    /// Another writer of replies into the same output.
+    pub fn again(&mut self) -> Reply<'_> {
+        Reply { output: &mut *self.output, protocol: self.protocol }
+    }
+
     /// Changes the form, from the next reply on.
     pub fn set_protocol(&mut self, protocol: Protocol) {
         self.protocol = protocol;

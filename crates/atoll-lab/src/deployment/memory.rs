@@ -1,0 +1,146 @@
+//! The memory of an experiment's pool: this host's, or that of a memory node (`tcp:HOST:PORT`).
+//!
+//! Every experiment of the lab runs its futures to their end at once. So an endpoint that waits for
+//! a network does so within its verbs ([`Blocking`]).
+
+use super::plan::Plan;
+use crate::LabError;
+use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
+use atoll_fabric::tcp::{Secret, TcpEndpoint, TcpFabric, TcpOptions, TcpReach};
+use atoll_fabric::{
+    Address, Batch, Buffer, Clock, Endpoint, Fabric, Identity, Reach, Region, VerbError, block_on, pass_on,
+};
+use std::sync::Arc;
+
+/// Seed of everything random in an experiment on this host.
+const SEED: u64 = 0x0a70_1100;
+
+/// The region of one pool, as a process has it open.
+pub(super) trait PoolMemory: Sized {
+    /// A client's endpoint.
+    type Endpoint: Endpoint + 'static;
+
+    /// Creates that of a plan; without a name for this process alone.
+    fn create(plan: &Plan, bytes: u64) -> Result<Self, LabError>;
+
+    /// Opens what another process has created.
+    fn open(plan: &Plan) -> Result<Self, LabError>;
+
+    /// Removes the name.
+    fn remove(plan: &Plan) -> Result<(), LabError>;
+
+    /// Bytes of the region.
+    fn bytes(&self) -> u64;
+
+    /// Another endpoint.
+    fn endpoint(&self, clock: &Clock) -> Self::Endpoint;
+}
+
+impl PoolMemory for Arc<ShmRegion> {
+    type Endpoint = ShmEndpoint;
+
+    fn create(plan: &Plan, bytes: u64) -> Result<Self, LabError> {
+        Ok(Arc::new(match &plan.name {
+            Some(name) => ShmRegion::create(name, bytes)?,
+            None => ShmRegion::anonymous(bytes)?,
+        }))
+    }
+
+    fn open(plan: &Plan) -> Result<Self, LabError> {
+        Ok(Arc::new(ShmRegion::open(name_of(plan)?)?))
+    }
+
+    fn remove(plan: &Plan) -> Result<(), LabError> {
+        plan.name.as_deref().map_or(Ok(()), |name| Ok(ShmRegion::remove(name)?))
+    }
+
+    fn bytes(&self) -> u64 {
+        self.attributes().bytes
+    }
+
+    /// Every experiment runs from the same seeds. A run of one process repeats to the miss.
+    fn endpoint(&self, clock: &Clock) -> ShmEndpoint {
+        ShmEndpoint::with_regions(vec![self.clone()], clock.clone()).seeded(SEED)
+    }
+}
+
+fn name_of(plan: &Plan) -> Result<&str, LabError> {
+    plan.name.as_deref().ok_or(LabError::ReferenceOnly)
+}
+
+fn fabric_of(plan: &Plan) -> Result<TcpFabric, LabError> {
+    let Some(path) = &plan.secret_file else { return Ok(TcpFabric::named(name_of(plan)?)?) };
+    let options = TcpOptions { secret: Some(Secret::of_file(path)?), ..TcpOptions::default() };
+    Ok(TcpFabric::with_options(name_of(plan)?, options)?)
+}
+
+impl PoolMemory for TcpReach {
+    type Endpoint = Blocking<TcpEndpoint>;
+
+    fn create(plan: &Plan, bytes: u64) -> Result<Self, LabError> {
+        let fabric = fabric_of(plan)?;
+        Ok(fabric.reach(fabric.create(0, bytes, bytes)?))
+    }
+
+    fn open(plan: &Plan) -> Result<Self, LabError> {
+        let fabric = fabric_of(plan)?;
+        Ok(fabric.reach(fabric.open(0)?))
+    }
+
+    fn remove(plan: &Plan) -> Result<(), LabError> {
+        Ok(fabric_of(plan)?.remove(0)?)
+    }
+
+    fn bytes(&self) -> u64 {
+        self.home().attributes().bytes
+    }
+
+    fn endpoint(&self, _: &Clock) -> Self::Endpoint {
+        Blocking(Reach::endpoint(self))
+    }
+}
+
+/// An endpoint whose futures are ready when they are first polled.
+pub(super) struct Blocking<E>(E);
+
+impl<E: Endpoint> Endpoint for Blocking<E> {
+    async fn post(&self, batch: &mut Batch) -> Result<(), VerbError> {
+        block_on(&self.0, self.0.post(batch))
+    }
+
+    async fn read(&self, at: Address, into: Buffer) -> Result<Buffer, VerbError> {
+        block_on(&self.0, self.0.read(at, into))
+    }
+
+    async fn flush(&self) -> Result<(), VerbError> {
+        block_on(&self.0, self.0.flush())
+    }
+
+    async fn reach(&self, node: u8) -> Result<(), VerbError> {
+        block_on(&self.0, self.0.reach(node))
+    }
+
+    async fn provide(&self, at: Address, bytes: u64) -> Result<bool, VerbError> {
+        block_on(&self.0, self.0.provide(at, bytes))
+    }
+
+    async fn discard(&self, at: Address, bytes: u64) -> Result<u64, VerbError> {
+        block_on(&self.0, self.0.discard(at, bytes))
+    }
+
+    async fn pause(&self, ns: u64) {
+        block_on(&self.0, self.0.pause(ns));
+    }
+
+    async fn is_dead(&self, who: Identity) -> Result<bool, VerbError> {
+        block_on(&self.0, self.0.is_dead(who))
+    }
+
+    async fn shut_out(&self, who: Identity) -> Result<bool, VerbError> {
+        block_on(&self.0, self.0.shut_out(who))
+    }
+
+    pass_on!(0: post_unawaited expect purpose export reach_export region_attributes region_bytes);
+    pass_on!(0: provided note_provided charge wait arrivals now_ns unix_ms agent_ms boot random);
+    pass_on!(0: traffic limits is_near identity origin fabric);
+}

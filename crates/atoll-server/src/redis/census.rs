@@ -1,0 +1,105 @@
+//! How many keys each database has, and how many of them expire.
+//!
+//! In a small cache every key is looked at. In a large one it is a sample of random keys, scaled to
+//! the number of all objects: exact but for some percent.
+
+use super::database::{DATABASES, Database, Databases};
+use atoll_cache::{Cache, CacheError, Engine};
+
+/// Up to so many objects, every key is looked at.
+const EXACT_MAX: u64 = 10_000;
+/// Keys of a sample.
+const SAMPLE: u64 = 1000;
+/// Keys that one step of a scan reads.
+const STEP: usize = 1000;
+
+/// What is known of one database.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Count {
+    pub(crate) keys: u64,
+    pub(crate) expires: u64,
+    /// The time that keys that expire have left, on average.
+    pub(crate) ttl_mean_ms: u64,
+}
+
+/// The databases by the numbers that peers use.
+pub(crate) type Census = [Count; DATABASES as usize];
+
+/// Counts the keys of all databases.
+pub(crate) async fn take<G: Engine>(cache: &Cache<G>, databases: &Databases) -> Result<Census, CacheError> {
+    let (objects, now_ms) = (cache.objects().await?, cache.now_ms().await?);
+    let (mut census, mut seen) = (Census::default(), 0);
+    if objects <= EXACT_MAX {
+        let mut cursor = 0;
+        loop {
+            let mut keys = Vec::new();
+            cursor = cache.scan(cursor, STEP, |stored| keys.push(stored.to_vec())).await?;
+            for stored in keys {
+                count(cache, databases, &stored, now_ms, &mut census).await?;
+            }
+            if cursor == 0 {
+                break;
+            }
+        }
+    } else {
+        while seen < SAMPLE {
+            let Some(stored) = cache.random_key().await? else { break };
+            count(cache, databases, &stored, now_ms, &mut census).await?;
+            seen += 1;
+        }
+    }
+    for count in &mut census {
+        count.ttl_mean_ms = count.ttl_mean_ms.checked_div(count.expires).unwrap_or(0);
+        if seen > 0 {
+            let scaled = |keys: u64| (u128::from(keys) * u128::from(objects) / u128::from(seen)) as u64;
+            (count.keys, count.expires) = (scaled(count.keys), scaled(count.expires));
+        }
+    }
+    Ok(census)
+}
+
+async fn count<G: Engine>(
+    cache: &Cache<G>,
+    databases: &Databases,
+    stored: &[u8],
+    now_ms: u64,
+    census: &mut Census,
+) -> Result<(), CacheError> {
+    let Some(database) = Database::of(stored) else { return Ok(()) };
+    let Some(meta) = cache.peek(stored).await? else { return Ok(()) };
+    let count = &mut census[databases.number_of(database) as usize];
+    count.keys += 1;
+    if let Some(expiry_ms) = meta.expiry_ms {
+        count.expires += 1;
+        count.ttl_mean_ms += expiry_ms.saturating_sub(now_ms);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use atoll_cache::{Expiry, SetOptions, model::Model};
+    use atoll_fabric::{Clock, run_ready};
+
+    #[test]
+    fn every_key_of_a_small_cache_is_counted_under_the_number_that_its_database_has() {
+        let (clock, _) = Clock::manual(1_000_000_000);
+        let (cache, databases) = (Cache::new(Model::new(clock)), Databases::default());
+        run_ready(async {
+            for key in 0..8000_u32 {
+                let database = databases.get(if key % 4 == 0 { 3 } else { 0 });
+                let expiry = if key % 8 == 0 { Expiry::InMs(5000) } else { Expiry::Never };
+                let options = SetOptions { expiry, ..SetOptions::default() };
+                cache.set(&database.stored(&key.to_be_bytes()), b"", &options).await.unwrap();
+            }
+            let (many, few) =
+                (Count { keys: 6000, ..Count::default() }, Count { keys: 2000, expires: 1000, ttl_mean_ms: 5000 });
+            let census = take(&cache, &databases).await.unwrap();
+            assert_eq!((census[0], census[3]), (many, few));
+            databases.swap(0, 3);
+            let census = take(&cache, &databases).await.unwrap();
+            assert_eq!((census[0], census[3]), (few, many));
+        });
+    }
+}

@@ -1,0 +1,99 @@
+//! The subcommands of container commands, one line for each.
+
+use super::error::unknown_subcommand;
+use super::{CommandError, Context, Id, Outcome, SPECS};
+use crate::redis::resp::Args;
+use atoll_cache::Engine;
+
+/// A line of a container's table.
+#[derive(Debug)]
+pub struct Subcommand {
+    /// The container's name and its own: `client|id`.
+    pub name: &'static str,
+    /// The number of arguments, both names among them; if negative, at least this many.
+    pub arity: i32,
+    /// How it is written, and what it does.
+    pub help: (&'static str, &'static str),
+}
+
+impl Subcommand {
+    /// Its name without the container's.
+    fn own_name(&self) -> &'static str {
+        self.name.split_once('|').map_or("", |(_, name)| name)
+    }
+}
+
+macro_rules! subcommands {
+    ($($container:ident: $($name:literal $arity:literal $syntax:literal $summary:literal;)*)*) => {
+        /// The subcommands of a command, none if it is no container.
+        pub fn of(id: Id) -> &'static [Subcommand] {
+            match id {
+                $(Id::$container => &[$(Subcommand { name: $name, arity: $arity, help: ($syntax, $summary) }),*],)*
+                _ => &[],
+            }
+        }
+    };
+}
+
+subcommands! {
+    Client:
+        "client|getname" 2 "GETNAME" "The name of this connection";
+        "client|help" 2 "HELP" "This text";
+        "client|id" 2 "ID" "The number of this connection";
+        "client|setinfo" 4 "SETINFO (LIB-NAME|LIB-VER) <text>" "Says which library the peer uses";
+        "client|setname" 3 "SETNAME <name>" "Names this connection";
+    Command:
+        "command|count" 2 "COUNT" "The number of commands";
+        "command|docs" -2 "DOCS [<name> ...]" "What commands do";
+        "command|help" 2 "HELP" "This text";
+        "command|info" -2 "INFO [<name> ...]" "Arity, flags and keys of commands";
+        "command|list" -2 "LIST" "The names of all commands";
+    Script:
+        "script|exists" -3 "EXISTS <digest> [<digest> ...]" "Which scripts the server knows";
+        "script|flush" -2 "FLUSH [ASYNC|SYNC]" "Forgets all scripts";
+        "script|help" 2 "HELP" "This text";
+        "script|kill" 2 "KILL" "Ends the script that runs";
+        "script|load" 3 "LOAD <script>" "Makes a script known, and gives its digest";
+}
+
+/// Checks that a container has this subcommand, and that it takes so many arguments.
+#[cold]
+pub(in crate::redis) fn check(id: Id, args: Args<'_>) -> Outcome {
+    let (all, name) = (of(id), args.get(1));
+    let Some(found) = all.iter().find(|one| name.eq_ignore_ascii_case(one.own_name().as_bytes())) else {
+        return Err(unknown_subcommand(&SPECS[id as usize].name.to_uppercase(), name));
+    };
+    match found.arity {
+        exactly if exactly >= 0 && args.len() != exactly as usize => Err(CommandError::Arity(found.name)),
+        least if args.len() < least.unsigned_abs() as usize => Err(CommandError::Arity(found.name)),
+        _ => Ok(()),
+    }
+}
+
+/// `... HELP`
+pub(in crate::redis) fn help<G: Engine>(c: &mut Context<'_, G>, id: Id) -> Outcome {
+    let all = of(id);
+    c.reply.array(1 + 2 * all.len());
+    let container = SPECS[id as usize].name.to_uppercase();
+    c.reply.simple(&format!("{container} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"));
+    for subcommand in all {
+        c.reply.simple(subcommand.help.0);
+        c.reply.simple(&format!("    {}.", subcommand.help.1));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_subcommands_of_a_container_stand_in_order_and_one_of_them_is_help() {
+        for spec in &SPECS {
+            let all = of(super::super::table::find(spec.name.as_bytes()).unwrap());
+            assert!(all.is_sorted_by_key(|one| one.name));
+            assert!(all.iter().all(|one| one.name.starts_with(&format!("{}|", spec.name))));
+            assert_eq!(all.is_empty(), !all.iter().any(|one| one.own_name() == "help"));
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! What the connections of one server have in common.
+
+use super::database::Databases;
+use super::isolation::Isolation;
+use super::script::Scripts;
+use sha2::{Digest, Sha256};
+
+/// The configuration of the protocol.
+#[derive(Clone, Default)]
+pub struct RedisOptions {
+    /// The password of the user `default`, which every connection must give first.
+    pub password: Option<Vec<u8>>,
+    /// Whether peers on other hosts are served without a password.
+    pub is_open: bool,
+}
+
+impl std::fmt::Debug for RedisOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let password = self.password.as_ref().map(|_| "given");
+        f.debug_struct("RedisOptions").field("password", &password).field("is_open", &self.is_open).finish()
+    }
+}
+
+/// One server.
+#[derive(Default)]
+pub(crate) struct Instance {
+    /// The hash of the password: how long a comparison takes then says nothing about the password.
+    password: Option<[u8; 32]>,
+    is_open: bool,
+    pub(crate) isolation: Isolation,
+    pub(crate) databases: Databases,
+    pub(crate) scripts: Scripts,
+}
+
+impl Instance {
+    pub(crate) fn new(options: RedisOptions) -> Self {
+        let password = options.password.map(|password| Sha256::digest(password).into());
+        Self { password, is_open: options.is_open, ..Self::default() }
+    }
+
+    /// Whether a connection must give a password first.
+    #[inline]
+    pub(crate) fn wants_password(&self) -> bool {
+        self.password.is_some()
+    }
+
+    /// Whether the user has this password. Without one, every password of the user `default` is
+    /// right.
+    pub(crate) fn is_password(&self, user: &[u8], password: &[u8]) -> bool {
+        let is_right = self.password.is_none_or(|own| own == <[u8; 32]>::from(Sha256::digest(password)));
+        is_right && user == b"default"
+    }
+
+    /// Whether only peers on this host are served.
+    pub(crate) fn is_protected(&self) -> bool {
+        self.password.is_none() && !self.is_open
+    }
+}
+
+/// What a peer on another host reads if it may not connect.
+pub(crate) const PROTECTED: &[u8] = b"-DENIED This server has no password, so that it serves its own host only \
+(protected mode). To serve other hosts, start it with --password-file FILE, or with --protected-mode no where \
+everybody in the network may read and change the cache.\r\n";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_shown_nowhere() {
+        let options = RedisOptions { password: Some(b"secret".to_vec()), is_open: false };
+        assert!(!format!("{options:?}").contains("secret"));
+    }
+
+    #[test]
+    fn a_server_without_a_password_is_protected_unless_it_is_open() {
+        let protected = |password: Option<&[u8]>, is_open| {
+            Instance::new(RedisOptions { password: password.map(<[u8]>::to_vec), is_open }).is_protected()
+        };
+        assert!(protected(None, false));
+        assert!(!protected(None, true) && !protected(Some(b"x"), false));
+    }
+}

@@ -1,0 +1,166 @@
+//! The Lua interpreter of a worker: what scripts see, and what they may use up.
+//!
+//! A script sees no file, no process, no clock and no network; `prelude.lua` lists what it sees.
+//! What it sees cannot be changed, so that a script cannot disturb the next one.
+//!
+//! | a script uses up | limit | checked |
+//! |---|---|---|
+//! | memory | [`MEMORY_BYTES_MAX`] for all scripts of a worker | by the interpreter, at each allocation |
+//! | time | [`TIME_MAX`] | every [`INSTRUCTIONS`] instructions, except within a function of `string` |
+
+use super::bits;
+use super::json;
+use mlua::{Function, HookTriggers, Lua, LuaOptions, StdLib, Table, VmState};
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// Most bytes that the scripts of a worker hold.
+const MEMORY_BYTES_MAX: usize = 64 << 20;
+/// How long a script may run.
+pub(super) const TIME_MAX: Duration = Duration::from_secs(5);
+/// How often the time is looked at.
+const INSTRUCTIONS: u32 = 10_000;
+/// Compiled scripts that an interpreter keeps.
+const COMPILED_MAX: usize = 1024;
+
+/// Why a script must end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Over {
+    Killed,
+    TooLong,
+}
+
+impl Over {
+    pub(super) fn text(self) -> &'static str {
+        match self {
+            Self::Killed => "Script killed by user with SCRIPT KILL.",
+            Self::TooLong => "Script ran longer than 5 seconds and was ended.",
+        }
+    }
+}
+
+/// What the hook looks at.
+#[derive(Default)]
+pub(super) struct Watch {
+    ends: Cell<Option<Instant>>,
+    pub(super) over: Cell<Option<Over>>,
+}
+
+impl Watch {
+    /// Looks at the time, and whether the script is to be killed.
+    fn look(&self, is_killed: &AtomicBool) -> Option<Over> {
+        if self.over.get().is_none() {
+            if is_killed.load(Relaxed) {
+                self.over.set(Some(Over::Killed));
+            } else if self.ends.get().is_some_and(|ends| Instant::now() >= ends) {
+                self.over.set(Some(Over::TooLong));
+            }
+        }
+        self.over.get()
+    }
+}
+
+/// An interpreter.
+pub(super) struct Interpreter {
+    pub(super) lua: Lua,
+    environment: Table,
+    /// The globals behind the environment.
+    globals: Table,
+    /// Runs a script, and returns what it returns or raises.
+    pub(super) run: Function,
+    compiled: HashMap<[u8; 20], Function>,
+    pub(super) watch: Rc<Watch>,
+}
+
+impl Interpreter {
+    /// A new one, whose scripts end once `is_killed` is set.
+    pub(super) fn new(is_killed: Arc<AtomicBool>) -> mlua::Result<Self> {
+        let lua = Lua::new_with(StdLib::TABLE | StdLib::STRING | StdLib::MATH, LuaOptions::new())?;
+        let watch = Rc::new(Watch::default());
+        let native = lua.create_table()?;
+        let hashed = |_: &Lua, text: mlua::LuaString| Ok(super::hex(&super::digest(&text.as_bytes())));
+        native.set("sha1hex", lua.create_function(hashed)?)?;
+        let seen = watch.clone();
+        native.set("is_over", lua.create_function(move |_, ()| Ok(seen.over.get().is_some()))?)?;
+        // Bytes of a compiled function are taken on trust by Lua: only text is compiled.
+        let compile = |lua: &Lua, (text, name): (mlua::LuaString, Option<String>)| {
+            let text = text.as_bytes().to_vec();
+            let name = name.unwrap_or_else(|| String::from_utf8_lossy(&text).into_owned());
+            let chunk = lua.load(text).set_name(name).set_mode(mlua::chunk::ChunkMode::Text);
+            Ok(match chunk.into_function() {
+                Ok(function) => (Some(function), None),
+                Err(error) => (None, Some(super::reply::said(&error).into_owned())),
+            })
+        };
+        native.set("compile", lua.create_function(compile)?)?;
+        native.set("cjson", json::library(&lua)?)?;
+        native.set("bit", bits::library(&lua)?)?;
+        let prelude = lua.load(include_str!("prelude.lua")).set_name("=prelude");
+        let (environment, globals, run) = prelude.call::<(Table, Table, Function)>(native)?;
+        lua.set_memory_limit(MEMORY_BYTES_MAX)?;
+        let looked = watch.clone();
+        lua.set_global_hook(HookTriggers::new().every_nth_instruction(INSTRUCTIONS), move |_, _| {
+            match looked.look(&is_killed) {
+                None => Ok(VmState::Continue),
+                Some(over) => Err(mlua::Error::runtime(over.text())),
+            }
+        })?;
+        Ok(Self { lua, environment, globals, run, compiled: HashMap::new(), watch })
+    }
+
+    /// Whether a script can be compiled.
+    pub(super) fn check(text: &[u8]) -> mlua::Result<()> {
+        let lua = Lua::new_with(StdLib::NONE, LuaOptions::new())?;
+        lua.set_memory_limit(MEMORY_BYTES_MAX)?;
+        lua.load(text).set_name("@user_script").set_mode(mlua::chunk::ChunkMode::Text).into_function().map(|_| ())
+    }
+
+    /// Compiles a script, unless it has done so before.
+    pub(super) fn compile(&mut self, digest: [u8; 20], text: &[u8]) -> mlua::Result<Function> {
+        if let Some(function) = self.compiled.get(&digest) {
+            return Ok(function.clone());
+        }
+        let chunk = self.lua.load(text).set_name("@user_script").set_mode(mlua::chunk::ChunkMode::Text);
+        let function = chunk.set_environment(self.environment.clone()).into_function()?;
+        if self.compiled.len() >= COMPILED_MAX {
+            self.compiled.clear();
+        }
+        self.compiled.insert(digest, function.clone());
+        Ok(function)
+    }
+
+    /// Prepares a run with these arguments.
+    pub(super) fn begin<'a>(
+        &self,
+        keys: impl Iterator<Item = &'a [u8]>,
+        args: impl Iterator<Item = &'a [u8]>,
+    ) -> mlua::Result<()> {
+        let strings = |all: &mut dyn Iterator<Item = &'a [u8]>| -> mlua::Result<Table> {
+            let table = self.lua.create_table()?;
+            for text in all {
+                table.raw_push(self.lua.create_string(text)?)?;
+            }
+            Ok(table)
+        };
+        self.globals.raw_set("KEYS", strings(&mut { keys })?)?;
+        self.globals.raw_set("ARGV", strings(&mut { args })?)?;
+        self.watch.over.set(None);
+        self.watch.ends.set(Some(Instant::now() + TIME_MAX));
+        Ok(())
+    }
+
+    /// Whether its scripts have left so much that another interpreter is cheaper than to go on.
+    pub(super) fn is_spent(&self) -> bool {
+        self.watch.over.get().is_some() || self.lua.used_memory() > MEMORY_BYTES_MAX / 2
+    }
+
+    /// Forgets what the last run left.
+    pub(super) fn end(&self) {
+        self.watch.ends.set(None);
+        let _ = self.globals.raw_set("KEYS", mlua::Nil).and_then(|()| self.globals.raw_set("ARGV", mlua::Nil));
+    }
+}

@@ -1,0 +1,317 @@
+//! Scripts: EVAL and its relatives, SCRIPT.
+//!
+//! A script runs alone among all commands of this server, as a transaction does
+//! ([`transaction`](super::transaction)); what it promises towards other processes is the same. It
+//! runs as a coroutine, which yields the command that it calls: so a command of a script may wait
+//! for the fabric as any other.
+//!
+//! | module | concept |
+//! |---|---|
+//! | `interpreter` | what scripts see, and their limits of time and memory |
+//! | `reply` | replies as values of Lua, and the other way |
+//! | `json`, `bits` | the libraries `cjson` and `bit` |
+//! | `prelude.lua` | the part that is written in Lua |
+//!
+//! Differences from Redis: other commands wait for a script, which is ended after five seconds.
+//! What it has written until then stays. There are no libraries `struct` and `cmsgpack`, no
+//! coroutines, and no replies of RESP3 in scripts. The cache of scripts is emptied when it has
+//! [`CACHED_BYTES_MAX`] bytes.
+
+mod bits;
+mod interpreter;
+mod json;
+mod reply;
+
+use super::command::arguments::{integer, is};
+use super::command::{self, CommandError, Context, Flag, Id, Outcome, SPECS, subcommand};
+use super::resp::parser::Span;
+use super::resp::{Args, Protocol, Reply};
+use super::session::Session;
+use super::transaction;
+use crate::serve::Output;
+use atoll_cache::Engine;
+use interpreter::Interpreter;
+use mlua::{MultiValue, Value};
+use sha1::{Digest, Sha1};
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+
+/// The most bytes of scripts that are cached.
+const CACHED_BYTES_MAX: usize = 64 << 20;
+
+/// The scripts of a server.
+#[derive(Default)]
+pub(crate) struct Scripts {
+    cached: Mutex<Cached>,
+    /// Whether a script runs, and whether it is to end.
+    is_running: AtomicBool,
+    is_killed: Arc<AtomicBool>,
+}
+
+#[derive(Default)]
+struct Cached {
+    texts: HashMap<[u8; 20], Arc<[u8]>>,
+    bytes: usize,
+}
+
+/// The SHA-1 of a script, which names it.
+fn digest(text: &[u8]) -> [u8; 20] {
+    Sha1::digest(text).into()
+}
+
+fn hex(digest: &[u8; 20]) -> String {
+    digest.iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").expect("memory takes what is written");
+        text
+    })
+}
+
+/// The digest that a peer wrote.
+fn digest_of(text: &[u8]) -> Option<[u8; 20]> {
+    let text = std::str::from_utf8(text).ok().filter(|text| text.len() == 40 && text.is_ascii())?;
+    let mut digest = [0; 20];
+    for (byte, at) in digest.iter_mut().zip((0..40).step_by(2)) {
+        *byte = u8::from_str_radix(&text[at..at + 2], 16).ok()?;
+    }
+    Some(digest)
+}
+
+impl Scripts {
+    fn cached(&self) -> std::sync::MutexGuard<'_, Cached> {
+        self.cached.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn get(&self, digest: &[u8; 20]) -> Option<Arc<[u8]>> {
+        self.cached().texts.get(digest).cloned()
+    }
+
+    fn add(&self, text: &[u8]) -> ([u8; 20], Arc<[u8]>) {
+        let digest = digest(text);
+        let mut cached = self.cached();
+        if let Some(text) = cached.texts.get(&digest) {
+            return (digest, text.clone());
+        }
+        if cached.bytes + text.len() > CACHED_BYTES_MAX {
+            *cached = Cached::default();
+        }
+        let text: Arc<[u8]> = text.into();
+        cached.bytes += text.len();
+        cached.texts.insert(digest, text.clone());
+        (digest, text)
+    }
+
+    /// Ends the script that runs; returns whether there is one.
+    pub(crate) fn kill(&self) -> bool {
+        let is_running = self.is_running.load(Relaxed);
+        if is_running {
+            self.is_killed.store(true, Relaxed);
+        }
+        is_running
+    }
+}
+
+/// Where a worker keeps its interpreter.
+#[derive(Default)]
+pub(crate) struct Interpreters(Option<Box<Interpreter>>);
+
+/// Runs EVAL or one of its relatives. The caller runs alone.
+pub(super) async fn run<G: Engine>(id: Id, mut c: Context<'_, G>, interpreters: &mut Interpreters) {
+    c.spec = &SPECS[id as usize];
+    c.tally.borrow_mut().calls[id as usize] += 1;
+    c.tally.borrow_mut().begin();
+    let outcome = pin!(evaluate(id, &mut c, interpreters)).await;
+    c.conclude(outcome);
+}
+
+async fn evaluate<G: Engine>(id: Id, c: &mut Context<'_, G>, interpreters: &mut Interpreters) -> Outcome {
+    let keys = integer(c.args.get(2))?;
+    let more = c.args.len() - 3;
+    let keys = match usize::try_from(keys) {
+        Ok(keys) if keys > more => return Err("ERR Number of keys can't be greater than number of args".into()),
+        Ok(keys) => keys,
+        Err(_) => return Err("ERR Number of keys can't be negative".into()),
+    };
+    let scripts = &c.instance.scripts;
+    let (digest, text) = match id {
+        Id::Eval | Id::EvalRo => scripts.add(c.args.get(1)),
+        _ => {
+            let found = digest_of(c.args.get(1)).and_then(|digest| Some((digest, scripts.get(&digest)?)));
+            found.ok_or("NOSCRIPT No matching script. Please use EVAL.")?
+        }
+    };
+    let failed = |error: mlua::Error| CommandError::Other(format!("ERR {}", reply::said(&error)));
+    if interpreters.0.is_none() {
+        interpreters.0 = Some(Box::new(Interpreter::new(scripts.is_killed.clone()).map_err(failed)?));
+    }
+    let interpreter = interpreters.0.as_mut().expect("it was made");
+    let function = interpreter.compile(digest, &text).map_err(|error| {
+        CommandError::Other(format!("ERR Error compiling script (new function): {}", reply::said(&error)))
+    })?;
+    interpreter.begin(c.args.from(3).take(keys), c.args.from(3 + keys)).map_err(failed)?;
+    scripts.is_killed.store(false, Relaxed);
+    scripts.is_running.store(true, Relaxed);
+    let ended = pin!(play(id, c, interpreter, function)).await;
+    c.instance.scripts.is_running.store(false, Relaxed);
+    interpreter.end();
+    let is_spent = interpreter.is_spent();
+    let outcome = match ended {
+        Ok(Ended::Returned) => Ok(()),
+        Err(error) => Err(failed(error)),
+        Ok(Ended::Raised(value)) => {
+            Err(CommandError::Other(reply::raised(&value, &hex(&digest), !text.contains(&b'\n'))))
+        }
+    };
+    if is_spent {
+        interpreters.0 = None;
+    }
+    outcome
+}
+
+/// How a script ended.
+enum Ended {
+    /// Its reply was written.
+    Returned,
+    Raised(Value),
+}
+
+/// Resumes a script until it ends, and runs the commands that it calls.
+async fn play<G: Engine>(
+    id: Id,
+    c: &mut Context<'_, G>,
+    interpreter: &Interpreter,
+    function: mlua::Function,
+) -> mlua::Result<Ended> {
+    let lua = &interpreter.lua;
+    let thread = lua.create_thread(interpreter.run.clone())?;
+    // SELECT of a script is for the script alone.
+    let mut session = Session::new(c.session.id, true);
+    session.database = c.session.database;
+    let is_read_only = matches!(id, Id::EvalRo | Id::EvalshaRo);
+    let mut given = MultiValue::from_iter([Value::Function(function)]);
+    loop {
+        let mut values: MultiValue = match thread.resume(given) {
+            Ok(values) => values,
+            // Only what must end a script passes its protection.
+            Err(error) => match interpreter.watch.over.get() {
+                Some(over) => return Err(mlua::Error::runtime(over.text())),
+                None => return Err(error),
+            },
+        };
+        if !thread.is_resumable() {
+            let is_well = values.pop_front().is_some_and(|first| first == Value::Boolean(true));
+            let value = values.pop_front().unwrap_or(Value::Nil);
+            return match is_well {
+                true => reply::write(&mut c.reply, &value).map(|()| Ended::Returned),
+                false => Ok(Ended::Raised(value)),
+            };
+        }
+        let mut output = Output::default();
+        let called = pin!(call(c, &mut session, values, is_read_only, &mut output)).await;
+        let value = match called {
+            Ok(()) => reply::read(lua, &output.to_vec())?,
+            Err(refusal) => reply::error_table(lua, &refusal.to_string())?,
+        };
+        given = MultiValue::from_iter([value]);
+    }
+}
+
+/// Runs a command that a script calls.
+async fn call<G: Engine>(
+    c: &mut Context<'_, G>,
+    session: &mut Session,
+    values: MultiValue,
+    is_read_only: bool,
+    output: &mut Output,
+) -> Outcome {
+    let (mut bytes, mut spans) = (Vec::new(), Vec::new());
+    for value in values {
+        let start = bytes.len() as u32;
+        match value {
+            Value::String(text) => bytes.extend_from_slice(&text.as_bytes()),
+            Value::Integer(number) => bytes.extend_from_slice(number.to_string().as_bytes()),
+            Value::Number(number) => bytes.extend_from_slice(shortest(number).as_bytes()),
+            _ => return Err("ERR Lua redis lib command arguments must be strings or integers".into()),
+        }
+        spans.push(Span { start, end: bytes.len() as u32 });
+    }
+    if spans.is_empty() {
+        return Err("ERR Please specify at least one argument for this redis lib call".into());
+    }
+    let args = Args::new(&bytes, &spans);
+    let id = match transaction::check(command::table::find(args.get(0)), args) {
+        Ok(id) => id,
+        Err(CommandError::Arity(_)) => return Err("ERR Wrong number of args calling Redis command from script".into()),
+        Err(_) if command::table::find(args.get(0)).is_none() => {
+            return Err("ERR Unknown Redis command called from script".into());
+        }
+        Err(error) => return Err(error),
+    };
+    let flags = SPECS[id as usize].flags;
+    if flags.contains(&Flag::Noscript) {
+        return Err("ERR This Redis command is not allowed from script".into());
+    }
+    if is_read_only && flags.contains(&Flag::Write) {
+        return Err("ERR Write commands are not allowed from read-only scripts.".into());
+    }
+    let reply = Reply::new(output, Protocol::Resp2);
+    let mut context = Context { args, session, value: &mut *c.value, reply, ..*c };
+    context.tally.borrow_mut().begin();
+    pin!(command::run(id, &mut context)).await;
+    Ok(())
+}
+
+/// A number as Redis hands it to a command: with up to 17 digits.
+fn shortest(number: f64) -> String {
+    if number.fract() == 0.0 && number.abs() < 1e17 { format!("{number:.0}") } else { number.to_string() }
+}
+
+/// EVAL and its relatives run above the table of commands: [`run`].
+pub(super) async fn eval<G: Engine>(_: &mut Context<'_, G>) -> Outcome {
+    Err("ERR This Redis command is not allowed from script".into())
+}
+
+/// `SCRIPT EXISTS digest...`, `SCRIPT FLUSH [ASYNC | SYNC]`, `SCRIPT KILL`, `SCRIPT LOAD script`
+pub(super) async fn script<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+    let scripts = &c.instance.scripts;
+    match c.args.get(1) {
+        word if is(word, "help") => return subcommand::help(c, Id::Script),
+        word if is(word, "exists") => {
+            c.reply.array(c.args.len() - 2);
+            for text in c.args.from(2) {
+                c.reply.yes(digest_of(text).is_some_and(|digest| scripts.get(&digest).is_some()));
+            }
+        }
+        word if is(word, "flush") => {
+            match c.args.len() {
+                2 => {}
+                3 if is(c.args.get(2), "async") || is(c.args.get(2), "sync") => {}
+                _ => return Err("ERR SCRIPT FLUSH only support SYNC|ASYNC option".into()),
+            }
+            *scripts.cached() = Cached::default();
+            c.reply.ok();
+        }
+        // The script had to end before this command could run: see `Redis::run`.
+        word if is(word, "kill") && std::mem::take(&mut c.session.has_killed) => c.reply.ok(),
+        word if is(word, "kill") => return Err("NOTBUSY No scripts in execution right now.".into()),
+        _ => {
+            let text = c.args.get(2);
+            Interpreter::check(text).map_err(|error| {
+                let why = reply::said(&error).into_owned();
+                CommandError::Other(format!("ERR Error compiling script (new function): {why}"))
+            })?;
+            let (digest, _) = scripts.add(text);
+            c.reply.bulk(hex(&digest).as_bytes());
+        }
+    }
+    Ok(())
+}
+
+/// Whether the first command of `bytes` is SCRIPT KILL.
+#[inline]
+pub(super) fn is_kill(bytes: &[u8]) -> bool {
+    const KILL: &[u8] = b"*2\r\n$6\r\nscript\r\n$4\r\nkill\r\n";
+    bytes.get(..KILL.len()).is_some_and(|first| first.eq_ignore_ascii_case(KILL))
+}

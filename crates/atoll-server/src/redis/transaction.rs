@@ -1,0 +1,222 @@
+//! Transactions: MULTI, EXEC, DISCARD, WATCH, UNWATCH.
+//!
+//! Commands behind MULTI wait in the connection's [`Queue`]. EXEC runs them one after the other,
+//! alone among all commands of this server ([`isolation`](super::isolation)).
+//!
+//! | towards | a transaction is |
+//! |---|---|
+//! | other connections of this server | one step |
+//! | other servers and processes of the pool | as many steps as it has commands, each atomic for its key |
+//!
+//! WATCH notes what it finds at its keys: each write of a key by any process has a token of its
+//! own. EXEC compares, alone, and runs nothing if a key has another token or expiry. A change by
+//! another process behind that look is not seen. An object that was evicted or has expired has
+//! changed. A key that was absent, and came and went, is as it was; for Redis it has changed.
+
+use super::command;
+use super::command::error::unknown;
+use super::command::{CommandError, Context, Flag, Id, Outcome, SPECS, subcommand};
+use super::resp::Args;
+use super::resp::parser::{COMMAND_BYTES_MAX, Span};
+use super::script::{self, Interpreters};
+use super::session::Session;
+use atoll_cache::{Cache, Engine};
+use std::pin::pin;
+
+/// The most keys that a connection watches.
+const WATCHED_MAX: usize = 1 << 16;
+
+/// Commands that wait for EXEC.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    /// The arguments of all commands, one behind the other.
+    bytes: Vec<u8>,
+    spans: Vec<Span>,
+    commands: Vec<Queued>,
+    /// Whether a command was refused: then none of them runs.
+    is_broken: bool,
+}
+
+#[derive(Debug)]
+struct Queued {
+    id: Id,
+    start: usize,
+    first_span: usize,
+    end_span: usize,
+}
+
+impl Queue {
+    fn push(&mut self, id: Id, args: Args<'_>) -> Outcome {
+        let more: usize = args.from(0).map(<[u8]>::len).sum();
+        if self.bytes.len() + more > COMMAND_BYTES_MAX {
+            return Err("ERR the commands since MULTI have more bytes than one command may have".into());
+        }
+        let (start, first_span) = (self.bytes.len(), self.spans.len());
+        for arg in args.from(0) {
+            let at = (self.bytes.len() - start) as u32;
+            self.bytes.extend_from_slice(arg);
+            self.spans.push(Span { start: at, end: at + arg.len() as u32 });
+        }
+        self.commands.push(Queued { id, start, first_span, end_span: self.spans.len() });
+        Ok(())
+    }
+
+    /// The commands, in order.
+    pub(super) fn commands(&self) -> impl ExactSizeIterator<Item = (Id, Args<'_>)> {
+        self.commands.iter().map(|command| {
+            let spans = &self.spans[command.first_span..command.end_span];
+            (command.id, Args::new(&self.bytes[command.start..], spans))
+        })
+    }
+
+    /// Why none of the commands may run.
+    pub(super) fn refusal(&self) -> Outcome {
+        match self.is_broken {
+            true => Err("EXECABORT Transaction discarded because of previous errors.".into()),
+            false => Ok(()),
+        }
+    }
+}
+
+/// A key that is watched, and the object that was there: its token and expiry.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    database: u8,
+    key: Vec<u8>,
+    found: Option<(u64, Option<u64>)>,
+}
+
+/// The token and the expiry of a key's object.
+async fn found<G: Engine>(cache: &Cache<G>, stored: &[u8]) -> Result<Option<(u64, Option<u64>)>, CommandError> {
+    Ok(cache.peek(stored).await?.map(|meta| (meta.token, meta.expiry_ms)))
+}
+
+impl Session {
+    /// Puts a command behind those that wait for EXEC. An error breaks the transaction.
+    pub(super) fn queue(&mut self, id: Id, args: Args<'_>) -> Outcome {
+        let queue = self.queue.as_mut().expect("a command is queued behind MULTI");
+        let queued = queue.push(id, args);
+        queue.is_broken |= queued.is_err();
+        queued
+    }
+
+    /// A command was refused: no command since MULTI will run.
+    pub(super) fn break_queue(&mut self) {
+        if let Some(queue) = &mut self.queue {
+            queue.is_broken = true;
+        }
+    }
+
+    fn forget(&mut self) {
+        self.queue = None;
+        self.watched = Vec::new();
+    }
+}
+
+/// Whether there is such a command and it takes so many arguments.
+#[inline]
+pub(super) fn check(id: Option<Id>, args: Args<'_>) -> Result<Id, CommandError> {
+    let id = id.ok_or_else(|| unknown(args))?;
+    let spec = &SPECS[id as usize];
+    if !spec.takes(args.len()) {
+        return Err(CommandError::Arity(spec.name));
+    }
+    if spec.flags.contains(&Flag::Container) && args.len() > 1 {
+        subcommand::check(id, args)?;
+    }
+    Ok(id)
+}
+
+/// Whether every watched key is as it was.
+pub(super) async fn are_unchanged<G: Engine>(c: &Context<'_, G>, watched: &[Watched]) -> Result<bool, CommandError> {
+    for key in watched {
+        let stored = c.instance.databases.get(key.database).stored(&key.key);
+        if found(c.cache, &stored).await? != key.found {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Runs the commands since MULTI. The caller runs alone.
+pub(super) async fn run<G: Engine>(mut c: Context<'_, G>, interpreters: &mut Interpreters) {
+    let queue = c.session.queue.take().expect("EXEC runs a queue");
+    let watched = std::mem::take(&mut c.session.watched);
+    let unchanged = match queue.refusal() {
+        Ok(()) => are_unchanged(&c, &watched).await,
+        Err(error) => Err(error),
+    };
+    c.tally.borrow_mut().calls[Id::Exec as usize] += 1;
+    match unchanged {
+        Ok(true) => {}
+        Ok(false) => return c.reply.null_array(),
+        Err(error) => return c.conclude(Err(error)),
+    }
+    let commands = queue.commands();
+    c.reply.array(commands.len());
+    for (id, args) in commands {
+        let c = Context { args, session: &mut *c.session, value: &mut *c.value, reply: c.reply.again(), ..c };
+        pin!(run_alone(id, c, interpreters)).await;
+    }
+}
+
+/// Runs a command, which may be a script. The caller runs alone.
+pub(super) async fn run_alone<G: Engine>(id: Id, mut c: Context<'_, G>, interpreters: &mut Interpreters) {
+    if SPECS[id as usize].flags.contains(&Flag::Script) {
+        return pin!(script::run(id, c, interpreters)).await;
+    }
+    c.tally.borrow_mut().begin();
+    pin!(command::run(id, &mut c)).await;
+}
+
+/// `MULTI`
+pub(super) async fn multi<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+    if c.session.queue.is_some() {
+        return Err("ERR MULTI calls can not be nested".into());
+    }
+    c.session.queue = Some(Box::default());
+    c.reply.ok();
+    Ok(())
+}
+
+/// `EXEC` without MULTI.
+pub(super) async fn exec<G: Engine>(_: &mut Context<'_, G>) -> Outcome {
+    Err("ERR EXEC without MULTI".into())
+}
+
+/// `DISCARD`
+pub(super) async fn discard<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+    if c.session.queue.is_none() {
+        return Err("ERR DISCARD without MULTI".into());
+    }
+    c.session.forget();
+    c.reply.ok();
+    Ok(())
+}
+
+/// `WATCH key...`
+pub(super) async fn watch<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+    if c.session.queue.is_some() {
+        return Err("ERR WATCH inside MULTI is not allowed".into());
+    }
+    if c.session.watched.len() + c.args.len() > WATCHED_MAX {
+        return Err("ERR too many keys are watched by this connection".into());
+    }
+    for index in 1..c.args.len() {
+        let found = found(c.cache, &c.key(index)).await?;
+        let (database, key) = (c.session.database, c.args.get(index).to_vec());
+        // What was found first counts.
+        if !c.session.watched.iter().any(|other| other.database == database && other.key == key) {
+            c.session.watched.push(Watched { database, key, found });
+        }
+    }
+    c.reply.ok();
+    Ok(())
+}
+
+/// `UNWATCH`
+pub(super) async fn unwatch<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+    c.session.watched = Vec::new();
+    c.reply.ok();
+    Ok(())
+}
