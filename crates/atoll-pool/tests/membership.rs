@@ -256,8 +256,9 @@ fn all_protections_of_a_client_are_seen_and_none_of_the_last_client_of_its_place
         sim.block_on(async move {
             let [holder, looker] = &endpoints;
             let me = Member::join(looker, &pool).await.unwrap();
+            let all: Vec<_> = (0..PROTECTIONS).map(ChunkId).collect();
             let seen = async || {
-                let mut chunks = registry::protected_chunks(looker, &pool, me.incarnation).await.unwrap().0;
+                let mut chunks = registry::protected_among(looker, &pool, (&me, 1), &all).await.unwrap().0;
                 chunks.sort_unstable();
                 chunks
             };

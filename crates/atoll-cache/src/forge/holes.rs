@@ -16,6 +16,9 @@ crate::holes! {
         /// A change trusts a slot's word although the chunk behind it may have been reused (closed
         /// by protections).
         Protection => [NO_ORDER],
+        /// A client that wants to reuse a chunk looks for first protections alone (closed by
+        /// notices of further protections).
+        FirstsAlone => [NO_ORDER],
         /// A change that loses its compare-and-swap reports success (closed by beginning again).
         LostUpdate => [NO_ORDER],
         /// A chunk is reused before its hot objects were copied and its slots unlinked (closed by

@@ -8,7 +8,7 @@
 //! | judge | READ map and frequencies; READ the slots, if much of the group is dead | |
 //! | move the objects that stay | READ records; WRITE copies, CAS slots -> copies: see `moving` | each object is in its old place or its new one |
 //! | unlink the evicted objects | CAS slot -> ghost or empty | each object is gone or still there |
-//! | reuse | READ signals; CAS Leaving -> Open, next generation | |
+//! | reuse | READ protections; CAS Leaving -> Open, next generation | |
 //!
 //! The map determines the word of a slot that points into the group (see `group`). If few bytes are
 //! counted as dead, the evictor swaps every slot from that word. A swap that fails shows a dead
@@ -17,9 +17,9 @@
 //! in its next group.
 //!
 //! The client leaves a slot alone that no longer points into the group. It reuses the chunk only
-//! when every slot is unlinked and no signal protects the chunk. Until then the chunk waits in this
-//! client's stock. The client frees the extents of evicted large objects at once: a reader finds
-//! the slot changed, or another checksum.
+//! when every slot is unlinked and no operation protects the chunk. Until then the chunk waits in
+//! this client's stock. The client frees the extents of evicted large objects at once: a reader
+//! finds the slot changed, or another checksum.
 
 use super::group::{Contents, MapEntry};
 use super::layout::{BUCKET_SLOTS, Queue};
@@ -443,8 +443,9 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
 
     /// Takes an emptied chunk into the stock, or lets it wait if it is protected.
     async fn release_chunk(&self, group: &LeavingGroup) -> Result<(), CacheError> {
-        let protected = !self.is_open(Hole::Protection) && self.client.protected_chunks().await?.contains(&group.chunk);
-        if protected {
+        let is_protected =
+            !self.is_open(Hole::Protection) && !self.client.protected_among(&[group.chunk]).await?.is_empty();
+        if is_protected {
             self.stock.let_wait(group.chunk);
             return Ok(());
         }

@@ -299,6 +299,9 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         if hole == Hole::HastyDiscard {
             self.client.discard_hastily();
         }
+        if hole == Hole::FirstsAlone {
+            self.client.member().open_hole(atoll_pool::registry::protection::Hole::FirstsAlone);
+        }
     }
 
     #[inline(always)]

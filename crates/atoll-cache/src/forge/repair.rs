@@ -178,7 +178,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         if settled.objects > 0 {
             let queue = if records[0].header.main { Queue::Main } else { Queue::Small };
             self.queue_group(queue, 0, &mut group, leaving).await?;
-        } else if self.client.protected_chunks().await?.contains(&chunk) {
+        } else if !self.client.protected_among(&[chunk]).await?.is_empty() {
             self.stock.let_wait(chunk);
         } else {
             self.client.free_own(chunk, leaving).await?;

@@ -153,9 +153,9 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             return Ok(());
         }
         // Taken before the READ: another operation of this client may let a chunk wait meanwhile.
-        // The signals that were READ need not show that chunk's protection.
+        // What was READ need not show that chunk's protection.
         let waiting = self.stock.waiting.take();
-        let protected = self.client.protected_chunks().await;
+        let protected = self.client.protected_among(&waiting).await;
         let protected = protected.inspect_err(|_| self.stock.waiting.borrow_mut().extend(&waiting))?;
         for chunk in waiting {
             if protected.contains(&chunk) {

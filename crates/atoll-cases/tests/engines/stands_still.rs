@@ -99,10 +99,11 @@ fn a_stopped_holder_of_a_protection_does_not_make_every_update_read_all_signals(
     };
     let mut keys = 0..;
     keys.by_ref().take(50_000).for_each(|key| set(&mut cache, key));
-    let looks_alone = looks_of_updates(&mut cache);
-    let chunk = queued().expect("the pool is full");
+    // Before the first count: from its notice on, every emptied chunk costs a look at its signal.
     let (mut batch, mut protection) = (Batch::new(), Protection::default());
     run_ready(stopped.prepare(&endpoint, &mut protection)).unwrap();
+    let looks_alone = looks_of_updates(&mut cache);
+    let chunk = queued().expect("the pool is full");
     stopped.protect(&mut batch, &mut protection, chunk);
     run_ready(endpoint.post(&mut batch)).unwrap();
     let is_leaving = || {

@@ -5,6 +5,7 @@
 //! |---|---|---|
 //! | `Generation` | the tag of the chunk's generation in the slot | `a_lookup_never_gives_a_record_of_a_later_life_of_its_chunk`, a script in `orders` |
 //! | `Protection` | protections, which chunks wait for | `a_slot_word_that_comes_back_is_not_taken_for_the_old_one` |
+//! | `FirstsAlone` | notices of protections that are not among the firsts | `a_near_clients_protection_is_not_overlooked` |
 //! | `EarlyReuse` | moving and unlinking before a chunk's reuse | `hot_objects_outlive_the_chunk_that_they_are_moved_from` |
 //! | `UnfilledNode` | dequeuers taking back the tickets that they pass | `a_group_whose_enqueuer_was_slow_is_not_stranded`, the same at the wrap of the cursors |
 //! | `DroppedSet` | evicting for a writer without room | `a_set_that_returned_can_be_read` |
@@ -21,8 +22,8 @@ use atoll_cases::holes::{show_case, show_run};
 use atoll_cases::{Case, Client, ForgeSubject, Load, load};
 use atoll_fabric::{Batch, Endpoint};
 use atoll_pool::{Chunk, ChunkId, ChunkState};
-use atoll_sim::for_each_seed;
 use atoll_sim::history::Evictions;
+use atoll_sim::{Distance, for_each_seed};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -32,13 +33,22 @@ fn a_lookup_where_an_object_was_gives_nothing_that_was_replaced() {
     show_case::<ForgeSubject>(Hole::UncheckedAddress, 100, Case::<ForgeSubject>::drawn);
 }
 
+#[test]
+fn a_slot_word_that_comes_back_is_not_taken_for_the_old_one() {
+    show_that_a_slot_word_comes_back(Hole::Protection, Distance::FromSeed);
+}
+
+#[test]
+fn a_near_clients_protection_is_not_overlooked() {
+    show_that_a_slot_word_comes_back(Hole::FirstsAlone, Distance::Near);
+}
+
 /// The tag in a slot has 16 bits of the generation. Here one client makes room for a large object
 /// again and again, and all free their chunks after every operation and turn the generation of
 /// every free chunk to a multiple of 2^16, while client 0 takes long to publish, so that a reused
 /// chunk gives the same slot words as before: only intents keep a change from taking one for the
 /// other. (No lookups: they rely on it that no chunk is reused so often while they look.)
-#[test]
-fn a_slot_word_that_comes_back_is_not_taken_for_the_old_one() {
+fn show_that_a_slot_word_comes_back(hole: Hole, distance: Distance) {
     const REJOINS: usize = 1200;
     let case = |seed| Case {
         chunk_bytes: 256,
@@ -46,11 +56,12 @@ fn a_slot_word_that_comes_back_is_not_taken_for_the_old_one() {
         group_objects_max: 1,
         rejoins: REJOINS,
         publish_delay_ns_max: 50_000,
+        distance,
         // The ring's nodes tell groups apart by the same bits.
         verified: false,
         ..Case::default()
     };
-    show_run::<ForgeSubject>(Hole::Protection, 150, case, |case, seed| {
+    show_run::<ForgeSubject>(hole, 150, case, |case, seed| {
         let done = Rc::new(Cell::new(false));
         let checked = case.run_part(seed, |mut client| {
             let done = done.clone();

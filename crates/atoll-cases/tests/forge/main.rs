@@ -4,6 +4,7 @@
 //! | module | what it shows |
 //! |---|---|
 //! | `large_objects` | promise 1 for values in chunks of their own |
+//! | `protections` | every order of a protection and of the look for it |
 //! | `crashes` | promise 4: each hole of its repair, opened, is seen |
 //! | `holes` | each hole of the prototypes, opened, is seen |
 //! | `torn_words` | the words of one READ are of different moments |
@@ -23,6 +24,7 @@ mod glcache;
 mod holes;
 mod large_objects;
 mod processes;
+mod protections;
 mod round_trips;
 mod ticketed;
 mod timed;

@@ -378,13 +378,13 @@ impl<E: Endpoint> Client<E> {
         Ok(())
     }
 
-    /// Chunks that must not be reused yet: operations of clients, this one included, protect them.
-    pub async fn protected_chunks(&self) -> Result<Vec<ChunkId>, VerbError> {
-        let (mut chunks, members) = registry::protected_chunks(&self.endpoint, &self.pool, self.me()).await?;
+    /// Which of these chunks must not be reused yet: operations of clients, this one included,
+    /// protect them.
+    pub async fn protected_among(&self, chunks: &[ChunkId]) -> Result<Vec<ChunkId>, VerbError> {
+        let me = (self.member(), self.members_ever());
+        let (protected, members) = registry::protected_among(&self.endpoint, &self.pool, me, chunks).await?;
         self.note_members(members);
-        // After the READ: an operation of this client may have begun to protect a chunk meanwhile.
-        chunks.extend(self.member().protected());
-        Ok(chunks)
+        Ok(protected)
     }
 
     /// Clients shut out so far, and how many of those the last recount has seen.

@@ -3,6 +3,7 @@
 use super::{CONTROL, LINE, Layout, NODES};
 use crate::chunk::DESCRIPTOR_BYTES;
 use crate::registry::place::{ACCOUNT_BYTES, PROTECTIONS_BYTES, SIGNAL_BYTES};
+use crate::registry::protected::FirstWords;
 use atoll_fabric::Address;
 
 impl Layout {
@@ -42,8 +43,11 @@ impl Layout {
         let descriptor = &["state", "contents", "dead bytes", "expired"];
         within(NODES, self.registry, 0, 8, "node", &["state"])
             .or_else(|| {
-                let words = &["state", "protection", "lease", "protections"];
-                within(self.registry, self.accounts, 0, SIGNAL_BYTES, "signal", words)
+                let words = &["state", "near protection", "lease", "protections"];
+                within(self.registry, self.firsts, 0, SIGNAL_BYTES, "signal", words)
+            })
+            .or_else(|| {
+                within(self.firsts, self.accounts, 0, FirstWords::BLOCK_BYTES, "first protections", &["notices"])
             })
             .or_else(|| within(self.accounts, self.protections, 0, ACCOUNT_BYTES, "account", &[]))
             .or_else(|| within(self.protections, self.table, 0, PROTECTIONS_BYTES, "protections", &[]))

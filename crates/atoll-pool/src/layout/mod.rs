@@ -2,12 +2,14 @@
 //!
 //! ```text
 //! node 0, the pool's home
-//! 0        256     896      1024 up  accounts protections chunk table engine area heap
-//! +--------+-------+--------+--------+--------+-----------+-----------+-----------+----------+
-//! | header |control| nodes, |signals,| 128 B a| 1 KiB a   | 32 B a    | as the    | chunks,  |
-//! |        |words, | 8 B a  | 64 B a | client | client    | chunk     | engine    | aligned  |
-//! |        |a line |        | client |        |           |           | needs     | to lines |
-//! +--------+-------+--------+--------+--------+-----------+-----------+-----------+----------+
+//! 0        256     896      1024 up  firsts  accounts protections chunk   engine area heap
+//! +--------+-------+--------+--------+-------+--------+-----------+-------+-----------+--------+
+//! | header |control| nodes, |signals,| 8 B a | 128 B a| 1 KiB a   | table,| as the    | chunks,|
+//! |        |words, | 8 B a  | 64 B a | client| client | client    | 32 B a| engine    | aligned|
+//! |        |a line |        | client |       |        |           | chunk | needs     |to lines|
+//! +--------+-------+--------+--------+-------+--------+-----------+-------+-----------+--------+
+//!
+//! firsts: for every 64 clients a word of notices, a bit a client, and their first protections
 //!
 //! a further node
 //! 0        128                   heap
@@ -38,6 +40,7 @@ mod describe;
 use crate::chunk::{DESCRIPTOR_BYTES, descriptor_word};
 use crate::known_nodes::KnownNodes;
 use crate::registry::place::{ACCOUNT_BYTES, PROTECTIONS_BYTES, SIGNAL_BYTES, account_word, signal_word};
+use crate::registry::protected::FirstWords;
 use crate::{ChunkId, PoolError, PoolSettings};
 use atoll_fabric::Address;
 use std::sync::Arc;
@@ -80,6 +83,7 @@ pub struct Layout {
     /// The most nodes that the pool may ever have.
     pub(crate) nodes_max: u8,
     registry: u64,
+    firsts: u64,
     accounts: u64,
     protections: u64,
     table: u64,
@@ -123,7 +127,8 @@ impl Layout {
         let clients = u64::from(settings.clients_max);
         let chunk_bytes = u64::from(settings.chunk_bytes);
         let registry = (NODES + 8 * u64::from(settings.nodes_max)).next_multiple_of(LINE).max(REGISTRY_MIN);
-        let accounts = registry + clients * SIGNAL_BYTES;
+        let firsts = registry + clients * SIGNAL_BYTES;
+        let accounts = (firsts + FirstWords::bytes(settings.clients_max)).next_multiple_of(LINE);
         let protections = accounts + clients * ACCOUNT_BYTES;
         let table = protections + clients * PROTECTIONS_BYTES;
         let engine = (table + u64::from(chunks_max) * DESCRIPTOR_BYTES).next_multiple_of(LINE);
@@ -140,6 +145,7 @@ impl Layout {
             first_nodes,
             nodes_max,
             registry,
+            firsts,
             accounts,
             protections,
             table,
@@ -333,18 +339,33 @@ impl Layout {
         self.signal(slot).add(8 * signal_word::PROTECTIONS as u64)
     }
 
-    /// A protection of a client, by its number.
-    #[inline]
-    pub fn protection(&self, slot: u32, number: u32) -> Address {
-        match number {
-            0 => self.signal(slot).add(8 * signal_word::PROTECTION as u64),
-            _ => self.protections(slot).add(8 * u64::from(number)),
-        }
+    /// The first protections of all clients, with their notices: [`FirstWords`] says how.
+    pub(crate) fn firsts(&self) -> Address {
+        Address::new(0, 0, self.firsts)
     }
 
-    /// All protections of a client; the first is in its signal instead.
-    fn protections(&self, slot: u32) -> Address {
-        Address::new(0, 0, self.protections + u64::from(slot) * PROTECTIONS_BYTES)
+    /// The first protection of a client that is far from the pool.
+    #[inline]
+    pub(crate) fn first_protection(&self, slot: u32) -> Address {
+        self.firsts().add(8 * FirstWords::first(slot) as u64)
+    }
+
+    /// The word with a client's notice.
+    pub(crate) fn notices(&self, slot: u32) -> Address {
+        self.firsts().add(8 * FirstWords::notices(slot) as u64)
+    }
+
+    /// The first protection of a client that is near the pool.
+    #[inline]
+    pub(crate) fn near_protection(&self, slot: u32) -> Address {
+        self.signal(slot).add(8 * signal_word::PROTECTION as u64)
+    }
+
+    /// A further protection of a client, by its number.
+    #[inline]
+    pub(crate) fn further_protection(&self, slot: u32, number: u32) -> Address {
+        assert!(number > 0, "the first is elsewhere");
+        Address::new(0, 0, self.protections + u64::from(slot) * PROTECTIONS_BYTES + 8 * u64::from(number))
     }
 
     /// A client's account; its process comes first.

@@ -123,7 +123,7 @@ impl Member {
                 is_at_rest: Cell::new(false),
                 is_rest_settled: Cell::new(true),
                 resting: Lender::new(()),
-                protections: Protections::new(pool, incarnation),
+                protections: Protections::new(pool, incarnation, endpoint.is_near()),
                 objects: Cell::new(batch.word(objects)),
                 objects_told: Cell::new(batch.word(objects)),
                 counts_posted: Cell::new(0),
@@ -182,6 +182,16 @@ impl Member {
     #[inline]
     pub fn unprotect<E: Endpoint>(&self, endpoint: &E, protection: &mut Protection) {
         self.protections.release(endpoint, protection);
+    }
+
+    /// Opens a hole of its protections, so that a simulation shows the harm.
+    #[cfg(feature = "holes")]
+    pub fn open_hole(&self, hole: super::protection::Hole) {
+        self.protections.open(hole);
+    }
+
+    pub(super) fn looks_beyond_firsts(&self) -> bool {
+        self.protections.looks_beyond_firsts()
     }
 
     /// The chunks that operations of this client protect.

@@ -19,6 +19,7 @@
 //! | `places` | how places are READ |
 //! | `member` | a client's own place |
 //! | [`protection`] | chunks that must not be reused while operations rely on them |
+//! | `protected` | how another client READs which chunks are protected |
 //! | `fence` | how dead or stalled clients are shut out |
 //! | `neighbours` | the clients that a client monitors |
 //! | `watch` | which clients stand still, and whose older operations have ended |
@@ -31,6 +32,7 @@ mod member;
 mod neighbours;
 pub mod place;
 mod places;
+pub(crate) mod protected;
 pub mod protection;
 mod times;
 mod watch;
@@ -43,6 +45,7 @@ pub use neighbours::Reach;
 pub use place::{Incarnation, PROTECTIONS, Place, PlaceState, is_quiet, was_quiet};
 pub use places::{is_still, origin, places};
 pub(crate) use places::{members_ever, some_places};
-pub use protection::{Protection, protected_chunks};
+pub use protected::protected_among;
+pub use protection::Protection;
 pub use times::Times;
 pub use watch::{Grace, Observer, Watch};

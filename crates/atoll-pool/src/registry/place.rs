@@ -3,7 +3,7 @@
 //! | where | word | fields | access |
 //! |---|---|---|---|
 //! | signal, 64 B | 0 | state 2, identity 30, epoch 32 | atomics only |
-//! | signal | 1 | protection 0 | owned |
+//! | signal | 1 | protection 0, while its client is near the pool (see `protection`) | owned |
 //! | signal | 2 | lease: rounds 32, rests begun and ended 16, signs of life 15, at rest 1 | owned |
 //! | signal | 3 | how many protections it has had | atomics only |
 //! | account, 128 B | 0 | the pid of its process in that process's own namespace | owned |

@@ -55,6 +55,17 @@ pub(crate) async fn some_places<E: Endpoint>(
     ranges: &[Range<u32>],
 ) -> Result<Vec<Place>, VerbError> {
     let mut places = Vec::new();
+    some_signals(endpoint, pool, ranges, |slot, signal| places.push(Place::of(slot, signal))).await?;
+    Ok(places)
+}
+
+/// The signals of some places, in ranges of them.
+pub(super) async fn some_signals<E: Endpoint>(
+    endpoint: &E,
+    pool: &Pool,
+    ranges: &[Range<u32>],
+    mut see: impl FnMut(u32, &[u64]),
+) -> Result<(), VerbError> {
     for ranges in ranges.chunks(atoll_fabric::BATCH_VERBS_MAX) {
         let mut batch = Batch::new();
         for range in ranges {
@@ -63,10 +74,10 @@ pub(crate) async fn some_places<E: Endpoint>(
         endpoint.post(&mut batch).await?;
         for (nth, range) in ranges.iter().enumerate() {
             let signals = batch.take_nth(nth);
-            places.extend(range.clone().zip(signals.words().chunks(8)).map(|(slot, signal)| Place::of(slot, signal)));
+            range.clone().zip(signals.words().chunks(8)).for_each(|(slot, signal)| see(slot, signal));
         }
     }
-    Ok(places)
+    Ok(())
 }
 
 /// The process of a place's client, as it calls itself, if that is written for this client.

@@ -3,25 +3,53 @@
 //!
 //! | where | word | fields | access |
 //! |---|---|---|---|
-//! | signal | 1 | protection 0: epoch 32, the chunk + 1 32 | owned |
+//! | firsts | a place's | protection 0 of a far client: epoch 32, the chunk + 1 32 | owned |
+//! | firsts | notices of 64 places | a bit a place: its protections are not only among the firsts | atomics only |
+//! | signal | 1 | protection 0 of a near client, with the same fields | owned |
 //! | signal | 3 | epoch 32, the most protections that the client has had at once 32 | atomics only |
-//! | protections, 1 KiB | n | protection n, as word 1 of the signal; word 0 is unused | owned |
+//! | protections, 1 KiB | n | protection n, with the same fields; word 0 is unused | owned |
+//!
+//! The firsts lie side by side: one READ of eight bytes a client shows the protections of all far
+//! clients that run one operation at a time. Near clients would pass the lines of those words to
+//! and fro between processors, so each has its word in its own line. Their notices are always set.
 //!
 //! An operation publishes its protection, READs the pointing word again, and only then relies on
-//! it. A client that wants to reuse a chunk first unlinks every word that points into it. Then it
-//! READs all protections ([`protected_chunks`]), and waits if one of them names the chunk. A WRITE
-//! orders the READ behind it. So either the operation sees the word changed, or the reuser sees the
-//! protection. A protection counts only for a Taken place and its epoch: a client that takes the
-//! place later READs pointing words later.
+//! it. A client that wants to reuse a chunk (the reuser) first unlinks every word that points into
+//! it. Then it READs the protections, and waits if one of them names the chunk
+//! ([`protected_among`](super::protected_among)). A protection counts only for a Taken place and
+//! its epoch: a client that takes the place later READs pointing words later.
 //!
-//! A client that has never run two operations at once costs another client one READ, with its
-//! signal. It announces its second protection in word 3 before it first uses it. A client that READ
-//! word 3 earlier had unlinked the pointing words earlier, too.
+//! Each step takes effect after the one above it, for the client in its column:
+//!
+//! | operation | reuser |
+//! |---|---|
+//! | 1. announces the protection's number in word 3, at its first use | 1. unlinks the pointing word |
+//! | 2. sets its notice, at the first use of a protection outside the firsts | 2. READs the firsts with the notices |
+//! | 3. WRITEs the protection | 3. READs the signal of a place with a notice, or whose first protection names the chunk |
+//! | 4. READs the pointing word behind it | 4. READs the further protections that word 3 announces |
+//!
+//! An operation relies on the chunk only if its step 4 took effect before the reuser's step 1. Then
+//! its steps 1 to 3 took effect before all READs of the reuser, in whatever order those are:
+//!
+//! | the operation's protection is | the reuser sees it in step | because it also sees |
+//! |---|---|---|
+//! | a first one | 2 | the place's epoch in step 3; a stale word has another epoch |
+//! | near, and the client's only one | 3 | the notice in step 2 |
+//! | a further one | 4 | the notice in step 2, its number in step 3 |
+//! | ended before that READ | not at all | the operation relies on nothing any more |
+//!
+//! A notice stays set for the later clients of its place. This costs the reuser one READ.
+//!
+//! | wrong order, which a simulation finds | harm |
+//! |---|---|
+//! | the reuser does not look beyond the firsts | it overlooks every near client, and every further protection |
+//! | the operation does not wait for its notice | the WRITE of the protection may take effect first |
+//! | the reuser READs the protections before it unlinks | it overlooks an operation that began in between |
 
-use super::place::{EPOCH_MASK, Incarnation, PROTECTIONS, PlaceState, SIGNAL_BYTES, signal_word};
-use super::places::{members_ever, read_first_places};
+use super::place::{Incarnation, PROTECTIONS};
+use super::protected::FirstWords;
 use crate::{ChunkId, Pool, words};
-use atoll_fabric::{Address, Batch, Buffer, Endpoint, VerbError};
+use atoll_fabric::{Address, Batch, Endpoint, VerbError};
 use std::cell::Cell;
 
 /// The protection of one operation. When the operation ends, the protection keeps its word of the
@@ -51,6 +79,16 @@ impl Protection {
     }
 }
 
+/// A wrong order, which a simulation opens to show its harm.
+#[cfg(feature = "holes")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hole {
+    /// A reuser does not look beyond the firsts.
+    FirstsAlone,
+    /// An operation does not wait for its notice.
+    LateNotice,
+}
+
 /// The protections of this client.
 #[derive(Debug)]
 pub(super) struct Protections {
@@ -58,24 +96,35 @@ pub(super) struct Protections {
     first: Address,
     second: Address,
     announced_at: Address,
+    notices_at: Address,
+    /// Its bit among the notices.
+    notice: u64,
     epoch: u32,
     /// How many were handed out.
     given: Cell<u32>,
-    /// How many this client has announced.
+    /// How many this client has announced, with its notice if there is one beyond the firsts.
     announced: Cell<u32>,
+    #[cfg(feature = "holes")]
+    hole: Cell<Option<Hole>>,
     /// The chunk that each names, plus one.
     chunks: [Cell<u32>; PROTECTIONS as usize],
 }
 
 impl Protections {
-    pub(super) fn new(pool: &Pool, me: Incarnation) -> Self {
+    pub(super) fn new(pool: &Pool, me: Incarnation, is_near: bool) -> Self {
+        let layout = &pool.layout;
         Self {
-            first: pool.layout.protection(me.slot, 0),
-            second: pool.layout.protection(me.slot, 1),
-            announced_at: pool.layout.protections_announced(me.slot),
+            first: if is_near { layout.near_protection(me.slot) } else { layout.first_protection(me.slot) },
+            second: layout.further_protection(me.slot, 1),
+            announced_at: layout.protections_announced(me.slot),
+            notices_at: layout.notices(me.slot),
+            notice: FirstWords::notice(me.slot),
             epoch: me.epoch,
             given: Cell::new(0),
-            announced: Cell::new(1),
+            // The first protection of a far client needs no announcement.
+            announced: Cell::new(u32::from(!is_near)),
+            #[cfg(feature = "holes")]
+            hole: Cell::new(None),
             chunks: [const { Cell::new(0) }; PROTECTIONS as usize],
         }
     }
@@ -115,8 +164,24 @@ impl Protections {
         // time.
         let is_less = |found: u64| found >> 32 != u64::from(self.epoch) || found < wanted;
         words::change(endpoint, self.announced_at, |found| is_less(found).then_some(wanted)).await?;
+        self.give_notice(endpoint).await?;
         self.announced.set(self.announced.get().max(count));
         assert!(self.announced.get() <= PROTECTIONS, "no more protections than a client has words for");
+        Ok(())
+    }
+
+    /// Says that this client has protections beyond the firsts.
+    async fn give_notice<E: Endpoint>(&self, endpoint: &E) -> Result<(), VerbError> {
+        #[cfg(feature = "holes")]
+        if self.hole.get() == Some(Hole::LateNotice) {
+            let found = words::read_word(endpoint, self.notices_at).await?;
+            let mut batch = Batch::new();
+            batch.compare_and_swap(self.notices_at, found, found | self.notice);
+            endpoint.post_unawaited(&mut batch);
+            return Ok(());
+        }
+        let is_missing = |found: u64| found & self.notice == 0;
+        words::change(endpoint, self.notices_at, |found| is_missing(found).then_some(found | self.notice)).await?;
         Ok(())
     }
 
@@ -146,72 +211,23 @@ impl Protections {
         }
     }
 
+    /// Opens a hole of this client.
+    #[cfg(feature = "holes")]
+    pub(super) fn open(&self, hole: Hole) {
+        self.hole.set(Some(hole));
+    }
+
+    /// Whether this client looks beyond the firsts.
+    pub(super) fn looks_beyond_firsts(&self) -> bool {
+        #[cfg(feature = "holes")]
+        return self.hole.get() != Some(Hole::FirstsAlone);
+        #[cfg(not(feature = "holes"))]
+        true
+    }
+
     /// The chunks that operations of this client protect.
     pub(super) fn own(&self) -> impl Iterator<Item = ChunkId> + '_ {
         let given = self.chunks.iter().take(self.given.get() as usize);
         given.filter_map(|chunk| chunk.get().checked_sub(1).map(ChunkId))
     }
-}
-
-/// The chunk that a word protects, if the word is of this epoch.
-fn protected(word: u64, epoch: u64) -> Option<ChunkId> {
-    Some(ChunkId((word as u32).checked_sub(1).filter(|_| word >> 32 == epoch)?))
-}
-
-/// The chunks that clients other than `but` protect, and how many places were ever taken. The
-/// caller READs them after it has unlinked the words that point into a chunk.
-pub async fn protected_chunks<E: Endpoint>(
-    endpoint: &E,
-    pool: &Pool,
-    but: Incarnation,
-) -> Result<(Vec<ChunkId>, u32), VerbError> {
-    let count = members_ever(endpoint, pool).await?;
-    let signals = read_first_places(endpoint, pool, |layout| layout.signal(0), SIGNAL_BYTES, count).await?;
-    let others = signals
-        .words()
-        .chunks(8)
-        .enumerate()
-        .filter(|(slot, signal)| *slot != but.slot as usize && PlaceState::of(signal[0]) == PlaceState::Taken);
-    let mut chunks = Vec::new();
-    let mut batch = Batch::new();
-    let mut further = Vec::new();
-    for (slot, signal) in others {
-        let epoch = signal[0] & EPOCH_MASK;
-        chunks.extend(protected(signal[signal_word::PROTECTION], epoch));
-        let announced = signal[signal_word::PROTECTIONS];
-        let (of_epoch, count) = (announced >> 32, announced & EPOCH_MASK);
-        if of_epoch != epoch || count <= 1 {
-            continue;
-        }
-        further.push((
-            epoch,
-            batch.read(
-                pool.layout.protection(slot as u32, 1),
-                Buffer::sized(8 * (count.min(PROTECTIONS.into()) as usize - 1)),
-            ),
-        ));
-        if further.len() == atoll_fabric::BATCH_VERBS_MAX {
-            take_further(endpoint, &mut batch, &mut further, &mut chunks).await?;
-        }
-    }
-    take_further(endpoint, &mut batch, &mut further, &mut chunks).await?;
-    Ok((chunks, count as u32))
-}
-
-async fn take_further<E: Endpoint>(
-    endpoint: &E,
-    batch: &mut Batch,
-    further: &mut Vec<(u64, atoll_fabric::Ticket)>,
-    chunks: &mut Vec<ChunkId>,
-) -> Result<(), VerbError> {
-    if further.is_empty() {
-        return Ok(());
-    }
-    endpoint.post(batch).await?;
-    for (epoch, read) in further.drain(..) {
-        let words = batch.take(read);
-        chunks.extend(words.words().iter().filter_map(|word| protected(*word, epoch)));
-    }
-    *batch = Batch::new();
-    Ok(())
 }

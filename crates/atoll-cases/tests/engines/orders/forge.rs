@@ -8,6 +8,7 @@ use atoll_cache::{CacheError, Engine, Pooled};
 use atoll_cases::{Case, Client, ForgePoolWords, ForgeSubject, Stop, load};
 use atoll_fabric::batch::{Operation, Verb};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint};
+use atoll_pool::registry::Protection;
 use atoll_pool::{Chunk, ChunkId, ChunkState, chunks, read_word};
 use atoll_sim::Distance;
 use std::collections::HashMap;
@@ -236,21 +237,18 @@ fn a_repair_frees_no_chunk_that_a_change_protects() {
         let (chunk, _) = chunks_with_objects(director).await?[0];
         director.delete(b"a").await?;
         director.kill(0);
-        let (me, endpoint) = (director.cache.engine().client().me(), director.endpoint());
-        let protection = pool_of(director).layout.protection(me.slot, 0);
-        let protect = async |word: u64| {
-            let mut batch = Batch::new();
-            batch.write_word(protection, word);
-            endpoint.post(&mut batch).await
-        };
-        // The end of a protection of its own may be under way.
-        endpoint.flush().await?;
-        protect(u64::from(me.epoch) << 32 | (u64::from(chunk.0) + 1)).await?;
+        let (client, endpoint) = (director.cache.engine().client(), director.endpoint());
+        let mut protection = Protection::default();
+        client.member().prepare(endpoint, &mut protection).await?;
+        let mut batch = Batch::new();
+        client.member().protect(&mut batch, &mut protection, chunk);
+        endpoint.post(&mut batch).await?;
         let before = state_of(director, chunk).await?;
         director.tell(1, Command::Repair).await;
         let after = state_of(director, chunk).await?;
         assert_eq!((after.state, after.generation), (ChunkState::Leaving, before.generation));
-        protect(0).await?;
+        client.member().unprotect(endpoint, &mut protection);
+        endpoint.flush().await?;
         director.tell(1, Command::Repair).await;
         Ok(())
     });

@@ -6,6 +6,7 @@ use crate::LabError;
 use crate::bench::measured::Measured;
 use crate::bench::places::Places;
 use crate::bench::setup::Setup;
+use crate::bench::sizes::COMPUTE_NODES;
 use crate::bench::sweep::{Sweep, Swept};
 use crate::bench::{Baseline, Findings, Options};
 use crate::report::{Figure, Series};
@@ -40,13 +41,14 @@ pub(in crate::papers) fn measure(options: &Options) -> Result<Findings, LabError
     let versus = versus::measure(sweep, printed, options)?;
     let mut figures = versus.all.clone();
     figures.push(over_one_node(&versus));
+    figures.push(busy_home(&versus.forge, threads));
     figures.extend(versus.gains());
     Ok(Findings {
         what: format!(
             "{}, in place of the paper's Meta workload. The cache has the same size on one node and on three. \
              The paper's text prints no absolute number of this figure, and has no Ditto in it, whose prototype knows one memory node; ours knows several. The paper's threads share cores beyond 156 (Hyper-Threading); these do not. \
-             More threads gain nothing here: the more share a cache of this size, the smaller are its chunks, and \
-             whoever empties one READs what all clients protect, 64 bytes each.",
+             The more threads share a cache of this size, the smaller are its chunks, and a client that empties one \
+             READs what all clients protect, eight bytes a client.",
             load.what_with_sizes(),
         ),
         figures,
@@ -68,4 +70,20 @@ fn over_one_node(versus: &Versus) -> Figure {
         series.extend(gains(other));
     }
     versus.forge.places().figure("Throughput over that of one memory node", ("ratio", ""), series)
+}
+
+/// How busy FORGE keeps each server of the home's NIC. The home is the first memory node.
+fn busy_home(forge: &Swept<Measured>, threads: [u16; 3]) -> Figure {
+    let busy_of = |measured: &Measured| measured.traffic.nics[usize::from(COMPUTE_NODES)].busy_ps();
+    let limits = busy_of(&forge.lines()[0][0]).map(|(limit, _)| format!("{limit:?}"));
+    let servers = Places::named("server", limits);
+    let lines = forge.names().iter().zip(forge.lines()).flat_map(|(name, line)| {
+        let named =
+            threads.iter().zip(line).map(move |(threads, measured)| (format!("{name}, {threads} threads"), measured));
+        named.map(|(name, measured)| {
+            let percent = busy_of(measured).map(|(_, ps)| ps as f64 / 10.0 / measured.traffic.ns.max(1) as f64);
+            servers.line(name, percent)
+        })
+    });
+    servers.figure("Time that each server of the home's NIC was busy", ("busy", "%"), lines)
 }

@@ -62,6 +62,7 @@ impl Versus {
         }
         figures.push(self.verbs("Verbs by purpose", |posted| posted.verbs));
         figures.push(self.verbs("Round trips by purpose", |posted| posted.round_trips));
+        figures.push(self.verbs("Bytes by purpose", |posted| posted.bytes));
         figures
     }
 
