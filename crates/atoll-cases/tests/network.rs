@@ -16,13 +16,13 @@ use atoll_fabric::conformance::proxy::{Faults, Proxy};
 use atoll_fabric::tcp::{Agent, AgentOptions, RunningAgent, TcpEndpoint, TcpFabric, TcpOptions, TcpReach};
 use atoll_fabric::{Endpoint, Fabric, Reach, VerbError, block_on, block_on_with};
 use atoll_pool::registry::{self, Incarnation};
-use atoll_pool::{PoolError, PoolSettings};
+use atoll_pool::{PlaceState, PoolError, PoolSettings};
 use atoll_sim::history::Event;
 use atoll_sim::{History, Random};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Threads that play.
 const THREADS: u32 = 4;
@@ -167,10 +167,20 @@ impl<G: Pooled<Tcp, Shared: Send + Sync> + 'static> Played<G> {
         let _ = block_on_with(wait, engine.repair()).and_then(|_| block_on_with(wait, engine.leave()));
     }
 
-    /// Walks the pool, once all have left; gives what is wrong.
+    /// Walks the pool, once all have left or were shut out and repaired; gives what is wrong. Only
+    /// time shows that a client is dead, and its repairer may have died with it.
     fn verify(&self) -> Vec<String> {
-        self.repair();
         let endpoint = self.near.endpoint();
+        let deadline = Instant::now() + Duration::from_secs(120);
+        loop {
+            self.repair();
+            let places = block_on(&endpoint, registry::places(&endpoint, self.shared.pool())).unwrap();
+            if places.iter().all(|place| place.state == PlaceState::Free) {
+                break;
+            }
+            assert!(Instant::now() < deadline, "places are never repaired: {places:?}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
         let auditor = G::auditor(&self.shared, endpoint).unwrap();
         block_on_with(|| auditor.client().endpoint.wait(), auditor.verify()).unwrap().faults
     }

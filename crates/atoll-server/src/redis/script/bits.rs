@@ -13,8 +13,7 @@ fn word(number: f64) -> i32 {
 /// The library.
 pub(super) fn library(lua: &Lua) -> Result<Table> {
     let bit = lua.create_table()?;
-    let folds: [(&str, Fold); 3] =
-        [("band", |a, b| a & b), ("bor", |a, b| a | b), ("bxor", |a, b| a ^ b)];
+    let folds: [(&str, Fold); 3] = [("band", |a, b| a & b), ("bor", |a, b| a | b), ("bxor", |a, b| a ^ b)];
     for (name, fold) in folds {
         let folded = move |_: &Lua, (first, more): (f64, Variadic<f64>)| {
             Ok(more.iter().fold(word(first), |all, next| fold(all, word(*next))))
