@@ -18,6 +18,7 @@
 use super::arrivals::Readiness;
 use super::call::{Answer, Call};
 use super::control::close;
+use super::counting::Counting;
 use super::fabric::{TcpReach, TcpRegion};
 use super::flight::{Flights, SlotId};
 use super::link::{Blocking, Link, SLEEP_MAX};
@@ -26,7 +27,6 @@ use super::wire::VERB_BYTES_MAX;
 use crate::batch::BATCH_VERBS_MAX;
 use crate::random::Random;
 use crate::shm::process::{self, ForkGuard};
-use crate::traffic::Counting;
 use crate::{
     Address, Arrivals, Batch, Buffer, Clock, Endpoint, Fabric, FabricError, Identity, Limits, Origin, Region,
     RegionAttributes, Traffic, VerbError,

@@ -15,6 +15,7 @@
 //! | `fabric` | the control plane |
 //! | `link` | a connection for batches: many in flight, answered in order |
 //! | `flight` | what is in flight, and where its results go |
+//! | `counting` | the round trips and verbs of an endpoint |
 //! | `endpoint`, `post`, `messenger`, `arrivals` | one thread's access |
 //! | [`agent`] | the other side |
 //!
@@ -35,6 +36,7 @@ pub mod agent;
 mod arrivals;
 mod call;
 mod control;
+mod counting;
 mod endpoint;
 mod fabric;
 mod flight;

@@ -8,7 +8,7 @@
 //! The ratio of two processes to one is reported relative to that of two copying loops, since two
 //! cores of a machine seldom give twice one.
 //!
-//! With an address it measures a pool that is there instead: see [`pool`].
+//! With an address it measures a pool that is there instead: see `pool`.
 
 mod figures;
 mod pool;

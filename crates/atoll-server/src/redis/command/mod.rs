@@ -17,8 +17,8 @@
 //! | [`introspect`] | the commands themselves: COMMAND |
 //! | [`info`] | the server: INFO, TIME |
 //! | [`subcommand`] | the subcommands of CLIENT, COMMAND, ... |
-//! | [`script`] | EVAL and its relatives, SCRIPT |
-//! | [`transaction`] | MULTI, EXEC, WATCH and their relatives |
+//! | `script` | EVAL and its relatives, SCRIPT |
+//! | `transaction` | MULTI, EXEC, WATCH and their relatives |
 
 pub mod arguments;
 pub mod connection;
