@@ -1,15 +1,10 @@
 //! The memory of an experiment's pool: this host's, or that of a memory node (`tcp:HOST:PORT`).
-//!
-//! Every experiment of the lab runs its futures to their end at once. So an endpoint that waits for
-//! a network does so within its verbs ([`Blocking`]).
 
 use super::plan::Plan;
 use crate::LabError;
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
 use atoll_fabric::tcp::{Secret, TcpEndpoint, TcpFabric, TcpOptions, TcpReach};
-use atoll_fabric::{
-    Address, Batch, Buffer, Clock, Endpoint, Fabric, Identity, Reach, Region, VerbError, block_on, pass_on,
-};
+use atoll_fabric::{Clock, Endpoint, Fabric, Reach, Region};
 use std::sync::Arc;
 
 /// Seed of everything random in an experiment on this host.
@@ -34,6 +29,9 @@ pub(super) trait PoolMemory: Sized {
 
     /// Another endpoint.
     fn endpoint(&self, clock: &Clock) -> Self::Endpoint;
+
+    /// Waits until some endpoint of this thread may make progress.
+    fn wait(&self);
 }
 
 impl PoolMemory for Arc<ShmRegion> {
@@ -62,6 +60,10 @@ impl PoolMemory for Arc<ShmRegion> {
     fn endpoint(&self, clock: &Clock) -> ShmEndpoint {
         ShmEndpoint::with_regions(vec![self.clone()], clock.clone()).seeded(SEED)
     }
+
+    fn wait(&self) {
+        unreachable!("shared memory answers at once")
+    }
 }
 
 fn name_of(plan: &Plan) -> Result<&str, LabError> {
@@ -75,7 +77,7 @@ fn fabric_of(plan: &Plan) -> Result<TcpFabric, LabError> {
 }
 
 impl PoolMemory for TcpReach {
-    type Endpoint = Blocking<TcpEndpoint>;
+    type Endpoint = TcpEndpoint;
 
     fn create(plan: &Plan, bytes: u64) -> Result<Self, LabError> {
         let fabric = fabric_of(plan)?;
@@ -95,52 +97,11 @@ impl PoolMemory for TcpReach {
         self.home().attributes().bytes
     }
 
-    fn endpoint(&self, _: &Clock) -> Self::Endpoint {
-        Blocking(Reach::endpoint(self))
-    }
-}
-
-/// An endpoint whose futures are ready when they are first polled.
-pub(super) struct Blocking<E>(E);
-
-impl<E: Endpoint> Endpoint for Blocking<E> {
-    async fn post(&self, batch: &mut Batch) -> Result<(), VerbError> {
-        block_on(&self.0, self.0.post(batch))
+    fn endpoint(&self, _: &Clock) -> TcpEndpoint {
+        Reach::endpoint(self)
     }
 
-    async fn read(&self, at: Address, into: Buffer) -> Result<Buffer, VerbError> {
-        block_on(&self.0, self.0.read(at, into))
+    fn wait(&self) {
+        Reach::wait(self);
     }
-
-    async fn flush(&self) -> Result<(), VerbError> {
-        block_on(&self.0, self.0.flush())
-    }
-
-    async fn reach(&self, node: u8) -> Result<(), VerbError> {
-        block_on(&self.0, self.0.reach(node))
-    }
-
-    async fn provide(&self, at: Address, bytes: u64) -> Result<bool, VerbError> {
-        block_on(&self.0, self.0.provide(at, bytes))
-    }
-
-    async fn discard(&self, at: Address, bytes: u64) -> Result<u64, VerbError> {
-        block_on(&self.0, self.0.discard(at, bytes))
-    }
-
-    async fn pause(&self, ns: u64) {
-        block_on(&self.0, self.0.pause(ns));
-    }
-
-    async fn is_dead(&self, who: Identity) -> Result<bool, VerbError> {
-        block_on(&self.0, self.0.is_dead(who))
-    }
-
-    async fn shut_out(&self, who: Identity) -> Result<bool, VerbError> {
-        block_on(&self.0, self.0.shut_out(who))
-    }
-
-    pass_on!(0: post_unawaited expect purpose export reach_export region_attributes region_bytes);
-    pass_on!(0: provided note_provided charge wait arrivals now_ns unix_ms agent_ms boot random);
-    pass_on!(0: traffic limits is_near identity origin fabric);
 }

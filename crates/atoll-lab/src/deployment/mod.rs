@@ -4,6 +4,10 @@
 //! An engine takes part in every experiment by its descriptor in the list of
 //! [`engines`]. Nothing here names an engine.
 //!
+//! Above this folder no code is generic over engines or memories: an experiment has a
+//! [`Deployment`] and its [`Client`]s, whatever is below. So every engine is compiled once for each
+//! memory, not once for each experiment. An operation pays one indirect call for it.
+//!
 //! | module | concept |
 //! |---|---|
 //! | `plan` | the cache that an experiment wants, and what an engine does for it |
@@ -11,67 +15,89 @@
 //! | `pooled` | an engine in a pool |
 //! | `memory` | the memory of that pool: this host's, or a memory node's |
 //! | `reference` | a policy in ordinary memory |
+//! | `client` | a client of any of them |
 
+mod client;
 mod memory;
 mod name;
 mod plan;
 mod pooled;
 mod reference;
 
+pub use client::Client;
 pub use name::EngineName;
 pub use plan::{AuditSummary, Bound, Deployment, Plan};
 
 use crate::LabError;
 use atoll_baselines::engines;
-use atoll_cache::engines::{EngineKind, KindVisitor};
+use atoll_cache::engines::{self as served, EngineKind, KindVisitor};
+use atoll_fabric::Clock;
 use atoll_fabric::shm::ShmRegion;
 use atoll_fabric::tcp::TcpReach;
 use memory::PoolMemory;
 use name::PooledName;
+use plan::Made;
 use pooled::PooledCache;
 use reference::ReferenceCache;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// Something to do with the engine that a user chose.
-pub trait Experiment {
-    /// What comes of it.
-    type Output;
+impl Plan {
+    /// Makes an empty cache. `clock` is the clock of all its clients in this process.
+    pub fn create(&self, clock: &Clock) -> Result<Box<dyn Deployment>, LabError> {
+        (Way::of(self)?.create)(self, clock)
+    }
 
-    /// Does it.
-    fn run<D: Deployment>(self) -> Result<Self::Output, LabError>;
-}
+    /// Opens the named cache that another process made.
+    pub fn open(&self, clock: &Clock) -> Result<Box<dyn Deployment>, LabError> {
+        (Way::of(self)?.open)(self, clock)
+    }
 
-/// Runs `experiment` with the deployment of that engine, on this host.
-pub fn on_engine<E: Experiment>(engine: &EngineName, experiment: E) -> Result<E::Output, LabError> {
-    match engine {
-        EngineName::Pooled(name) => on_pooled::<E, Arc<ShmRegion>>(name, experiment),
-        EngineName::Reference(_) | EngineName::Sampled(_) => experiment.run::<ReferenceCache>(),
+    /// Removes the cache's name. Its memory is freed when the last process that has it open closes
+    /// it.
+    pub fn remove(&self) -> Result<(), LabError> {
+        (Way::of(self)?.remove)(self)
     }
 }
 
-/// The same for a plan whose name may be that of a memory node.
-pub fn on_plan<E: Experiment>(plan: &Plan, experiment: E) -> Result<E::Output, LabError> {
-    match &plan.engine {
-        EngineName::Pooled(name) if plan.is_over_network() => on_pooled::<E, TcpReach>(name, experiment),
-        engine => on_engine(engine, experiment),
-    }
+/// How the caches of one engine on one memory are had.
+struct Way {
+    create: fn(&Plan, &Clock) -> Result<Box<dyn Deployment>, LabError>,
+    open: fn(&Plan, &Clock) -> Result<Box<dyn Deployment>, LabError>,
+    remove: fn(&Plan) -> Result<(), LabError>,
 }
 
-fn on_pooled<E: Experiment, M: PoolMemory>(name: &PooledName, experiment: E) -> Result<E::Output, LabError> {
-    struct OfKind<'n, E, M> {
-        name: &'n PooledName,
-        experiment: Option<E>,
-        memory: PhantomData<M>,
+impl Way {
+    /// That of a plan. Over a network only the engines that serve are there.
+    fn of(plan: &Plan) -> Result<Self, LabError> {
+        let EngineName::Pooled(name) = &plan.engine else { return Ok(Self::to::<ReferenceCache>()) };
+        if plan.is_over_network() {
+            let refused = || LabError::Options(format!("{} runs on shared memory alone", plan.engine));
+            return served::visit(&mut OfKind::<TcpReach> { name, memory: PhantomData }).ok_or_else(refused);
+        }
+        let found = engines::visit(&mut OfKind::<Arc<ShmRegion>> { name, memory: PhantomData });
+        Ok(found.expect("every name was found in the list"))
     }
-    impl<E: Experiment, M: PoolMemory> KindVisitor for OfKind<'_, E, M> {
-        type Output = Result<E::Output, LabError>;
 
-        fn visit<K: EngineKind + 'static>(&mut self) -> Option<Self::Output> {
-            self.name.options::<K>()?;
-            Some(self.experiment.take()?.run::<PooledCache<K, M>>())
+    fn to<D: Made>() -> Self {
+        Self {
+            create: |plan, clock| Ok(Box::new(D::create(plan, clock)?)),
+            open: |plan, clock| Ok(Box::new(D::open(plan, clock)?)),
+            remove: D::remove,
         }
     }
-    let found = engines::visit(&mut OfKind { name, experiment: Some(experiment), memory: PhantomData::<M> });
-    found.expect("every name was found in the list")
+}
+
+/// Finds the kind that a name is of.
+struct OfKind<'n, M> {
+    name: &'n PooledName,
+    memory: PhantomData<M>,
+}
+
+impl<M: PoolMemory + 'static> KindVisitor for OfKind<'_, M> {
+    type Output = Way;
+
+    fn visit<K: EngineKind + 'static>(&mut self) -> Option<Way> {
+        self.name.options::<K>().map(|_| Way::to::<PooledCache<K, M>>())
+    }
 }

@@ -1,8 +1,9 @@
 //! The cache that an experiment wants, and what an engine does for it.
 
+use super::client::Client;
 use super::name::EngineName;
 use crate::LabError;
-use atoll_cache::{Cache, Engine};
+use atoll_cache::Cache;
 use atoll_fabric::Clock;
 use atoll_pool::Repaired;
 use serde::{Deserialize, Serialize};
@@ -60,28 +61,9 @@ pub struct AuditSummary {
 ///
 /// It may be bound to the thread that made it. Every thread of an experiment makes or opens its
 /// own.
-pub trait Deployment: Sized {
-    /// One client's engine. Its futures never wait, since every experiment of the lab runs on one
-    /// host.
-    type Engine: Engine;
-
-    /// Makes an empty cache. `clock` is the clock of all its clients in this process.
-    fn create(plan: &Plan, clock: &Clock) -> Result<Self, LabError>;
-
-    /// Opens the named cache of `plan` that another process made.
-    fn open(plan: &Plan, clock: &Clock) -> Result<Self, LabError>;
-
-    /// Removes the name of `plan`'s cache. Its memory is freed when the last process that has it
-    /// open closes it.
-    fn remove(plan: &Plan) -> Result<(), LabError>;
-
+pub trait Deployment {
     /// Another client, with an endpoint of its own.
-    fn client(&self) -> Result<Cache<Self::Engine>, LabError>;
-
-    /// The number of a client, which no other client of the cache ever has.
-    fn number_of(_client: &Cache<Self::Engine>) -> u64 {
-        0
-    }
+    fn client(&self) -> Result<Cache<Client>, LabError>;
 
     /// Whether the client with this number has ended: none of its verbs takes effect any more.
     fn has_ended(&self, _client: u64) -> Result<bool, LabError> {
@@ -89,8 +71,8 @@ pub trait Deployment: Sized {
     }
 
     /// A look at the cache's clock, in milliseconds since the Unix epoch.
-    fn clock(&self) -> Result<impl Fn() -> Result<u64, LabError>, LabError> {
-        Err::<fn() -> _, _>(LabError::ReferenceOnly)
+    fn clock(&self) -> Result<Box<dyn Fn() -> Result<u64, LabError> + '_>, LabError> {
+        Err(LabError::ReferenceOnly)
     }
 
     /// Reclaims now what clients that died held.
@@ -108,4 +90,13 @@ pub trait Deployment: Sized {
     fn objects_max(&self) -> Option<u64> {
         None
     }
+}
+
+/// A cache that is had by a plan: see the methods of [`Plan`].
+pub(super) trait Made: Deployment + Sized + 'static {
+    fn create(plan: &Plan, clock: &Clock) -> Result<Self, LabError>;
+
+    fn open(plan: &Plan, clock: &Clock) -> Result<Self, LabError>;
+
+    fn remove(plan: &Plan) -> Result<(), LabError>;
 }

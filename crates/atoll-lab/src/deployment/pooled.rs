@@ -1,13 +1,13 @@
 //! An engine in a pool, by its descriptor.
 
+use super::client::Client;
 use super::memory::PoolMemory;
 use super::name::EngineName;
-use super::plan::{AuditSummary, Bound, Deployment, Plan};
+use super::plan::{AuditSummary, Bound, Deployment, Made, Plan};
 use crate::LabError;
 use atoll_cache::engines::{EngineChoices, PoolSize};
 use atoll_cache::{Cache, CacheError, EngineKind, EnginePool, Pooled};
-use atoll_fabric::shm::ShmRegion;
-use atoll_fabric::{Batch, Clock, Endpoint, run_ready};
+use atoll_fabric::{Batch, Clock, Endpoint, block_on, block_on_with};
 use atoll_pool::registry::Incarnation;
 use atoll_pool::{PlaceState, PoolSettings, Repaired, registry};
 use std::sync::Arc;
@@ -36,70 +36,58 @@ fn settings<K: EngineKind>(plan: &Plan) -> Result<PoolSettings, LabError> {
     })
 }
 
-/// An engine's pool, over shared memory unless another is named.
-pub(super) struct PooledCache<K: EngineKind, M = Arc<ShmRegion>> {
+/// An engine's pool, on that memory.
+pub(super) struct PooledCache<K: EngineKind, M> {
     memory: M,
     shared: Arc<K::Shared>,
     clock: Clock,
 }
 
-impl<K: EngineKind, M: PoolMemory> Deployment for PooledCache<K, M> {
-    type Engine = K::Client<M::Endpoint>;
-
-    fn create(plan: &Plan, clock: &Clock) -> Result<Self, LabError> {
-        let settings = PoolSettings { hash_seed: SEED, ..settings::<K>(plan)? };
-        let memory = M::create(plan, settings.capacity_bytes)?;
-        let shared = run_ready(Self::Engine::format(&memory.endpoint(clock), settings))?;
-        Ok(Self { memory, shared, clock: clock.clone() })
+impl<K: EngineKind + 'static, M: PoolMemory + 'static> PooledCache<K, M> {
+    fn join(&self) -> Result<K::Client<M::Endpoint>, LabError> {
+        let joined = K::Client::join(&self.shared, self.memory.endpoint(&self.clock));
+        Ok(block_on_with(|| self.memory.wait(), joined)?)
     }
+}
 
-    fn open(plan: &Plan, clock: &Clock) -> Result<Self, LabError> {
-        let memory = M::open(plan)?;
-        let shared = run_ready(Self::Engine::open(&memory.endpoint(clock), memory.bytes()))?;
-        Ok(Self { memory, shared, clock: clock.clone() })
-    }
-
-    fn remove(plan: &Plan) -> Result<(), LabError> {
-        M::remove(plan)
-    }
-
-    fn client(&self) -> Result<Cache<Self::Engine>, LabError> {
-        Ok(Cache::new(run_ready(Self::Engine::join(&self.shared, self.memory.endpoint(&self.clock)))?))
-    }
-
-    fn number_of(client: &Cache<Self::Engine>) -> u64 {
-        let Incarnation { slot, epoch } = client.engine().client().me();
-        u64::from(epoch) << 32 | u64::from(slot)
+impl<K: EngineKind + 'static, M: PoolMemory + 'static> Deployment for PooledCache<K, M> {
+    fn client(&self) -> Result<Cache<Client>, LabError> {
+        let engine = self.join()?;
+        let Incarnation { slot, epoch } = engine.client().me();
+        let number = u64::from(epoch) << 32 | u64::from(slot);
+        Ok(Cache::new(Client::new(engine, number, |engine| engine.client().endpoint.wait())))
     }
 
     fn has_ended(&self, client: u64) -> Result<bool, LabError> {
         let who = Incarnation { slot: client as u32, epoch: (client >> 32) as u32 };
         let endpoint = self.memory.endpoint(&self.clock);
-        let places = run_ready(registry::places(&endpoint, self.shared.pool())).map_err(CacheError::Verb)?;
+        let places = block_on(&endpoint, registry::places(&endpoint, self.shared.pool())).map_err(CacheError::Verb)?;
         Ok(!places.iter().any(|place| place.incarnation == who && place.state.is_alive()))
     }
 
-    fn clock(&self) -> Result<impl Fn() -> Result<u64, LabError>, LabError> {
+    fn clock(&self) -> Result<Box<dyn Fn() -> Result<u64, LabError> + '_>, LabError> {
         let (endpoint, at) = (self.memory.endpoint(&self.clock), self.shared.pool().layout.clock());
-        Ok(move || {
+        Ok(Box::new(move || {
             let mut batch = Batch::new();
             let word = batch.read_word(at);
-            run_ready(endpoint.post(&mut batch)).map_err(CacheError::Verb)?;
+            block_on(&endpoint, endpoint.post(&mut batch)).map_err(CacheError::Verb)?;
             Ok(batch.word(word))
-        })
+        }))
     }
 
     fn repair(&self) -> Result<Repaired, LabError> {
-        let engine = run_ready(Self::Engine::join(&self.shared, self.memory.endpoint(&self.clock)))?;
-        let repaired = run_ready(engine.repair())?;
-        run_ready(engine.leave())?;
+        let engine = self.join()?;
+        let endpoint = &engine.client().endpoint;
+        let repaired = block_on(endpoint, engine.repair())?;
+        block_on(endpoint, engine.leave())?;
         Ok(repaired)
     }
 
     fn audit(&self) -> Result<AuditSummary, LabError> {
         let (endpoint, pool) = (self.memory.endpoint(&self.clock), self.shared.pool());
-        let places = run_ready(registry::places(&endpoint, pool)).map_err(CacheError::Verb)?;
-        let audit = run_ready(Self::Engine::auditor(&self.shared, endpoint)?.verify())?;
+        let places = block_on(&endpoint, registry::places(&endpoint, pool)).map_err(CacheError::Verb)?;
+        let auditor = K::Client::auditor(&self.shared, endpoint)?;
+        let audit = block_on(&auditor.client().endpoint, auditor.verify())?;
         let [_free, open, _queued, leaving, extent, bound, ..] = audit.chunks;
         Ok(AuditSummary {
             faults: audit.faults,
@@ -107,5 +95,26 @@ impl<K: EngineKind, M: PoolMemory> Deployment for PooledCache<K, M> {
             clients: places.iter().filter(|place| place.state != PlaceState::Free).count() as u64,
             lost_bytes: (open + leaving + extent + bound) * pool.layout.chunk_bytes,
         })
+    }
+}
+
+impl<K: EngineKind + 'static, M: PoolMemory + 'static> Made for PooledCache<K, M> {
+    fn create(plan: &Plan, clock: &Clock) -> Result<Self, LabError> {
+        let settings = PoolSettings { hash_seed: SEED, ..settings::<K>(plan)? };
+        let memory = M::create(plan, settings.capacity_bytes)?;
+        let endpoint = memory.endpoint(clock);
+        let shared = block_on(&endpoint, K::Client::format(&endpoint, settings))?;
+        Ok(Self { memory, shared, clock: clock.clone() })
+    }
+
+    fn open(plan: &Plan, clock: &Clock) -> Result<Self, LabError> {
+        let memory = M::open(plan)?;
+        let endpoint = memory.endpoint(clock);
+        let shared = block_on(&endpoint, K::Client::open(&endpoint, memory.bytes()))?;
+        Ok(Self { memory, shared, clock: clock.clone() })
+    }
+
+    fn remove(plan: &Plan) -> Result<(), LabError> {
+        M::remove(plan)
     }
 }

@@ -1,7 +1,8 @@
 //! An exact or a sampled policy in ordinary memory, as a cache of one process.
 
+use super::client::Client;
 use super::name::EngineName;
-use super::plan::{Bound, Deployment, Plan};
+use super::plan::{Bound, Deployment, Made, Plan};
 use crate::LabError;
 use crate::reference::Policy;
 use crate::reference::engine::{ReferenceEngine, Shared};
@@ -14,15 +15,20 @@ use atoll_fabric::Clock;
 pub(super) struct ReferenceCache(Shared);
 
 impl Deployment for ReferenceCache {
-    type Engine = ReferenceEngine;
+    fn client(&self) -> Result<Cache<Client>, LabError> {
+        let never = |_: &ReferenceEngine| unreachable!("ordinary memory answers at once");
+        Ok(Cache::new(Client::new(ReferenceEngine::new(&self.0), 0, never)))
+    }
+}
 
+impl Made for ReferenceCache {
     fn create(plan: &Plan, clock: &Clock) -> Result<Self, LabError> {
         let (Bound::Objects(objects_max), None) = (plan.bound, &plan.name) else { return Err(LabError::ReferenceOnly) };
         let objects_max = objects_max as usize;
         let policy: Box<dyn Policy<Vec<u8>>> = match &plan.engine {
             EngineName::Reference(policy) => policy.make(objects_max),
             EngineName::Sampled(set) => Box::new(Sampled::new(*set, Settings::default(), objects_max)),
-            _ => return Err(LabError::ReferenceOnly),
+            EngineName::Pooled(_) => return Err(LabError::ReferenceOnly),
         };
         Ok(Self(Shared::new(policy, clock.clone())))
     }
@@ -33,9 +39,5 @@ impl Deployment for ReferenceCache {
 
     fn remove(_plan: &Plan) -> Result<(), LabError> {
         Ok(())
-    }
-
-    fn client(&self) -> Result<Cache<ReferenceEngine>, LabError> {
-        Ok(Cache::new(ReferenceEngine::new(&self.0)))
     }
 }

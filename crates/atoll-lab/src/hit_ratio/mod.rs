@@ -12,12 +12,12 @@ pub mod oracle;
 mod table;
 
 use crate::LabError;
-use crate::deployment::{Bound, Deployment, EngineName, Experiment, Plan, on_engine};
+use crate::deployment::{Bound, Client, EngineName, Plan};
 use crate::output;
 use crate::progress::Progress;
 use crate::trace::{Request, Trace, TraceError};
 use atoll_cache::miniature::choice::CURVE;
-use atoll_cache::{Cache, Engine, SetOptions, Stats, Value};
+use atoll_cache::{Cache, SetOptions, Stats, Value};
 use atoll_fabric::{Clock, run_ready};
 use oracle::Point;
 use serde::Serialize;
@@ -102,7 +102,7 @@ impl HitRatioCommand {
 
 /// Runs `engine` at all `points` of the traces in `folder`.
 pub fn measure(folder: &Path, points: &[Point], engine: &EngineName, clients: u32) -> Result<HitRatioReport, LabError> {
-    let measured = on_engine(engine, Points { folder, points, engine, clients })?;
+    let measured = Points { folder, points, engine, clients }.run()?;
     let miss_ratios: Vec<f64> = measured.iter().map(|measured| measured.miss_ratio).collect();
     let of = |point: &Point| points.iter().position(|other| std::ptr::eq(other, point)).map(|index| miss_ratios[index]);
     Ok(HitRatioReport {
@@ -197,10 +197,8 @@ impl Points<'_> {
     }
 }
 
-impl Experiment for Points<'_> {
-    type Output = Vec<Measured>;
-
-    fn run<D: Deployment>(self) -> Result<Vec<Measured>, LabError> {
+impl Points<'_> {
+    fn run(self) -> Result<Vec<Measured>, LabError> {
         let traces = self.traces();
         let order = self.order(&traces);
         let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
@@ -214,7 +212,7 @@ impl Experiment for Points<'_> {
                     break;
                 }
                 let outcome = traces[index].keys().map_err(LabError::from).and_then(|keys| {
-                    measure_point::<D>(self.engine, self.points[index].cache_objects, self.clients, &keys, &progress)
+                    measure_point(self.engine, self.points[index].cache_objects, self.clients, &keys, &progress)
                 });
                 traces[index].done();
                 failed.fetch_or(outcome.is_err(), Ordering::Relaxed);
@@ -236,7 +234,7 @@ impl Experiment for Points<'_> {
 }
 
 /// One cache on one trace.
-fn measure_point<D: Deployment>(
+fn measure_point(
     engine: &EngineName,
     cache_objects: u64,
     clients: u32,
@@ -247,7 +245,7 @@ fn measure_point<D: Deployment>(
     let bound = Bound::Objects(cache_objects);
     let plan =
         Plan { engine: engine.clone(), bound, object_bytes: 9, clients_max: clients, name: None, secret_file: None };
-    let deployment = D::create(&plan, &clock)?;
+    let deployment = plan.create(&clock)?;
     let mut clients = (0..clients).map(|_| deployment.client()).collect::<Result<Vec<_>, _>>()?;
     let mut run = Run { clients: &mut clients, time: &time, misses: 0, objects_max: 0, next: 0, value: Value::new() };
     for (index, stretch) in keys.chunks(STRETCH).enumerate() {
@@ -266,8 +264,8 @@ fn measure_point<D: Deployment>(
 }
 
 /// One point that is being run.
-struct Run<'r, G: Engine> {
-    clients: &'r mut [Cache<G>],
+struct Run<'r> {
+    clients: &'r mut [Cache<Client>],
     time: &'r AtomicU64,
     misses: u64,
     objects_max: u64,
@@ -276,7 +274,7 @@ struct Run<'r, G: Engine> {
     value: Value,
 }
 
-impl<G: Engine> Run<'_, G> {
+impl Run<'_> {
     async fn stretch(&mut self, keys: &[u64]) -> Result<(), LabError> {
         for key in keys {
             self.time.store(self.next * NS_PER_REQUEST, Ordering::Relaxed);

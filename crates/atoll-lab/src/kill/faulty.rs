@@ -7,7 +7,7 @@ use super::load::Load;
 use super::timings::Timings;
 use super::value::Keys;
 use crate::LabError;
-use crate::deployment::{Bound, Deployment, EngineName, Experiment, Plan, on_engine};
+use crate::deployment::{Bound, EngineName, Plan};
 use crate::random::Random;
 use crate::reviewed::{Review, Reviewed};
 use atoll_cache::{Cache, CacheError, Change, Engine, Lookup, Value, Verdict};
@@ -120,10 +120,8 @@ struct Caught {
     over_network: bool,
 }
 
-impl Experiment for Caught {
-    type Output = Vec<String>;
-
-    fn run<D: Deployment>(self) -> Result<Vec<String>, LabError> {
+impl Caught {
+    fn run(self) -> Result<Vec<String>, LabError> {
         let bound = Bound::Bytes(16 << 20);
         let plan = Plan {
             engine: EngineName::default(),
@@ -133,7 +131,7 @@ impl Experiment for Caught {
             name: None,
             secret_file: None,
         };
-        let (deployment, old) = (D::create(&plan, &Clock::host())?, D::create(&plan, &Clock::host())?);
+        let (deployment, old) = (plan.create(&Clock::host())?, plan.create(&Clock::host())?);
         let keys = Keys::for_bound(bound);
         let Self { fault, over_network, .. } = self;
         let name = format!("shm:/atoll-faulty-{}-{fault:?}-{over_network}", std::process::id());
@@ -151,7 +149,7 @@ impl Experiment for Caught {
         let mut wrong = |what| found.push(what);
         let mut load = Load::new(Cache::new(faulty), &ledger, keys, writer, &mut timings, &mut wrong)
             .over_network(self.over_network);
-        let mut pool_time = PoolTime::new(&deployment)?;
+        let mut pool_time = PoolTime::new(&*deployment)?;
         for _ in 0..self.operations_max {
             load.step()?;
             if let Some(ms) = pool_time.settled_ms()? {
@@ -167,7 +165,7 @@ impl Experiment for Caught {
 }
 
 fn caught(fault: Fault, operations_max: u64, over_network: bool) -> Vec<String> {
-    on_engine(&EngineName::default(), Caught { fault, operations_max, over_network }).unwrap()
+    Caught { fault, operations_max, over_network }.run().unwrap()
 }
 
 #[test]

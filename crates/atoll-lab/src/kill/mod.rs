@@ -42,7 +42,7 @@ mod timings;
 mod value;
 
 use crate::LabError;
-use crate::deployment::{Bound, Deployment, EngineName, Experiment, Plan, on_plan};
+use crate::deployment::{Bound, Deployment, EngineName, Plan};
 use crate::interrupt::Interrupt;
 use crate::output;
 use crate::progress::Progress;
@@ -141,7 +141,7 @@ impl KillCommand {
             }
         };
         let plan = self.plan(node.as_ref());
-        let report = on_plan(&plan, Kills { command: &self, plan: &plan, node: node.as_ref(), surroundings })?;
+        let report = Kills { command: &self, plan: &plan, node: node.as_ref(), surroundings }.run()?;
         output::print(self.json, &report, |shown| shown.render());
         if report.is_clean() { Ok(()) } else { Err(LabError::Unsound) }
     }
@@ -196,16 +196,15 @@ impl KillCommand {
 }
 
 /// Removes the names of the experiment's regions, however it ends.
-struct Names<D: Deployment> {
+struct Names {
     plan: Plan,
     ledger: String,
-    deployment: std::marker::PhantomData<D>,
 }
 
-impl<D: Deployment> Drop for Names<D> {
+impl Drop for Names {
     fn drop(&mut self) {
         // What is not there need not be removed.
-        let _ = D::remove(&self.plan);
+        let _ = self.plan.remove();
         let _ = ShmRegion::remove(&self.ledger);
     }
 }
@@ -217,20 +216,18 @@ struct Kills<'c> {
     surroundings: Surroundings,
 }
 
-impl Experiment for Kills<'_> {
-    type Output = KillReport;
-
-    fn run<D: Deployment>(self) -> Result<KillReport, LabError> {
+impl Kills<'_> {
+    fn run(self) -> Result<KillReport, LabError> {
         let Self { command, plan, node, surroundings } = self;
         let name = format!("shm:/atoll-kill-{}-ledger", std::process::id());
-        let names = Names::<D> { plan: plan.clone(), ledger: name, deployment: std::marker::PhantomData };
-        let deployment = D::create(&names.plan, &Clock::host())?;
+        let names = Names { plan: plan.clone(), ledger: name };
+        let deployment = names.plan.create(&Clock::host())?;
         let keys = Keys::for_bound(names.plan.bound);
         let ledger = Ledger::create(&names.ledger, keys.count())?;
         let interrupted = Interrupt::new()?;
         let tasks = command.tasks(&names.plan, &names.ledger, node, &surroundings);
         let processes = Processes::start(tasks, surroundings)?;
-        let pool_time = node.map(|_| PoolTime::new(&deployment)).transpose()?;
+        let pool_time = node.map(|_| PoolTime::new(&*deployment)).transpose()?;
         let counts = Counts::default();
         let mut course = Course { command, ledger: &ledger, interrupted, processes, pool_time, counts };
         let windows = course.run()?;
@@ -255,8 +252,8 @@ struct PoolTime<'c> {
 }
 
 impl<'c> PoolTime<'c> {
-    fn new<D: Deployment>(deployment: &'c D) -> Result<Self, LabError> {
-        Ok(Self { look: Box::new(deployment.clock()?), found: (0, Instant::now()) })
+    fn new(deployment: &'c dyn Deployment) -> Result<Self, LabError> {
+        Ok(Self { look: deployment.clock()?, found: (0, Instant::now()) })
     }
 
     /// What a look found that is older than the pool's skew, if there is one.

@@ -6,7 +6,7 @@ use super::load::Load;
 use super::timings::{Measured, Timings};
 use super::value::Keys;
 use crate::LabError;
-use crate::deployment::{Deployment, Experiment, Plan, on_plan};
+use crate::deployment::{Client, Deployment, Plan};
 use crate::fleet::{Post, Task};
 use crate::scheduled::Scheduled;
 use atoll_cache::{Cache, CacheError, Stats};
@@ -46,23 +46,10 @@ impl Task for KillTask {
         // A killed parent's children are killed too: none runs for ever.
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
             .map_err(|error| LabError::System { what: "ask to end with the parent process", source: error.into() })?;
-        on_plan(&self.plan, Opened { task: &self, post: &post })
-    }
-}
-
-struct Opened<'p> {
-    task: &'p KillTask,
-    post: &'p Post,
-}
-
-impl Experiment for Opened<'_> {
-    type Output = ();
-
-    fn run<D: Deployment>(self) -> Result<(), LabError> {
-        let Self { task, post } = self;
+        let (task, post) = (&self, &post);
         post.stand_by()?;
         let measured: Vec<Option<Measured>> = std::thread::scope(|scope| {
-            let work = |place| scope.spawn(move || work::<D>(task, post, place));
+            let work = |place| scope.spawn(move || work(task, post, place));
             let threads: Vec<_> = task.places.clone().map(work).collect();
             threads.into_iter().map(|thread| thread.join().expect("a worker has a bug")).collect::<Result<_, _>>()
         })?;
@@ -72,14 +59,14 @@ impl Experiment for Opened<'_> {
 }
 
 /// What one thread does until the load ends.
-fn work<D: Deployment>(task: &KillTask, post: &Post, place: u64) -> Result<Option<Measured>, LabError> {
+fn work(task: &KillTask, post: &Post, place: u64) -> Result<Option<Measured>, LabError> {
     let ledger = Ledger::open(&task.ledger)?;
-    let Some(deployment) = persist(task, &ledger, || D::open(&task.plan, &Clock::host()))? else { return Ok(None) };
+    let Some(deployment) = persist(task, &ledger, || task.plan.open(&Clock::host()))? else { return Ok(None) };
     let mut timings = if task.checks { Timings::of_this_thread() } else { Timings::none() };
     let scheduled = Scheduled::this_thread();
     let mut core_ns = 0;
     let mut nonce = task.serial << 32 | (place - task.places.start) << 24;
-    while let Some(cache) = joined(&deployment, task, &ledger, place)? {
+    while let Some(cache) = joined(&*deployment, task, &ledger, place)? {
         nonce += 1;
         let writer = Writer { place: (place, task.writers), nonce, reads: task.checks };
         let mut wrong = |what: String| post.note(&what);
@@ -115,12 +102,12 @@ fn work<D: Deployment>(task: &KillTask, post: &Post, place: u64) -> Result<Optio
 }
 
 /// A new client of the place, once the last one has ended; `None` if the load ends first.
-fn joined<D: Deployment>(
-    deployment: &D,
+fn joined(
+    deployment: &dyn Deployment,
     task: &KillTask,
     ledger: &Ledger,
     place: u64,
-) -> Result<Option<Cache<D::Engine>>, LabError> {
+) -> Result<Option<Cache<Client>>, LabError> {
     if ledger.is_ending() {
         return Ok(None);
     }
@@ -132,7 +119,7 @@ fn joined<D: Deployment>(
     }
     let client = persist(task, ledger, || deployment.client())?;
     if let Some(client) = client.as_ref().filter(|_| task.plan.is_over_network()) {
-        ledger.set_last_client(place, D::number_of(client));
+        ledger.set_last_client(place, client.engine().number());
     }
     Ok(client)
 }

@@ -18,7 +18,7 @@ mod task;
 mod workload;
 
 use crate::LabError;
-use crate::deployment::{Bound, Deployment, EngineName, Experiment, Plan, on_engine};
+use crate::deployment::{Bound, EngineName, Plan};
 use crate::fleet::Fleet;
 use crate::output;
 use crate::progress::Progress;
@@ -83,7 +83,7 @@ impl MicroCommand {
         let (mut redis, mut copying) = (Figures::new("redis-server, unix"), Figures::new("memory copy"));
         for round in 0..self.rounds {
             let extent = self.extent(round);
-            on_engine(&self.engine, EngineRound { command: self, extent, figures: &mut ours, copying: &mut copying })?;
+            EngineRound { command: self, extent, figures: &mut ours, copying: &mut copying }.run()?;
             progress.advance(1);
             round_in_process(&extent, Target::Moka, &mut moka)?;
             progress.advance(1);
@@ -186,28 +186,23 @@ struct EngineRound<'r> {
     copying: &'r mut Figures,
 }
 
-impl Experiment for EngineRound<'_> {
-    type Output = ();
-
-    fn run<D: Deployment>(self) -> Result<(), LabError> {
+impl EngineRound<'_> {
+    fn run(self) -> Result<(), LabError> {
         let Self { command, extent, figures, copying } = self;
-        with_cache::<D>(&command.plan(command.objects, ROOM, "large"), |target| {
+        with_cache(&command.plan(command.objects, ROOM, "large"), |target| {
             round_of_latencies(&extent, target, figures)?;
             round_of_processes(&extent, &mut [(target, &mut *figures), (&Target::Copying, copying)])
         })?;
         let small = command.plan(extent.small(), 1.0, "small");
-        with_cache::<D>(&small, |target| round_of_evictions(&extent, target, figures))
+        with_cache(&small, |target| round_of_evictions(&extent, target, figures))
     }
 }
 
 /// Makes the cache of `plan` for the time of `measure`.
-fn with_cache<D: Deployment>(
-    plan: &Plan,
-    measure: impl FnOnce(&Target) -> Result<(), LabError>,
-) -> Result<(), LabError> {
-    let deployment = D::create(plan, &atoll_fabric::Clock::host())?;
+fn with_cache(plan: &Plan, measure: impl FnOnce(&Target) -> Result<(), LabError>) -> Result<(), LabError> {
+    let deployment = plan.create(&atoll_fabric::Clock::host())?;
     let measured = measure(&Target::Engine(plan.clone()));
     drop(deployment);
-    D::remove(plan)?;
+    plan.remove()?;
     measured
 }

@@ -4,9 +4,9 @@
 //! thread uses a handle. The handles of one [`Source`] share their cache.
 
 use crate::LabError;
-use crate::deployment::Deployment;
+use crate::deployment::{self, Deployment};
 use crate::random::mix;
-use atoll_cache::{Cache, Engine, SetOptions, Value};
+use atoll_cache::{Cache, SetOptions, Value};
 use atoll_fabric::run_ready;
 use std::hint::black_box;
 use std::sync::Arc;
@@ -44,19 +44,19 @@ pub(super) trait Source: Sync {
 }
 
 /// A client of an engine of ours.
-pub(super) struct Client<G: Engine> {
-    cache: Cache<G>,
+pub(super) struct Client {
+    cache: Cache<deployment::Client>,
     into: Value,
     value: [u8; VALUE_BYTES],
 }
 
-impl<G: Engine> Client<G> {
-    pub(super) fn new<D: Deployment<Engine = G>>(deployment: &D) -> Result<Self, LabError> {
+impl Client {
+    pub(super) fn new(deployment: &dyn Deployment) -> Result<Self, LabError> {
         Ok(Self { cache: deployment.client()?, into: Value::new(), value: [b'v'; VALUE_BYTES] })
     }
 }
 
-impl<G: Engine> Subject for Client<G> {
+impl Subject for Client {
     #[inline]
     fn get(&mut self, key: &Key) -> Result<bool, LabError> {
         let hit = run_ready(self.cache.get(key, &mut self.into))?;

@@ -4,11 +4,10 @@ use super::redis::RedisSource;
 use super::subject::{Client, Copying, Key, LibrarySource, Source};
 use super::workload::{Extent, Measured, Workload};
 use crate::LabError;
-use crate::deployment::{Deployment, Experiment, Plan, on_engine};
+use crate::deployment::Plan;
 use crate::fleet::{Post, Task};
 use atoll_fabric::Clock;
 use serde::{Deserialize, Serialize};
-use std::marker::PhantomData;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -42,7 +41,12 @@ impl Task for MicroTask {
         type Moka = moka::sync::Cache<Key, Arc<[u8]>>;
         type QuickCache = quick_cache::sync::Cache<Key, Arc<[u8]>>;
         match &self.target {
-            Target::Engine(plan) => on_engine(&plan.engine, Opened { plan, task: &self, post }),
+            Target::Engine(plan) => {
+                let source = EngineSource(plan);
+                // The cache is opened before the process says that it is ready.
+                source.subject()?;
+                self.measure(&source, &post)
+            }
             Target::Moka(objects_max) => self.measure(&LibrarySource::<Moka>::new(*objects_max), &post),
             Target::QuickCache(objects_max) => self.measure(&LibrarySource::<QuickCache>::new(*objects_max), &post),
             Target::Redis(socket) => self.measure(&RedisSource(socket.clone()), &post),
@@ -61,34 +65,14 @@ impl MicroTask {
     }
 }
 
-struct Opened<'p> {
-    plan: &'p Plan,
-    task: &'p MicroTask,
-    post: Post,
-}
-
-impl Experiment for Opened<'_> {
-    type Output = ();
-
-    fn run<D: Deployment>(self) -> Result<(), LabError> {
-        // The cache is opened before the process says that it is ready.
-        let source = EngineSource { plan: self.plan, deployment: PhantomData::<fn() -> D> };
-        source.subject()?;
-        self.task.measure(&source, &self.post)
-    }
-}
-
 /// Clients of a cache of ours. Each opens the cache anew, since a deployment may be bound to its
 /// thread.
-struct EngineSource<'p, D> {
-    plan: &'p Plan,
-    deployment: PhantomData<fn() -> D>,
-}
+struct EngineSource<'p>(&'p Plan);
 
-impl<D: Deployment> Source for EngineSource<'_, D> {
-    type Subject = Client<D::Engine>;
+impl Source for EngineSource<'_> {
+    type Subject = Client;
 
-    fn subject(&self) -> Result<Self::Subject, LabError> {
-        Client::new(&D::open(self.plan, &Clock::host())?)
+    fn subject(&self) -> Result<Client, LabError> {
+        Client::new(&*self.0.open(&Clock::host())?)
     }
 }

@@ -12,7 +12,7 @@ mod player;
 mod task;
 
 use crate::LabError;
-use crate::deployment::{Bound, Deployment, EngineName, Experiment, Plan, on_engine};
+use crate::deployment::{Bound, EngineName, Plan};
 use crate::progress::Progress;
 use crate::trace::{Request, Trace};
 use atoll_fabric::{Clock, run_ready};
@@ -109,7 +109,7 @@ impl ReplayCommand {
         let json = self.json;
         let settings = self.settings();
         let since = Instant::now();
-        let (tally, ops_per_s) = on_engine(&settings.plan.engine, Replay { settings: &settings })?;
+        let (tally, ops_per_s) = Replay { settings: &settings }.run()?;
         let report = ReplayReport::new(&tally, ops_per_s);
         if json {
             println!("{}", serde_json::to_string(&report).expect("a report is plain data"));
@@ -180,20 +180,18 @@ struct Replay<'r> {
     settings: &'r Settings,
 }
 
-impl Experiment for Replay<'_> {
+impl Replay<'_> {
     /// What was counted, and requests per second.
-    type Output = (Tally, f64);
-
-    fn run<D: Deployment>(self) -> Result<(Tally, f64), LabError> {
+    fn run(self) -> Result<(Tally, f64), LabError> {
         let plan = &self.settings.plan;
         // The trace is opened before a cache is made, so that a wrong name costs nothing.
         let trace = Trace::open(&self.settings.trace, self.settings.seed)?;
         let progress = Progress::new(trace.position().1, "replay");
         let (clock, time) = Clock::manual(0);
-        let deployment = D::create(plan, &clock)?;
+        let deployment = plan.create(&clock)?;
         let (mut tally, ops_per_s) = if self.settings.processes > 1 {
             let played = task::play_all(self.settings, &progress);
-            D::remove(plan)?;
+            plan.remove()?;
             played?
         } else {
             let clients = (0..self.settings.clients).map(|_| deployment.client()).collect::<Result<Vec<_>, _>>()?;
@@ -215,8 +213,8 @@ impl Experiment for Replay<'_> {
 
 /// Plays the requests of `trace` whose number is `ours`; calls `progress` now and then with the
 /// trace's position.
-fn play<G: atoll_cache::Engine>(
-    mut player: Player<G>,
+fn play(
+    mut player: Player,
     mut trace: Trace,
     ours: impl Fn(u64) -> bool,
     progress: impl Fn(u64),

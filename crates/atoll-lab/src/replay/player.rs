@@ -12,9 +12,10 @@
 //! since their number grows at no other time.
 
 use crate::LabError;
+use crate::deployment::Client;
 use crate::latency::Latencies;
 use crate::trace::{Effect, Request};
-use atoll_cache::{Cache, CacheError, Condition, Engine, Expiry, KEY_BYTES_MAX, SetOptions, Value};
+use atoll_cache::{Cache, CacheError, Condition, Expiry, KEY_BYTES_MAX, SetOptions, Value};
 use atoll_fabric::Clock;
 use rapidhash::RapidHashSet;
 use serde::{Deserialize, Serialize};
@@ -90,8 +91,8 @@ impl Tally {
 }
 
 /// The clients of one process.
-pub(super) struct Player<G: Engine> {
-    clients: Vec<Cache<G>>,
+pub(super) struct Player {
+    clients: Vec<Cache<Client>>,
     /// The client whose turn it is.
     turn: usize,
     /// The clients' clock.
@@ -106,9 +107,9 @@ pub(super) struct Player<G: Engine> {
     tally: Tally,
 }
 
-impl<G: Engine> Player<G> {
+impl Player {
     /// `clients` take turns; `time` is the word behind their clock.
-    pub(super) fn new(clients: Vec<Cache<G>>, time: Arc<AtomicU64>, sizes: Sizes) -> Self {
+    pub(super) fn new(clients: Vec<Cache<Client>>, time: Arc<AtomicU64>, sizes: Sizes) -> Self {
         Self {
             clients,
             turn: 0,
@@ -221,7 +222,7 @@ impl<G: Engine> Player<G> {
 }
 
 /// Checks at the end of a replay that the engine's count of objects is not below what a scan shows.
-pub(super) async fn check_count<G: Engine>(cache: &mut Cache<G>) -> Result<(), LabError> {
+pub(super) async fn check_count(cache: &mut Cache<Client>) -> Result<(), LabError> {
     let (mut keys, mut cursor) = (RapidHashSet::default(), 0);
     loop {
         let show = |key: &[u8]| {

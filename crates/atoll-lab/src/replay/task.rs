@@ -3,7 +3,6 @@
 use super::player::{Player, Tally};
 use super::{Settings, play};
 use crate::LabError;
-use crate::deployment::{Deployment, Experiment, on_engine};
 use crate::fleet::{Fleet, Post, Task};
 use crate::progress::Progress;
 use crate::trace::Trace;
@@ -33,7 +32,7 @@ impl Task for ReplayTask {
     const NAME: &'static str = "replay";
 
     fn run(self, post: Post) -> Result<(), LabError> {
-        on_engine(&self.settings.plan.engine.clone(), Playing { task: self, post })
+        Playing { task: self, post }.run()
     }
 }
 
@@ -42,13 +41,11 @@ struct Playing {
     post: Post,
 }
 
-impl Experiment for Playing {
-    type Output = ();
-
-    fn run<D: Deployment>(self) -> Result<(), LabError> {
+impl Playing {
+    fn run(self) -> Result<(), LabError> {
         let ReplayTask { settings, index } = self.task;
         let (clock, time) = Clock::manual(0);
-        let deployment = D::open(&settings.plan, &clock)?;
+        let deployment = settings.plan.open(&clock)?;
         let clients = (0..settings.clients).map(|_| deployment.client()).collect::<Result<Vec<_>, _>>()?;
         let player = Player::new(clients, time, settings.sizes);
         let trace = Trace::open(&settings.trace, settings.seed)?;

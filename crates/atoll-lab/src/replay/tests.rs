@@ -15,7 +15,7 @@ fn replay(trace: &str, engine: EngineName, cache_objects: u64, clients: u32) -> 
         json: false,
     };
     let settings = command.settings();
-    on_engine(&settings.plan.engine, Replay { settings: &settings })
+    Replay { settings: &settings }.run()
 }
 
 /// Requests, hits, misses and deletes of a CSV trace on an LRU of `cache_objects`.
