@@ -11,7 +11,8 @@
 //! WATCH notes what it finds at its keys: each write of a key by any process has a token of its
 //! own. EXEC compares, alone, and runs nothing if a key has another token or expiry. A change by
 //! another process behind that look is not seen. An object that was evicted or has expired has
-//! changed. A key that was absent, and came and went, is as it was; for Redis it has changed.
+//! changed. What went and came back is as it was, and for Redis has changed: a key that was absent,
+//! an expiry, databases that changed places twice.
 
 use super::command;
 use super::command::error::unknown;

@@ -1,4 +1,7 @@
 //! Commands on the expiry of keys.
+//!
+//! A difference from Redis: the latest moment is 2^48 milliseconds after the epoch, in the year
+//! 10889. A later one counts as that.
 
 use super::arguments::{Unit, integer, is};
 use super::error::shown;

@@ -10,6 +10,8 @@
 //! | [`string`] | values as a whole: GET, SET and their relatives |
 //! | [`range`] | parts of values: APPEND, GETRANGE, SETRANGE, STRLEN |
 //! | [`count`] | values as numbers: INCR and its relatives |
+//! | [`bitmap`] | values as bits: SETBIT, BITCOUNT and their relatives |
+//! | [`bitfield`] | values as integers of any number of bits |
 //! | [`key`] | keys whatever they hold: DEL, EXISTS, TYPE, TOUCH |
 //! | [`expire`] | when keys expire |
 //! | [`keyspace`] | all keys: SCAN, KEYS, DBSIZE, FLUSHALL |
@@ -21,6 +23,8 @@
 //! | `transaction` | MULTI, EXEC, WATCH and their relatives |
 
 pub mod arguments;
+pub mod bitfield;
+pub mod bitmap;
 pub mod connection;
 pub mod count;
 pub mod error;
@@ -29,6 +33,7 @@ pub mod info;
 pub mod introspect;
 pub mod key;
 pub mod keyspace;
+mod modify;
 pub mod range;
 pub mod string;
 pub mod subcommand;

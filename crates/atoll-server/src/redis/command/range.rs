@@ -6,7 +6,7 @@ use crate::redis::resp::parser::BULK_BYTES_MAX;
 use atoll_cache::{CacheError, Engine};
 
 /// What a value that grew too long is called here.
-fn too_long(error: CacheError) -> CommandError {
+pub(super) fn too_long(error: CacheError) -> CommandError {
     match error {
         CacheError::ValueTooLarge { bytes, .. } if bytes > BULK_BYTES_MAX => CommandError::TooLong,
         other => other.into(),

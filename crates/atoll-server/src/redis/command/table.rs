@@ -121,6 +121,11 @@ macro_rules! commands {
 commands! {
     Append      "append"      3  [Write Denyoom Fast] (1 1 1)  range::append          "2.0.0" "Appends to a value";
     Auth        "auth"        -2 [NoAuth Noscript Fast] (0 0 0) connection::auth      "1.0.0" "Gives the password";
+    Bitcount    "bitcount"    -2 [Readonly]           (1 1 1)  bitmap::bitcount       "2.6.0" "The number of bits that are set";
+    Bitfield    "bitfield"    -2 [Write Denyoom]      (1 1 1)  bitfield::bitfield     "3.2.0" "Reads and changes integers of any number of bits";
+    BitfieldRo  "bitfield_ro" -2 [Readonly Fast]      (1 1 1)  bitfield::bitfield_ro  "6.0.0" "Reads integers of any number of bits";
+    Bitop       "bitop"       -4 [Write Denyoom Alone] (2 -1 1) bitmap::bitop         "2.6.0" "Joins values bit by bit";
+    Bitpos      "bitpos"      -3 [Readonly]           (1 1 1)  bitmap::bitpos         "2.8.7" "The first bit that is set, or is not";
     Client      "client"      -2 [Container]                   (0 0 0)  connection::client     "2.4.0" "What the server knows of this connection";
     Command     "command"     -1 [Container]                   (0 0 0)  introspect::command    "2.8.13" "The commands of the server";
     Copy        "copy"        -3 [Write Denyoom Alone] (1 2 1) key::copy              "6.2.0" "Copies a key";
@@ -142,6 +147,7 @@ commands! {
     Flushall    "flushall"    -1 [Write]              (0 0 0)  keyspace::flushall     "1.0.0" "Removes all keys";
     Flushdb     "flushdb"     -1 [Write]              (0 0 0)  keyspace::flushdb      "1.0.0" "Removes all keys of the database";
     Get         "get"         2  [Readonly Fast]      (1 1 1)  string::get            "1.0.0" "The value of a key";
+    Getbit      "getbit"      3  [Readonly Fast]      (1 1 1)  bitmap::getbit         "2.2.0" "A bit of a value";
     Getdel      "getdel"      2  [Write Fast]         (1 1 1)  string::getdel         "6.2.0" "The value of a key, which is removed";
     Getex       "getex"       -2 [Write Fast]         (1 1 1)  string::getex          "6.2.0" "The value of a key, whose expiry is changed";
     Getrange    "getrange"    4  [Readonly]           (1 1 1)  range::getrange        "2.4.0" "A part of a value";
@@ -173,6 +179,7 @@ commands! {
     Script      "script"      -2 [Noscript Container] (0 0 0)  script::script         "2.6.0" "The scripts that the server knows";
     Select      "select"      2  [Fast]               (0 0 0)  connection::select     "1.0.0" "Chooses a database";
     Set         "set"         -3 [Write Denyoom]      (1 1 1)  string::set            "1.0.0" "Sets a value";
+    Setbit      "setbit"      4  [Write Denyoom]      (1 1 1)  bitmap::setbit         "2.2.0" "Changes a bit of a value";
     Setex       "setex"       4  [Write Denyoom]      (1 1 1)  string::setex          "2.0.0" "Sets a value that expires after some seconds";
     Setnx       "setnx"       3  [Write Denyoom Fast] (1 1 1)  string::setnx          "1.0.0" "Sets a value if the key is not there";
     Setrange    "setrange"    4  [Write Denyoom]      (1 1 1)  range::setrange        "2.2.0" "Overwrites a part of a value";

@@ -1,0 +1,218 @@
+//! Values as arrays of bits. Bit 0 is the highest of the first byte.
+//!
+//! A change of one key is one atomic step for the whole pool. BITOP reads its keys and then writes
+//! another: no other command of this server runs meanwhile, but other processes of the pool may
+//! change a key in between.
+
+use super::arguments::{integer, is};
+use super::modify::{Modified, check_length, modify};
+use super::{CommandError, Context, Outcome, string};
+use crate::redis::resp::parser::BULK_BYTES_MAX;
+use atoll_cache::{Engine, SetOptions};
+
+const OFFSET: &str = "ERR bit offset is not an integer or out of range";
+const BIT: &str = "ERR bit is not an integer or out of range";
+
+/// The number of a bit that a value may have.
+pub(super) fn bit_number(number: Option<i64>) -> Result<usize, CommandError> {
+    let number = number.and_then(|number| usize::try_from(number).ok());
+    number.filter(|number| number / 8 < BULK_BYTES_MAX).ok_or_else(|| OFFSET.into())
+}
+
+fn bit(bytes: &[u8], number: usize) -> bool {
+    bytes.get(number / 8).is_some_and(|byte| byte >> (7 - number % 8) & 1 == 1)
+}
+
+/// `SETBIT key offset bit`
+pub async fn setbit<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+    let number = bit_number(integer(c.args.get(2)).ok())?;
+    let to = match integer(c.args.get(3)) {
+        Ok(to @ (0 | 1)) => to as u8,
+        _ => return Err(BIT.into()),
+    };
+    check_length(c, number / 8 + 1)?;
+    let key = c.key(1);
+    let was = modify(c, &key, |old, new| {
+        let old = old.unwrap_or_default();
+        let was = bit(old, number);
+        if was == (to == 1) && number / 8 < old.len() {
+            return Ok(Modified::Kept(was));
+        }
+        new.extend_from_slice(old);
+        new.resize(old.len().max(number / 8 + 1), 0);
+        let place = 7 - number % 8;
+        new[number / 8] = new[number / 8] & !(1 << place) | to << place;
+        Ok(Modified::Put(was))
+    });
+    let was = was.await?;
+    c.reply.yes(was);
+    Ok(())
+}
+
+/// `GETBIT key offset`
+pub async fn getbit<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+    let number = bit_number(integer(c.args.get(2)).ok())?;
+    let is_set = c.cache.get(&c.key(1), c.value).await? && bit(c.value.bytes(), number);
+    string::forget(c.value);
+    c.reply.yes(is_set);
+    Ok(())
+}
+
+/// The bits that a command looks at: from the first to before the last.
+struct Span {
+    first: usize,
+    end: usize,
+}
+
+impl Span {
+    /// What `start` and an inclusive `end` (both counted from the end if negative) say of a value
+    /// of so many bytes; `None` if it is nothing.
+    fn of(bytes: usize, start: i64, end: i64, in_bits: bool) -> Option<Self> {
+        let unit = if in_bits { 1 } else { 8 };
+        let units = (bytes * 8 / unit) as i64;
+        let from = |index: i64| if index < 0 { index.saturating_add(units).max(0) } else { index };
+        let (start, end) = (from(start), from(end).min(units - 1));
+        (start <= end).then(|| Self { first: start as usize * unit, end: (end as usize + 1) * unit })
+    }
+
+    /// Calls `each(number of its first bit, byte, mask of the bits that count)` for every byte,
+    /// until one returns `Some`.
+    fn find<T>(&self, bytes: &[u8], mut each: impl FnMut(usize, u8, u8) -> Option<T>) -> Option<T> {
+        let (first, last) = (self.first / 8, (self.end - 1) / 8);
+        bytes[first..=last].iter().zip(first..).find_map(|(&byte, index)| {
+            let mut mask = 0xff;
+            if index == first {
+                mask &= 0xff >> (self.first % 8);
+            }
+            if index == last {
+                mask &= 0xff << (7 - (self.end - 1) % 8);
+            }
+            each(index * 8, byte, mask)
+        })
+    }
+
+    fn count(&self, bytes: &[u8]) -> usize {
+        let mut count = 0;
+        self.find(bytes, |_, byte, mask| {
+            count += (byte & mask).count_ones() as usize;
+            None::<()>
+        });
+        count
+    }
+
+    /// The number of the first bit that is `bit`.
+    fn position(&self, bytes: &[u8], bit: bool) -> Option<usize> {
+        self.find(bytes, |number, byte, mask| {
+            let found = if bit { byte & mask } else { !byte & mask };
+            (found != 0).then(|| number + found.leading_zeros() as usize)
+        })
+    }
+}
+
+/// Whether an argument says that numbers are those of bits, or of bytes.
+fn in_bits(word: &[u8]) -> Result<bool, CommandError> {
+    match () {
+        () if is(word, "bit") => Ok(true),
+        () if is(word, "byte") => Ok(false),
+        () => Err(CommandError::Syntax),
+    }
+}
+
+/// `BITCOUNT key [start end [BYTE | BIT]]`
+pub async fn bitcount<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+    if !c.cache.get(&c.key(1), c.value).await? {
+        c.reply.count(0);
+        return Ok(());
+    }
+    let span = |bytes: &[u8]| match c.args.len() {
+        2 => Ok(Span::of(bytes.len(), 0, -1, false)),
+        4 | 5 => {
+            let (start, end) = (integer(c.args.get(2))?, integer(c.args.get(3))?);
+            // Redis says this before it looks at the last word, and before it clamps.
+            if start < 0 && end < 0 && start > end {
+                return Ok(None);
+            }
+            let in_bits = c.args.len() == 5 && in_bits(c.args.get(4))?;
+            Ok(Span::of(bytes.len(), start, end, in_bits))
+        }
+        _ => Err(CommandError::Syntax),
+    };
+    let bytes = c.value.bytes();
+    let count = span(bytes).map(|span| span.map_or(0, |span| span.count(bytes)));
+    string::forget(c.value);
+    c.reply.count(count?);
+    Ok(())
+}
+
+/// `BITPOS key bit [start [end [BYTE | BIT]]]`
+pub async fn bitpos<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+    let wanted = match integer(c.args.get(2))? {
+        wanted @ (0 | 1) => wanted == 1,
+        _ => return Err("ERR The bit argument must be 1 or 0.".into()),
+    };
+    if !c.cache.get(&c.key(1), c.value).await? {
+        // What is not there is zeros without end.
+        c.reply.integer(if wanted { -1 } else { 0 });
+        return Ok(());
+    }
+    let find = |bytes: &[u8]| {
+        let args = c.args.len();
+        let start = if args > 3 { integer(c.args.get(3))? } else { 0 };
+        let in_bits = args == 6 && in_bits(c.args.get(5))?;
+        let end = if args > 4 { integer(c.args.get(4))? } else { -1 };
+        if args > 6 {
+            return Err(CommandError::Syntax);
+        }
+        let Some(span) = Span::of(bytes.len(), start, end, in_bits) else { return Ok(-1) };
+        Ok(match span.position(bytes, wanted) {
+            Some(number) => number as i64,
+            // Behind a value whose end was not given stand zeros.
+            None if !wanted && args <= 4 => bytes.len() as i64 * 8,
+            None => -1,
+        })
+    };
+    let found = find(c.value.bytes());
+    string::forget(c.value);
+    c.reply.integer(found?);
+    Ok(())
+}
+
+/// `BITOP AND | OR | XOR | NOT destination key...`
+pub async fn bitop<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+    let word = c.args.get(1);
+    let join: fn(u8, u8) -> u8 = match () {
+        () if is(word, "and") => |one, other| one & other,
+        () if is(word, "or") => |one, other| one | other,
+        () if is(word, "xor") => |one, other| one ^ other,
+        () if is(word, "not") && c.args.len() > 4 => {
+            return Err("ERR BITOP NOT must be called with a single source key.".into());
+        }
+        () if is(word, "not") => |one, _| !one,
+        () => return Err(CommandError::Syntax),
+    };
+    let inverts = is(word, "not");
+    let mut joined: Option<Vec<u8>> = None;
+    for index in 3..c.args.len() {
+        let is_there = c.cache.get(&c.key(index), c.value).await?;
+        let bytes = if is_there { c.value.bytes() } else { &[] };
+        joined = Some(match joined.take() {
+            None if inverts => bytes.iter().map(|&byte| join(byte, 0)).collect(),
+            None => bytes.to_vec(),
+            Some(mut joined) => {
+                joined.resize(joined.len().max(bytes.len()), 0);
+                let bytes = bytes.iter().copied().chain(std::iter::repeat(0));
+                joined.iter_mut().zip(bytes).for_each(|(one, other)| *one = join(*one, other));
+                joined
+            }
+        });
+        string::forget(c.value);
+    }
+    let (joined, destination) = (joined.unwrap_or_default(), c.key(2));
+    if joined.is_empty() {
+        c.cache.delete(&destination).await?;
+    } else {
+        c.cache.set(&destination, &joined, &SetOptions::default()).await?;
+    }
+    c.reply.count(joined.len());
+    Ok(())
+}
