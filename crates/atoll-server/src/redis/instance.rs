@@ -2,6 +2,8 @@
 
 use super::database::Databases;
 use super::isolation::Isolation;
+use super::pause::Pause;
+use super::peers::Peers;
 use super::script::Scripts;
 use sha2::{Digest, Sha256};
 
@@ -30,6 +32,8 @@ pub(crate) struct Instance {
     pub(crate) isolation: Isolation,
     pub(crate) databases: Databases,
     pub(crate) scripts: Scripts,
+    pub(crate) peers: Peers,
+    pub(crate) pause: Pause,
 }
 
 impl Instance {

@@ -199,6 +199,11 @@ impl Totals {
 }
 
 impl Shared {
+    /// Milliseconds since the server started.
+    pub fn uptime_ms(&self) -> u64 {
+        self.started.elapsed().as_millis() as u64
+    }
+
     /// The sum over all workers, as last published.
     pub fn totals(&self) -> Totals {
         let tally = Tally::new(self.commands.len());

@@ -7,6 +7,7 @@
 //! | [`listen`] | the addresses that the server listens on |
 //! | `worker` | one thread with one client of the cache |
 //! | `asking` | futures of the cache, and what they wait for |
+//! | [`handle`] | a connection as every thread sees it |
 //! | `connection` | one connection: read a batch of commands, run it, write its replies |
 //! | [`output`] | the bytes to send |
 //! | `buffers` | memory that connections use one after the other |
@@ -29,6 +30,7 @@ mod buffers;
 mod connection;
 pub mod counters;
 pub mod facts;
+pub mod handle;
 pub mod listen;
 pub mod options;
 pub mod output;

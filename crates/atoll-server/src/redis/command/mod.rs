@@ -13,7 +13,8 @@
 //! | [`key`] | keys whatever they hold: DEL, EXISTS, TYPE, TOUCH |
 //! | [`expire`] | when keys expire |
 //! | [`keyspace`] | all keys: SCAN, KEYS, DBSIZE, FLUSHALL |
-//! | [`connection`] | the connection itself: PING, HELLO, CLIENT, QUIT |
+//! | [`connection`] | the connection itself: PING, HELLO, QUIT |
+//! | [`client`] | all connections: CLIENT |
 //! | [`introspect`] | the commands themselves: COMMAND |
 //! | [`info`] | the server: INFO, TIME |
 //! | [`subcommand`] | the subcommands of CLIENT, COMMAND, ... |
@@ -21,6 +22,7 @@
 //! | `transaction` | MULTI, EXEC, WATCH and their relatives |
 
 pub mod arguments;
+pub mod client;
 pub mod connection;
 pub mod count;
 pub mod error;
@@ -39,6 +41,7 @@ pub use table::{COMMANDS, Flag, Id, SPECS, Spec};
 
 use crate::redis::database::Database;
 use crate::redis::instance::Instance;
+use crate::redis::peers::Last;
 use crate::redis::resp::{Args, Reply};
 use crate::redis::session::Session;
 use crate::redis::{script, transaction};
@@ -114,6 +117,7 @@ impl<G: Engine> Context<'_, G> {
 #[inline]
 pub(crate) async fn run<G: Engine>(id: Id, context: &mut Context<'_, G>) {
     context.spec = &SPECS[id as usize];
+    context.session.last = Last::command(id);
     context.tally.borrow_mut().calls[id as usize] += 1;
     let outcome = pin!(table::call(id, context)).await;
     context.conclude(outcome);

@@ -121,7 +121,7 @@ macro_rules! commands {
 commands! {
     Append      "append"      3  [Write Denyoom Fast] (1 1 1)  range::append          "2.0.0" "Appends to a value";
     Auth        "auth"        -2 [NoAuth Noscript Fast] (0 0 0) connection::auth      "1.0.0" "Gives the password";
-    Client      "client"      -2 [Container]                   (0 0 0)  connection::client     "2.4.0" "What the server knows of this connection";
+    Client      "client"      -2 [Noscript Container]          (0 0 0)  client::client         "2.4.0" "The connections of the server";
     Command     "command"     -1 [Container]                   (0 0 0)  introspect::command    "2.8.13" "The commands of the server";
     Copy        "copy"        -3 [Write Denyoom Alone] (1 2 1) key::copy              "6.2.0" "Copies a key";
     Dbsize      "dbsize"      1  [Readonly Fast]      (0 0 0)  keyspace::dbsize       "1.0.0" "The number of keys";

@@ -187,7 +187,7 @@ async fn play<G: Engine>(
     let lua = &interpreter.lua;
     let thread = lua.create_thread(interpreter.run.clone())?;
     // SELECT of a script is for the script alone.
-    let mut session = Session::new(c.session.id, true);
+    let mut session = Session::new(c.session.peer.clone(), true);
     session.database = c.session.database;
     let is_read_only = matches!(id, Id::EvalRo | Id::EvalshaRo);
     let mut given = MultiValue::from_iter([Value::Function(function)]);
