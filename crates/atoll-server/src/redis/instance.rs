@@ -1,11 +1,14 @@
 //! What the connections of one server have in common.
 
+use super::config::{Config, Started};
 use super::database::Databases;
 use super::isolation::Isolation;
 use super::pause::Pause;
 use super::peers::Peers;
 use super::script::Scripts;
+use crate::serve::counters::{Shared, Totals};
 use sha2::{Digest, Sha256};
+use std::sync::{Mutex, PoisonError};
 
 /// The configuration of the protocol.
 #[derive(Clone, Default)]
@@ -34,6 +37,9 @@ pub(crate) struct Instance {
     pub(crate) scripts: Scripts,
     pub(crate) peers: Peers,
     pub(crate) pause: Pause,
+    pub(crate) config: Config,
+    /// What had been published at the last `CONFIG RESETSTAT`.
+    forgotten: Mutex<Option<Totals>>,
 }
 
 impl Instance {
@@ -53,6 +59,25 @@ impl Instance {
     pub(crate) fn is_password(&self, user: &[u8], password: &[u8]) -> bool {
         let is_right = self.password.is_none_or(|own| own == <[u8; 32]>::from(Sha256::digest(password)));
         is_right && user == b"default"
+    }
+
+    /// How it was started.
+    pub(crate) fn started(&self) -> Started {
+        Started { is_protected: !self.is_open, has_password: self.wants_password() }
+    }
+
+    /// What the workers have published since `CONFIG RESETSTAT`.
+    pub(crate) fn totals(&self, shared: &Shared) -> Totals {
+        let mut totals = shared.totals();
+        if let Some(forgotten) = &*self.forgotten.lock().unwrap_or_else(PoisonError::into_inner) {
+            totals.forget(forgotten);
+        }
+        totals
+    }
+
+    /// Lets [`totals`](Self::totals) begin with what is counted from now on.
+    pub(crate) fn forget_counts(&self, shared: &Shared) {
+        *self.forgotten.lock().unwrap_or_else(PoisonError::into_inner) = Some(shared.totals());
     }
 
     /// Whether only peers on this host are served.

@@ -16,11 +16,13 @@
 //! | [`database`] | sixteen sets of keys in one cache |
 //! | `census` | how many keys each database has |
 //! | [`glob`] | patterns of keys |
+//! | `config` | the parameters of CONFIG |
 //! | [`extended`] | the floating-point numbers of Redis' counters |
 
 mod ahead;
 mod census;
 pub mod command;
+mod config;
 pub mod database;
 pub mod extended;
 mod gets;

@@ -244,7 +244,7 @@ mod tests {
     fn a_snapshot_is_read_as_it_was_published() {
         let none = Snapshot::default();
         let all = Snapshot {
-            last: Last::subcommand(Id::Client, 3),
+            last: Last::subcommand(Id::Client, 0),
             database: 15,
             is_resp3: true,
             is_waiting: true,
@@ -264,6 +264,6 @@ mod tests {
         for snapshot in cases {
             assert_eq!(Snapshot::unpack(snapshot.pack()), snapshot);
         }
-        assert_eq!((none.last.name(), all.last.name()), ("NULL", "client|id"));
+        assert_eq!((none.last.name(), all.last.name()), ("NULL", "client|caching"));
     }
 }

@@ -25,6 +25,7 @@ use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 
 /// When the waiting replies of a worker's connections have this many bytes, they wait for no other
@@ -73,9 +74,7 @@ impl<P: Protocol, S: AsyncRead + AsyncWrite + Unpin> Connection<P, S> {
                 if !output.is_empty() {
                     self.bytes_out += output.len();
                     self.let_others_run(worker, output.len()).await;
-                    self.handle.owes(output.len());
-                    unless_ended(&self.handle, resident, output.send(&mut self.stream)).await??;
-                    self.handle.owes(0);
+                    self.send(worker, resident, &mut output).await?;
                 }
                 worker.outputs.give(output);
                 match ended {
@@ -128,12 +127,14 @@ impl<P: Protocol, S: AsyncRead + AsyncWrite + Unpin> Connection<P, S> {
         match std::future::Future::poll(read, cx) {
             Poll::Ready(Ok(bytes)) => {
                 self.bytes_in += bytes;
+                resident.set_idle(false);
                 self.handle.heard(worker.now_ms.get());
                 Poll::Ready(Ok(bytes > 0))
             }
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
             Poll::Pending => {
                 resident.waits(cx.waker());
+                resident.set_idle(true);
                 self.handle.waits_with(self.input.len());
                 if self.input.is_empty() {
                     worker.buffers.give(std::mem::take(&mut self.input));
@@ -160,6 +161,30 @@ impl<P: Protocol, S: AsyncRead + AsyncWrite + Unpin> Connection<P, S> {
         };
         worker.scratches.give(scratch);
         ended
+    }
+
+    /// Sends replies, as far as the limits permit.
+    async fn send<G: Engine + 'static>(
+        &mut self,
+        worker: &Worker<P, G>,
+        resident: &Resident,
+        output: &mut Output,
+    ) -> io::Result<()> {
+        let limit = worker.shared.limits.output(self.handle.is_subscriber());
+        let bytes = output.len() as u64;
+        if limit.hard_bytes > 0 && bytes > limit.hard_bytes {
+            return Err(io::ErrorKind::QuotaExceeded.into());
+        }
+        self.handle.owes(output.len());
+        resident.set_idle(true);
+        let sent = unless_ended(&self.handle, resident, output.send(&mut self.stream));
+        match limit.soft_bytes > 0 && bytes > limit.soft_bytes {
+            true => tokio::time::timeout(Duration::from_secs(limit.soft_s), sent).await???,
+            false => sent.await??,
+        }
+        resident.set_idle(false);
+        self.handle.owes(0);
+        Ok(())
     }
 
     /// Lets the other ready connections run their batches before this connection's replies, which

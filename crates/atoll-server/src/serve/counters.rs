@@ -9,6 +9,8 @@
 //! the queue in the socket.
 
 use super::facts::PoolFacts;
+use super::limits::Limits;
+use super::options::ServerOptions;
 use atoll_cache::Stats;
 use atoll_cache::miniature::choice::CURVE;
 use atoll_cache::stats::{MODELLED_MISSES, curve};
@@ -153,10 +155,10 @@ pub struct Shared {
     pub accepted: AtomicU64,
     /// Connections refused because there were too many.
     pub refused: AtomicU64,
-    /// Connections served at most.
-    pub clients_max: usize,
-    /// The TCP port, as `INFO` shows it.
-    pub port: u16,
+    /// The limits of connections.
+    pub limits: Limits,
+    /// What the server was started with; the port is the one that it has.
+    pub options: ServerOptions,
     /// When the server started.
     pub started: Instant,
 }
@@ -190,6 +192,27 @@ impl Totals {
     pub fn curve(&self) -> Option<impl Iterator<Item = (f64, f64)>> {
         let ratios = curve(self.stat("hits") + self.misses(), MODELLED_MISSES.map(|name| self.stat(name)))?;
         Some(CURVE.into_iter().map(|quarters| quarters as f64 / 4.0).zip(ratios))
+    }
+
+    /// Takes away what was counted before `earlier`.
+    pub fn forget(&mut self, earlier: &Self) {
+        let less = |now: &mut [u64], then: &[u64]| {
+            now.iter_mut().zip(then).for_each(|(now, then)| *now = now.saturating_sub(*then));
+        };
+        let (tally, then) = (&mut self.tally, &earlier.tally);
+        less(&mut tally.calls, &then.calls);
+        less(&mut tally.latency, &then.latency);
+        for (now, then) in [
+            (&mut tally.errors, then.errors),
+            (&mut tally.latency_sum_ns, then.latency_sum_ns),
+            (&mut tally.bytes_in, then.bytes_in),
+            (&mut tally.bytes_out, then.bytes_out),
+        ] {
+            *now = now.saturating_sub(then);
+        }
+        for ((_, now), (_, then)) in self.stats.iter_mut().zip(&earlier.stats) {
+            *now = now.saturating_sub(*then);
+        }
     }
 
     /// Commands run.

@@ -34,6 +34,9 @@ pub struct Handle {
     input_bytes: AtomicUsize,
     /// Bytes of the replies that the peer has not taken.
     output_bytes: AtomicUsize,
+    /// Whether its peer has subscribed: then its silence is no sign, and another limit holds for
+    /// what it is owed.
+    is_subscriber: AtomicBool,
     /// Whether it is to end. Never unset.
     is_ending: AtomicBool,
     /// Wakes the connection of the id that is sent.
@@ -66,6 +69,7 @@ impl Handle {
             active_ms: AtomicU64::new(now_ms),
             input_bytes: AtomicUsize::new(0),
             output_bytes: AtomicUsize::new(0),
+            is_subscriber: AtomicBool::new(false),
             is_ending: AtomicBool::new(false),
             wakes,
         }
@@ -101,6 +105,11 @@ impl Handle {
     #[inline]
     pub fn is_ending(&self) -> bool {
         self.is_ending.load(Relaxed)
+    }
+
+    /// Whether its peer has subscribed.
+    pub fn is_subscriber(&self) -> bool {
+        self.is_subscriber.load(Relaxed)
     }
 
     /// Lets its worker look at it.

@@ -51,21 +51,35 @@ pub(crate) enum Stream {
 }
 
 /// A connection as its worker knows it, and how to wake it.
-#[derive(Default)]
-pub(super) struct Resident(RefCell<Option<Waker>>);
+pub(super) struct Resident {
+    handle: Arc<Handle>,
+    waker: RefCell<Option<Waker>>,
+    /// Whether it waits for its peer, and for nothing else.
+    is_idle: Cell<bool>,
+}
 
 impl Resident {
+    fn new(handle: Arc<Handle>) -> Self {
+        Self { handle, waker: RefCell::new(None), is_idle: Cell::new(false) }
+    }
+
+    /// Whether the connection waits for its peer alone, from now on.
+    #[inline]
+    pub(super) fn set_idle(&self, is_idle: bool) {
+        self.is_idle.set(is_idle);
+    }
+
     /// The connection waits for its peer.
     #[inline]
     pub(super) fn waits(&self, waker: &Waker) {
-        let mut present = self.0.borrow_mut();
+        let mut present = self.waker.borrow_mut();
         if !present.as_ref().is_some_and(|present| present.will_wake(waker)) {
             *present = Some(waker.clone());
         }
     }
 
     fn wake(&self) {
-        if let Some(waker) = &*self.0.borrow() {
+        if let Some(waker) = &*self.waker.borrow() {
             waker.wake_by_ref();
         }
     }
@@ -154,9 +168,10 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
         let waking = tokio::task::spawn_local(self.clone().wake_residents());
         let driving = tokio::task::spawn_local(asking::drive(self.clone()));
         while let Some((id, stream)) = streams.recv().await {
-            let resident = Rc::new(Resident::default());
+            let handle = Arc::new(Handle::new(id, &stream, &self.shared, self.wakes.clone()));
+            let resident = Rc::new(Resident::new(handle.clone()));
             self.residents.borrow_mut().insert(id, resident.clone());
-            tokio::task::spawn_local(self.clone().attend(id, stream, resident));
+            tokio::task::spawn_local(self.clone().attend(handle, stream, resident));
         }
         self.stopping.set(true);
         self.residents.borrow().values().for_each(|resident| resident.wake());
@@ -173,9 +188,9 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
         self.waiters.end();
     }
 
-    async fn attend(self: Rc<Self>, id: u64, stream: Stream, resident: Rc<Resident>) {
+    async fn attend(self: Rc<Self>, handle: Arc<Handle>, stream: Stream, resident: Rc<Resident>) {
         // An error of the network ends the connection as its peer's leaving does.
-        let handle = Arc::new(Handle::new(id, &stream, &self.shared, self.wakes.clone()));
+        let id = handle.id;
         let _ = match stream {
             Stream::Tcp(stream) => match tokio::net::TcpStream::from_std(stream) {
                 Ok(stream) => Connection::<P, _>::new(&self.protocol, stream, handle).serve(&self, &resident).await,
@@ -225,6 +240,22 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
         }
     }
 
+    /// Ends the connections whose peers have been silent for too long.
+    fn end_idle(&self) {
+        let idle_s_max = self.shared.limits.idle_s_max();
+        if idle_s_max == 0 {
+            return;
+        }
+        let now_ms = self.shared.uptime_ms();
+        for resident in self.residents.borrow().values() {
+            let handle = &resident.handle;
+            let is_silent = now_ms.saturating_sub(handle.active_ms()) / 1000 > idle_s_max;
+            if resident.is_idle.get() && is_silent && !handle.is_subscriber() {
+                handle.end();
+            }
+        }
+    }
+
     async fn publish_regularly(self: Rc<Self>) {
         let counters: &Counters = &self.shared.workers[self.index];
         loop {
@@ -233,6 +264,7 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
                 counters.publish(&self.tally.borrow(), &cache.stats(), objects);
             }
             drop(cache);
+            self.end_idle();
             tokio::time::sleep(PUBLISH_PERIOD).await;
         }
     }

@@ -33,11 +33,17 @@ const KEYSPACE: &str = "Keyspace";
 const SECTIONS: [(&str, Section); 5] =
     [("Server", server), ("Clients", clients), ("Memory", memory), ("Stats", stats), ("Atoll", atoll)];
 
-/// `INFO [section...]`
-pub async fn info<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+/// Publishes what this worker has counted.
+pub(super) async fn publish<G: Engine>(c: &Context<'_, G>) -> Outcome {
     let objects = c.cache.objects().await?;
     c.shared.workers[c.worker].publish(&c.tally.borrow(), &c.cache.stats(), objects);
-    let totals = c.shared.totals();
+    Ok(())
+}
+
+/// `INFO [section...]`
+pub async fn info<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+    publish(c).await?;
+    let totals = c.instance.totals(c.shared);
     let named = |name: &str| c.args.from(1).any(|arg| arg.eq_ignore_ascii_case(name.as_bytes()));
     let all = c.args.len() == 1 || ["all", "default", "everything"].iter().any(|name| named(name));
     let mut text = String::new();
@@ -64,13 +70,13 @@ fn server(text: &mut String, shared: &Shared, _: &Totals) -> std::fmt::Result {
     write!(text, "atoll_version:{}\r\n", env!("CARGO_PKG_VERSION"))?;
     write!(text, "os:{} {}\r\n", std::env::consts::OS, std::env::consts::ARCH)?;
     write!(text, "arch_bits:{}\r\nmultiplexing_api:epoll\r\n", usize::BITS)?;
-    write!(text, "process_id:{}\r\ntcp_port:{}\r\n", std::process::id(), shared.port)?;
+    write!(text, "process_id:{}\r\ntcp_port:{}\r\n", std::process::id(), shared.options.port)?;
     write!(text, "uptime_in_seconds:{uptime}\r\nuptime_in_days:{}\r\n", uptime / 86_400)?;
     write!(text, "worker_threads:{}\r\n", shared.workers.len())
 }
 
 fn clients(text: &mut String, shared: &Shared, _: &Totals) -> std::fmt::Result {
-    let (clients, max) = (shared.clients.load(Relaxed), shared.clients_max);
+    let (clients, max) = (shared.clients.load(Relaxed), shared.limits.clients_max());
     write!(text, "connected_clients:{clients}\r\nmaxclients:{max}\r\nblocked_clients:0\r\n")
 }
 
@@ -82,7 +88,7 @@ fn memory(text: &mut String, shared: &Shared, totals: &Totals) -> std::fmt::Resu
 
 /// The name that Redis has for what comes nearest to what the engine does. Redis has two that look
 /// at the use of all keys; what looks at more than how recent it was is the other.
-fn policy(experts: Option<&str>) -> &'static str {
+pub(in crate::redis) fn policy(experts: Option<&str>) -> &'static str {
     match experts {
         Some("lru") => "allkeys-lru",
         _ => "allkeys-lfu",

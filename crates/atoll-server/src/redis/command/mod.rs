@@ -13,6 +13,7 @@
 //! | [`key`] | keys whatever they hold: DEL, EXISTS, TYPE, TOUCH |
 //! | [`expire`] | when keys expire |
 //! | [`keyspace`] | all keys: SCAN, KEYS, DBSIZE, FLUSHALL |
+//! | [`config`] | the parameters of the server: CONFIG |
 //! | [`connection`] | the connection itself: PING, HELLO, QUIT |
 //! | [`client`] | all connections: CLIENT |
 //! | [`introspect`] | the commands themselves: COMMAND |
@@ -23,6 +24,7 @@
 
 pub mod arguments;
 pub mod client;
+pub mod config;
 pub mod connection;
 pub mod count;
 pub mod error;

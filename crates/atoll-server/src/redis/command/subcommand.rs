@@ -62,6 +62,12 @@ subcommands! {
         "command|help" 2 "HELP" "This text";
         "command|info" -2 "INFO [<name> ...]" "Arity, flags and keys of commands";
         "command|list" -2 "LIST" "The names of all commands";
+    Config:
+        "config|get" -3 "GET <pattern> [<pattern> ...]" "Parameters and their values";
+        "config|help" 2 "HELP" "This text";
+        "config|resetstat" 2 "RESETSTAT" "Counts what INFO shows from 0 again";
+        "config|rewrite" 2 "REWRITE" "Refused: this server has no configuration file";
+        "config|set" -4 "SET <parameter> <value> [<parameter> <value> ...]" "Changes parameters, all or none";
     Script:
         "script|exists" -3 "EXISTS <digest> [<digest> ...]" "Which scripts the server knows";
         "script|flush" -2 "FLUSH [ASYNC|SYNC]" "Forgets all scripts";

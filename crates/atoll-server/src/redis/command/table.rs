@@ -123,6 +123,7 @@ commands! {
     Auth        "auth"        -2 [NoAuth Noscript Fast] (0 0 0) connection::auth      "1.0.0" "Gives the password";
     Client      "client"      -2 [Noscript Container]          (0 0 0)  client::client         "2.4.0" "The connections of the server";
     Command     "command"     -1 [Container]                   (0 0 0)  introspect::command    "2.8.13" "The commands of the server";
+    Config      "config"      -2 [Admin Noscript Container]    (0 0 0)  config::config         "2.0.0" "The parameters of the server";
     Copy        "copy"        -3 [Write Denyoom Alone] (1 2 1) key::copy              "6.2.0" "Copies a key";
     Dbsize      "dbsize"      1  [Readonly Fast]      (0 0 0)  keyspace::dbsize       "1.0.0" "The number of keys";
     Decr        "decr"        2  [Write Denyoom Fast] (1 1 1)  count::decr            "1.0.0" "Takes one from an integer";

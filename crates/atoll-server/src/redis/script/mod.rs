@@ -31,6 +31,7 @@ use super::transaction;
 use crate::serve::Output;
 use atoll_cache::Engine;
 use interpreter::Interpreter;
+pub(super) use interpreter::TIME_MAX;
 use mlua::{MultiValue, Value};
 use sha1::{Digest, Sha1};
 use std::collections::HashMap;
