@@ -44,6 +44,6 @@ pub(super) async fn run<G: Engine>(
     let _ = std::pin::pin!(looked).await;
     let mut tally = client.tally.borrow_mut();
     tally.calls[Id::Get as usize] += replied as u64;
-    tally.end_many(replied, began);
+    tally.end_many(Id::Get as usize, replied, began);
     replied
 }

@@ -8,7 +8,9 @@ use super::peers::Peers;
 use super::script::Scripts;
 use crate::serve::counters::{Shared, Totals};
 use sha2::{Digest, Sha256};
-use std::sync::{Mutex, PoisonError};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// The configuration of the protocol.
 #[derive(Clone, Default)]
@@ -40,6 +42,9 @@ pub(crate) struct Instance {
     pub(crate) config: Config,
     /// What had been published at the last `CONFIG RESETSTAT`.
     forgotten: Mutex<Option<Totals>>,
+    /// The most live bytes that INFO has found.
+    memory_peak: AtomicU64,
+    run_id: OnceLock<String>,
 }
 
 impl Instance {
@@ -78,6 +83,20 @@ impl Instance {
     /// Lets [`totals`](Self::totals) begin with what is counted from now on.
     pub(crate) fn forget_counts(&self, shared: &Shared) {
         *self.forgotten.lock().unwrap_or_else(PoisonError::into_inner) = Some(shared.totals());
+    }
+
+    /// Forty digits that differ for every server.
+    pub(crate) fn run_id(&self) -> &str {
+        self.run_id.get_or_init(|| {
+            let random = RandomState::new();
+            let digits = |part: u32| format!("{:016x}", random.hash_one((std::process::id(), part)));
+            (0..3).map(digits).collect::<String>()[..40].to_owned()
+        })
+    }
+
+    /// The most live bytes that have been found, these among them.
+    pub(crate) fn memory_peak(&self, found: u64) -> u64 {
+        self.memory_peak.fetch_max(found, Relaxed).max(found)
     }
 
     /// Whether only peers on this host are served.

@@ -54,6 +54,7 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// The Redis protocol, as one server speaks it.
 #[derive(Clone, Default)]
@@ -245,6 +246,9 @@ async fn run_one<'i, G: Engine>(
     let id = match transaction::check(id, args) {
         Ok(id) => id,
         Err(error) => {
+            if let Some(id) = id {
+                tally.borrow_mut().rejected[id as usize] += 1;
+            }
             context.session.break_queue();
             return context.conclude(Err(error));
         }
@@ -270,11 +274,14 @@ async fn run_one<'i, G: Engine>(
             pin!(transaction::run(context, interpreters)).await;
             batch.go_on(alone).await;
         }
-        Way::Refuse => context.conclude(Err("NOAUTH Authentication required.".into())),
+        Way::Refuse => {
+            tally.borrow_mut().rejected[id as usize] += 1;
+            context.conclude(Err("NOAUTH Authentication required.".into()));
+        }
     }
 }
 
-/// Runs one command, and takes its time if it is one to be sampled.
+/// Runs one command, and takes its time if it is one to be timed.
 ///
 /// The state of a command under way is large, because that of the largest one is. Here and on the
 /// way to here such states are pinned before they are awaited: then they are made where they stay.
@@ -282,13 +289,20 @@ async fn run_one<'i, G: Engine>(
 #[inline]
 async fn run_sampled<G: Engine>(id: Id, mut context: Context<'_, G>) {
     let sampled = context.tally.borrow_mut().begin();
+    // A command without keys is seldom, and may take long.
+    let has_keys = SPECS[id as usize].keys.0 > 0;
+    let began = if has_keys { sampled } else { Some(sampled.unwrap_or_else(Instant::now)) };
     pin!(command::run(id, &mut context)).await;
-    if let Some(began) = sampled {
-        context.tally.borrow_mut().sampled(began.elapsed());
+    if let Some(began) = began {
+        let (took, mut tally) = (began.elapsed(), context.tally.borrow_mut());
+        tally.timed(id as usize, took);
+        if sampled.is_some() {
+            tally.sampled(took);
+        }
     }
 }
 
 fn refuse(tally: &RefCell<Tally>, output: &mut Output, session: &Session, error: ProtocolError) {
-    tally.borrow_mut().errors += 1;
+    tally.borrow_mut().error("ERR");
     Reply::new(output, session.protocol).error(format_args!("ERR Protocol error: {error}"));
 }

@@ -157,6 +157,11 @@ impl Peer {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether a command waits until the server is paused no more.
+    pub(crate) fn is_waiting(&self) -> bool {
+        Snapshot::unpack(self.state.load(Relaxed)).is_waiting
+    }
+
     /// What it is to limits and filters.
     pub(crate) fn kind(&self) -> Kind {
         Kind::Normal

@@ -13,7 +13,6 @@
 //! another process behind that look is not seen. An object that was evicted or has expired has
 //! changed. A key that was absent, and came and went, is as it was; for Redis it has changed.
 
-use super::command;
 use super::command::error::unknown;
 use super::command::{CommandError, Context, Flag, Id, Outcome, SPECS, subcommand};
 use super::resp::Args;
@@ -22,6 +21,7 @@ use super::script::{self, Interpreters};
 use super::session::Session;
 use atoll_cache::{Cache, Engine};
 use std::pin::pin;
+use std::time::Instant;
 
 /// The most keys that a connection watches.
 const WATCHED_MAX: usize = 1 << 16;
@@ -147,10 +147,14 @@ pub(super) async fn run<G: Engine>(mut c: Context<'_, G>, interpreters: &mut Int
         Err(error) => Err(error),
     };
     c.tally.borrow_mut().calls[Id::Exec as usize] += 1;
+    let began = Instant::now();
     match unchanged {
         Ok(true) => {}
         Ok(false) => return c.reply.null_array(),
-        Err(error) => return c.conclude(Err(error)),
+        Err(error) => {
+            c.tally.borrow_mut().failed[Id::Exec as usize] += 1;
+            return c.conclude(Err(error));
+        }
     }
     let commands = queue.commands();
     c.reply.array(commands.len());
@@ -158,15 +162,15 @@ pub(super) async fn run<G: Engine>(mut c: Context<'_, G>, interpreters: &mut Int
         let c = Context { args, session: &mut *c.session, value: &mut *c.value, reply: c.reply.again(), ..c };
         pin!(run_alone(id, c, interpreters)).await;
     }
+    c.tally.borrow_mut().timed(Id::Exec as usize, began.elapsed());
 }
 
 /// Runs a command, which may be a script. The caller runs alone.
-pub(super) async fn run_alone<G: Engine>(id: Id, mut c: Context<'_, G>, interpreters: &mut Interpreters) {
+pub(super) async fn run_alone<G: Engine>(id: Id, c: Context<'_, G>, interpreters: &mut Interpreters) {
     if SPECS[id as usize].flags.contains(&Flag::Script) {
         return pin!(script::run(id, c, interpreters)).await;
     }
-    c.tally.borrow_mut().begin();
-    pin!(command::run(id, &mut c)).await;
+    pin!(super::run_sampled(id, c)).await;
 }
 
 /// `MULTI`

@@ -44,7 +44,7 @@ pub use output::Output;
 use crate::http;
 use atoll_cache::{Cache, Engine};
 use connection::refuse_peer;
-use counters::{Counters, Shared};
+use counters::{Counters, Meter, Shared};
 use facts::PoolFacts;
 use limits::Limits;
 use listen::{ListenError, UnixSocket};
@@ -160,6 +160,7 @@ impl Server {
             clients: AtomicUsize::new(0),
             accepted: AtomicU64::new(0),
             refused: AtomicU64::new(0),
+            rates: Meter::default(),
             limits: Limits::new(self.options.clients_max, self.options.idle_s_max, self.options.keepalive_s),
             options: ServerOptions { port: self.tcp.local_addr()?.port(), ..self.options.clone() },
             started: Instant::now(),

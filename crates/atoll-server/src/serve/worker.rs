@@ -264,6 +264,9 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
                 counters.publish(&self.tally.borrow(), &cache.stats(), objects);
             }
             drop(cache);
+            if self.index == 0 {
+                self.shared.rates.measure(&self.shared.totals());
+            }
             self.end_idle();
             tokio::time::sleep(PUBLISH_PERIOD).await;
         }

@@ -108,8 +108,9 @@ impl<G: Engine> Context<'_, G> {
             Ok(()) => {}
             Err(CommandError::Silent) => self.session.closing = true,
             Err(error) => {
-                self.tally.borrow_mut().errors += 1;
-                self.reply.error(error);
+                let text = error.to_string();
+                self.tally.borrow_mut().error(text.split(' ').next().unwrap_or_default());
+                self.reply.error(text);
             }
         }
     }
@@ -122,5 +123,8 @@ pub(crate) async fn run<G: Engine>(id: Id, context: &mut Context<'_, G>) {
     context.session.last = Last::command(id);
     context.tally.borrow_mut().calls[id as usize] += 1;
     let outcome = pin!(table::call(id, context)).await;
+    if outcome.is_err() {
+        context.tally.borrow_mut().failed[id as usize] += 1;
+    }
     context.conclude(outcome);
 }

@@ -39,6 +39,7 @@ use std::fmt::Write;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 /// The most bytes of scripts that are cached.
 const CACHED_BYTES_MAX: usize = 64 << 20;
@@ -104,6 +105,16 @@ impl Scripts {
         (digest, text)
     }
 
+    /// How many scripts are cached.
+    pub(crate) fn count(&self) -> usize {
+        self.cached().texts.len()
+    }
+
+    /// Bytes of the scripts that are cached.
+    pub(crate) fn bytes(&self) -> usize {
+        self.cached().bytes
+    }
+
     /// Ends the script that runs; returns whether there is one.
     pub(crate) fn kill(&self) -> bool {
         let is_running = self.is_running.load(Relaxed);
@@ -123,7 +134,13 @@ pub(super) async fn run<G: Engine>(id: Id, mut c: Context<'_, G>, interpreters: 
     c.spec = &SPECS[id as usize];
     c.tally.borrow_mut().calls[id as usize] += 1;
     c.tally.borrow_mut().begin();
+    let began = Instant::now();
     let outcome = pin!(evaluate(id, &mut c, interpreters)).await;
+    {
+        let mut tally = c.tally.borrow_mut();
+        tally.timed(id as usize, began.elapsed());
+        tally.failed[id as usize] += u64::from(outcome.is_err());
+    }
     c.conclude(outcome);
 }
 
