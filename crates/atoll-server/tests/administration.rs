@@ -118,6 +118,59 @@ const ADMINISTRATION: &[&[&str]] = &[
     &["CONFIG", "REWRITE"],
     &["CONFIG", "RESETSTAT"],
     &["CONFIG", "RESETSTAT", "x"],
+    &["SLOWLOG"],
+    &["SLOWLOG", "nosuch"],
+    &["SLOWLOG", "GET", "x"],
+    &["SLOWLOG", "GET", "-2"],
+    &["SLOWLOG", "GET", "1", "2"],
+    &["SLOWLOG", "GET", "0"],
+    &["SLOWLOG", "LEN", "x"],
+    &["SLOWLOG", "RESET"],
+    &["CONFIG", "SET", "slowlog-log-slower-than", "-2"],
+    &["CONFIG", "SET", "slowlog-max-len", "-1"],
+    &["CONFIG", "SET", "slowlog-log-slower-than", "-1"],
+    &["CONFIG", "GET", "slowlog-log-slower-than"],
+    &["CONFIG", "GET", "slowlog-max-len"],
+    &["SLOWLOG", "RESET"],
+    &["SLOWLOG", "GET"],
+    &["SLOWLOG", "LEN"],
+    &["CONFIG", "SET", "slowlog-log-slower-than", "10000"],
+    &["LATENCY"],
+    &["LATENCY", "nosuch"],
+    &["LATENCY", "DOCTOR"],
+    &["LATENCY", "LATEST"],
+    &["LATENCY", "HISTORY"],
+    &["LATENCY", "HISTORY", "command"],
+    &["LATENCY", "RESET"],
+    &["LATENCY", "RESET", "command", "x"],
+    &["LATENCY", "HISTOGRAM", "nosuch"],
+    &["CONFIG", "SET", "latency-monitor-threshold", "1.5"],
+    &["CONFIG", "GET", "latency-monitor-threshold"],
+    &["CLUSTER", "INFO"],
+    &["CLUSTER"],
+    &["DEBUG"],
+    &["COMMAND", "nosuch"],
+    &["COMMAND", "COUNT", "x"],
+    &["COMMAND", "LIST", "FILTERBY"],
+    &["COMMAND", "LIST", "what", "a", "b"],
+    &["COMMAND", "LIST", "FILTERBY", "PATTERN"],
+    &["COMMAND", "LIST", "FILTERBY", "what", "x"],
+    &["COMMAND", "LIST", "FILTERBY", "MODULE", "x"],
+    &["COMMAND", "LIST", "FILTERBY", "ACLCAT", "x"],
+    &["COMMAND", "LIST", "FILTERBY", "PATTERN", "getde?"],
+    &["COMMAND", "LIST", "FILTERBY", "pattern", "CONFIG|re*S*"],
+    &["COMMAND", "GETKEYS"],
+    &["COMMAND", "GETKEYS", "GET"],
+    &["COMMAND", "GETKEYS", "nosuch", "a"],
+    &["COMMAND", "GETKEYS", "PING", "a"],
+    &["COMMAND", "GETKEYS", "GET", "a", "b"],
+    &["COMMAND", "GETKEYS", "get", "a"],
+    &["COMMAND", "GETKEYS", "MSET", "a", "1", "b", "2"],
+    &["COMMAND", "GETKEYS", "DEL", "a", "b", "c"],
+    &["COMMAND", "GETKEYS", "EVAL", "script", "2", "a", "b", "c"],
+    &["COMMAND", "GETKEYS", "EVAL", "script", "0", "a"],
+    &["COMMAND", "GETKEYS", "EVAL", "script", "9", "a"],
+    &["COMMAND", "GETKEYS", "EVAL", "script", "x", "a"],
 ];
 
 #[test]
@@ -134,6 +187,30 @@ fn administration_gets_the_replies_of_redis() {
             if expected != found {
                 different.push(format!("{command:?} in RESP{version}\n redis: {expected:?}\n atoll: {found:?}"));
             }
+        }
+    }
+    assert!(different.is_empty(), "{}", different.join("\n"));
+}
+
+#[test]
+fn keys_and_what_is_done_to_them_are_those_of_redis() {
+    let Some(redis) = Redis::start() else { return };
+    let ours = start(options());
+    let mut servers = [redis.address, ours.address].map(Raw::connect);
+    let mut different = Vec::new();
+    let specs = atoll_server::redis::command::SPECS.iter();
+    let all: Vec<&str> = specs.filter(|spec| spec.keys.0 > 0).map(|spec| spec.name).collect();
+    for name in all.iter().copied().chain(["eval", "eval_ro", "evalsha", "evalsha_ro"]) {
+        let spec = atoll_server::redis::command::SPECS.iter().find(|spec| spec.name == name).unwrap();
+        let mut command = vec!["COMMAND", "GETKEYSANDFLAGS", name];
+        let args: &[&str] = if spec.keys.0 > 0 { &["a", "b", "c", "d"] } else { &["script", "1", "a"] };
+        let count = if spec.arity > 0 { spec.arity as usize - 1 } else { args.len() };
+        command.extend(&args[..count]);
+        // The flags of a set come in any order, and in the same one from both.
+        let [theirs, ours] =
+            servers.each_mut().map(|server| String::from_utf8_lossy(&server.call(&command)).into_owned());
+        if theirs != ours {
+            different.push(format!("{command:?}\n redis: {theirs:?}\n atoll: {ours:?}"));
         }
     }
     assert!(different.is_empty(), "{}", different.join("\n"));

@@ -10,9 +10,11 @@
 //! `normal` is compared with the replies of one batch: a connection runs no further command before
 //! they are sent. That of `slave` is noted alone.
 
+use super::slow::Slow;
 use crate::serve::counters::Shared;
 use crate::serve::limits::OutputLimit;
 use std::fmt::Write;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What values a parameter takes.
@@ -106,6 +108,7 @@ parameters! {
     "hz"                          Integer(0, i32::MAX as i64), Noted("10");
     "io-threads"                  INT, START;
     "jemalloc-bg-thread"          Flag, Noted("yes");
+    "latency-monitor-threshold"   LONG, Real;
     "lazyfree-lazy-eviction"      Flag, Noted("no");
     "lazyfree-lazy-expire"        Flag, Noted("no");
     "lazyfree-lazy-server-del"    Flag, Noted("no");
@@ -133,6 +136,8 @@ parameters! {
     "requirepass"                 Text, Shown("the password is given at the start: --password-file");
     "save"                        Text, CACHE;
     "slaveof"                     Text, ALONE;
+    "slowlog-log-slower-than"     Integer(-1, i64::MAX), Real;
+    "slowlog-max-len"             LONG, Real;
     "stop-writes-on-bgsave-error" Flag, Noted("yes");
     "tcp-backlog"                 INT, START;
     "tcp-keepalive"               INT, Real;
@@ -266,7 +271,7 @@ impl Parameter {
     }
 
     /// Its value. `started` are the values that only the protocol knows.
-    pub(crate) fn value(&self, config: &Config, shared: &Shared, started: &Started) -> String {
+    pub(crate) fn value(&self, config: &Config, shared: &Shared, started: &Started<'_>) -> String {
         let (limits, options) = (&shared.limits, &shared.options);
         match self.name {
             "client-output-buffer-limit" => {
@@ -274,6 +279,9 @@ impl Parameter {
                 let (normal, pubsub) = (shown(limits.output(false)), shown(limits.output(true)));
                 format!("normal {normal} slave {slave} pubsub {pubsub}")
             }
+            "slowlog-log-slower-than" => started.slow.threshold_us.load(Relaxed).to_string(),
+            "slowlog-max-len" => started.slow.entries_max.load(Relaxed).to_string(),
+            "latency-monitor-threshold" => started.slow.event_ms.load(Relaxed).to_string(),
             "maxclients" => limits.clients_max().to_string(),
             "timeout" => limits.idle_s_max().to_string(),
             "tcp-keepalive" => limits.keepalive_s().to_string(),
@@ -314,8 +322,10 @@ impl Parameter {
 }
 
 /// How the protocol was started.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Started {
+#[derive(Clone, Copy)]
+pub(crate) struct Started<'a> {
+    /// What took long, with its thresholds.
+    pub(crate) slow: &'a Slow,
     pub(crate) is_protected: bool,
     pub(crate) has_password: bool,
 }
@@ -325,6 +335,7 @@ pub(crate) struct Started {
 pub(crate) fn set(
     config: &Config,
     shared: &Shared,
+    slow: &Slow,
     values: Vec<(&'static Parameter, Value)>,
 ) -> Result<(), (&'static str, String)> {
     let limits = &shared.limits;
@@ -341,6 +352,11 @@ pub(crate) fn set(
     for (parameter, value) in values {
         match (parameter.name, value) {
             ("maxclients", _) => {}
+            ("slowlog-log-slower-than", Value::Number(us)) => slow.threshold_us.store(us as i64, Relaxed),
+            // The only value below 0.
+            ("slowlog-log-slower-than", _) => slow.threshold_us.store(-1, Relaxed),
+            ("slowlog-max-len", Value::Number(most)) => slow.entries_max.store(most, Relaxed),
+            ("latency-monitor-threshold", Value::Number(ms)) => slow.event_ms.store(ms, Relaxed),
             ("timeout", Value::Number(seconds)) => limits.set_idle_s_max(seconds),
             ("tcp-keepalive", Value::Number(seconds)) => limits.set_keepalive_s(seconds),
             (_, Value::Outputs(given)) => given.into_iter().for_each(|(class, limit)| match class {

@@ -6,6 +6,7 @@ use super::isolation::Isolation;
 use super::pause::Pause;
 use super::peers::Peers;
 use super::script::Scripts;
+use super::slow::Slow;
 use crate::serve::counters::{Shared, Totals};
 use sha2::{Digest, Sha256};
 use std::hash::{BuildHasher, RandomState};
@@ -40,6 +41,7 @@ pub(crate) struct Instance {
     pub(crate) peers: Peers,
     pub(crate) pause: Pause,
     pub(crate) config: Config,
+    pub(crate) slow: Slow,
     /// What had been published at the last `CONFIG RESETSTAT`.
     forgotten: Mutex<Option<Totals>>,
     /// The most live bytes that INFO has found.
@@ -67,8 +69,8 @@ impl Instance {
     }
 
     /// How it was started.
-    pub(crate) fn started(&self) -> Started {
-        Started { is_protected: !self.is_open, has_password: self.wants_password() }
+    pub(crate) fn started(&self) -> Started<'_> {
+        Started { slow: &self.slow, is_protected: !self.is_open, has_password: self.wants_password() }
     }
 
     /// What the workers have published since `CONFIG RESETSTAT`.

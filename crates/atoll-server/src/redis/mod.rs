@@ -9,6 +9,7 @@
 //! | `instance` | what the connections of a server have in common |
 //! | `peers` | the connections as all of them see them |
 //! | `pause` | commands that wait until a pause ends |
+//! | `slow` | commands that took long |
 //! | `session` | what a connection has agreed on with its peer |
 //! | `transaction` | commands that wait for EXEC, keys that are watched |
 //! | `script` | scripts in Lua |
@@ -34,6 +35,7 @@ mod peers;
 pub mod resp;
 mod script;
 mod session;
+mod slow;
 mod transaction;
 
 pub use instance::RedisOptions;
@@ -182,6 +184,7 @@ async fn run_parsed<'i, G: Engine>(
             database.with_stored(&keys, async |keys| client.cache.expect(keys).await).await;
         }
     }
+    state.session.is_timed = ahead.len() == 1 || instance.slow.is_fine();
     let mut index = 0;
     while index < ahead.len() {
         let gets = match state.session.is_plain() && !instance.pause.is_set() {
@@ -289,12 +292,12 @@ async fn run_one<'i, G: Engine>(
 #[inline]
 async fn run_sampled<G: Engine>(id: Id, mut context: Context<'_, G>) {
     let sampled = context.tally.borrow_mut().begin();
-    // A command without keys is seldom, and may take long.
-    let has_keys = SPECS[id as usize].keys.0 > 0;
-    let began = if has_keys { sampled } else { Some(sampled.unwrap_or_else(Instant::now)) };
+    let is_timed = context.session.is_timed || !slow::is_brief(id, context.args);
+    let began = if is_timed { Some(sampled.unwrap_or_else(Instant::now)) } else { sampled };
     pin!(command::run(id, &mut context)).await;
     if let Some(began) = began {
         let (took, mut tally) = (began.elapsed(), context.tally.borrow_mut());
+        context.instance.slow.took(id, context.args, context.session, took);
         tally.timed(id as usize, took);
         if sampled.is_some() {
             tally.sampled(took);

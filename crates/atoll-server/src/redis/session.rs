@@ -15,6 +15,8 @@ pub struct Session {
     pub protocol: Protocol,
     /// The number of the database that its commands are for.
     pub database: u8,
+    /// Whether every command is timed: none comes behind another, or the slow log wants it.
+    pub(crate) is_timed: bool,
     /// The last command.
     pub(crate) last: Last,
     /// Which replies are sent.
@@ -73,6 +75,7 @@ impl Session {
             peer,
             protocol: Protocol::default(),
             database: 0,
+            is_timed: false,
             last: Last::default(),
             replies: Replies::default(),
             is_waiting: false,

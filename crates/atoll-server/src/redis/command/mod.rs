@@ -18,6 +18,8 @@
 //! | [`client`] | all connections: CLIENT |
 //! | [`introspect`] | the commands themselves: COMMAND |
 //! | [`info`] | the server: INFO, TIME |
+//! | [`keys`] | which arguments are keys: COMMAND GETKEYS and LIST |
+//! | [`slow`] | commands that took long: SLOWLOG, LATENCY; and DEBUG, CLUSTER, which are refused |
 //! | [`subcommand`] | the subcommands of CLIENT, COMMAND, ... |
 //! | `script` | EVAL and its relatives, SCRIPT |
 //! | `transaction` | MULTI, EXEC, WATCH and their relatives |
@@ -32,8 +34,10 @@ pub mod expire;
 pub mod info;
 pub mod introspect;
 pub mod key;
+pub mod keys;
 pub mod keyspace;
 pub mod range;
+pub mod slow;
 pub mod string;
 pub mod subcommand;
 pub mod table;

@@ -59,21 +59,35 @@ subcommands! {
     Command:
         "command|count" 2 "COUNT" "The number of commands";
         "command|docs" -2 "DOCS [<name> ...]" "What commands do";
+        "command|getkeys" -4 "GETKEYS <command> <argument> ..." "Which arguments are keys";
+        "command|getkeysandflags" -4 "GETKEYSANDFLAGS <command> <argument> ..." "Which arguments are keys, and what the command does to them";
         "command|help" 2 "HELP" "This text";
         "command|info" -2 "INFO [<name> ...]" "Arity, flags and keys of commands";
-        "command|list" -2 "LIST" "The names of all commands";
+        "command|list" -2 "LIST [FILTERBY (MODULE <name>|ACLCAT <category>|PATTERN <pattern>)]" "The names of commands";
     Config:
         "config|get" -3 "GET <pattern> [<pattern> ...]" "Parameters and their values";
         "config|help" 2 "HELP" "This text";
         "config|resetstat" 2 "RESETSTAT" "Counts what INFO shows from 0 again";
         "config|rewrite" 2 "REWRITE" "Refused: this server has no configuration file";
         "config|set" -4 "SET <parameter> <value> [<parameter> <value> ...]" "Changes parameters, all or none";
+    Latency:
+        "latency|doctor" 2 "DOCTOR" "What took long, in words";
+        "latency|help" 2 "HELP" "This text";
+        "latency|histogram" -2 "HISTOGRAM [<command> ...]" "How long the calls of commands took";
+        "latency|history" 3 "HISTORY <event>" "The seconds in which an event was, and how long it took";
+        "latency|latest" 2 "LATEST" "Each event's last time and its longest";
+        "latency|reset" -2 "RESET [<event> ...]" "Forgets events";
     Script:
         "script|exists" -3 "EXISTS <digest> [<digest> ...]" "Which scripts the server knows";
         "script|flush" -2 "FLUSH [ASYNC|SYNC]" "Forgets all scripts";
         "script|help" 2 "HELP" "This text";
         "script|kill" 2 "KILL" "Ends the script that runs";
         "script|load" 3 "LOAD <script>" "Makes a script known, and gives its digest";
+    Slowlog:
+        "slowlog|get" -2 "GET [<count>]" "The newest commands that took long, -1 for all: id, second, microseconds, arguments, address, name";
+        "slowlog|help" 2 "HELP" "This text";
+        "slowlog|len" 2 "LEN" "How many there are";
+        "slowlog|reset" 2 "RESET" "Forgets them";
 }
 
 /// The subcommands of the command of this name.

@@ -138,7 +138,9 @@ pub(super) async fn run<G: Engine>(id: Id, mut c: Context<'_, G>, interpreters: 
     let outcome = pin!(evaluate(id, &mut c, interpreters)).await;
     {
         let mut tally = c.tally.borrow_mut();
-        tally.timed(id as usize, began.elapsed());
+        let took = began.elapsed();
+        c.instance.slow.took(id, c.args, c.session, took);
+        tally.timed(id as usize, took);
         tally.failed[id as usize] += u64::from(outcome.is_err());
     }
     c.conclude(outcome);
