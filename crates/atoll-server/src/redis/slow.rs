@@ -6,8 +6,8 @@
 //! | latency events | at least `latency-monitor-threshold` milliseconds | 160 seconds with such a command, the newest |
 //!
 //! To read the clock for every command would slow a pipeline down. A command is *brief* if it has a
-//! key and few, short arguments. Behind another command of a pipeline a brief one is timed by samples
-//! alone, unless the slow log asks for less than [`FINE_US`].
+//! key and few, short arguments. In a pipeline a brief one is timed by samples alone, unless the
+//! slow log asks for less than [`FINE_US`].
 
 use super::command::{Flag, Id, SPECS};
 use super::resp::Args;

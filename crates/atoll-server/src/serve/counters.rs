@@ -75,7 +75,7 @@ pub struct Tally {
     pub timed: Box<[Timed]>,
     /// Replies that were errors.
     pub errors: u64,
-    /// How many of them had each code: the first [`CODES_MAX`] codes.
+    /// How many of them had each code: the first 128 codes.
     pub errors_by_code: BTreeMap<String, u64>,
     /// Sampled commands, by how long they took.
     pub latency: [u64; LATENCY_BUCKETS + 1],

@@ -83,7 +83,7 @@ pub(super) fn list<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
                 () if is(by, "module") => Vec::new(),
                 () if is(by, "aclcat") => {
                     let is_in = |spec: &super::Spec| {
-                        category(spec).iter().any(|name| name[1..].as_bytes().eq_ignore_ascii_case(value))
+                        category(spec).iter().any(|name| name.as_bytes()[1..].eq_ignore_ascii_case(value))
                     };
                     all.filter(|(spec, _)| is_in(spec)).map(|(_, name)| name).collect()
                 }
