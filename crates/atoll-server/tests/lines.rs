@@ -6,12 +6,14 @@ use atoll_cache::model::Model;
 use atoll_cache::{Cache, Engine, SetOptions, Value};
 use atoll_fabric::Clock;
 use atoll_server::serve::Output;
+use atoll_server::serve::handle::Handle;
 use atoll_server::serve::protocol::{Client, Ended, OUTPUT_BYTES_MAX};
 use atoll_server::{Protocol, Server, ServerOptions};
 use common::{facts, options};
 use std::convert::Infallible;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 
 /// `get KEY`, `set KEY VALUE` and `bye`, a line each; so is every reply.
 #[derive(Clone, Copy)]
@@ -25,8 +27,8 @@ impl Protocol for Lines {
     type State = u64;
     type Scratch = Value;
 
-    fn connect(&self, id: u64) -> u64 {
-        id
+    fn connect(&self, handle: &Arc<Handle>) -> u64 {
+        handle.id
     }
 
     fn bytes_expected(_: &u64) -> usize {

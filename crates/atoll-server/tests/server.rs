@@ -209,7 +209,8 @@ fn metrics_and_info_show_the_same_numbers() {
         "keyspace_misses:1",
         "db0:keys=1,",
         "fabric:none",
-        "used_memory:12345",
+        "used_memory:18\r\n",
+        "pool_used_bytes:12345",
         "total_error_replies:1",
     ];
     lines.iter().for_each(|line| assert!(info.contains(line), "{line} in {info}"));

@@ -31,6 +31,15 @@ pub(crate) struct ServeCommand {
     /// Threads that serve connections
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: u16,
+    /// Connections served at most
+    #[arg(long, value_name = "COUNT", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
+    maxclients: u32,
+    /// Seconds after which a client that says nothing is disconnected; 0 for never
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    timeout: u32,
+    /// Seconds after which the system asks whether a silent client is there; 0 for never
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    tcp_keepalive: u32,
     /// File that holds the password which Redis clients must give; its end of line does not count
     #[arg(long, value_name = "PATH")]
     password_file: Option<PathBuf>,
@@ -85,6 +94,9 @@ impl ServeCommand {
             unix: self.unix.clone(),
             threads: self.threads.into(),
             metrics: self.metrics,
+            clients_max: self.maxclients as usize,
+            idle_s_max: self.timeout,
+            keepalive_s: self.tcp_keepalive,
             ..ServerOptions::default()
         };
         let redis = Redis::new(RedisOptions { password: self.password()?, is_open: !self.protected_mode });
@@ -146,6 +158,9 @@ impl ServeCommand {
             println!("{name} = {}", if self.pool.is_some() { "that of the pool".to_owned() } else { value });
         }
         println!("threads = {}", self.threads);
+        println!("maxclients = {}", self.maxclients);
+        println!("timeout = {}", self.timeout);
+        println!("tcp_keepalive = {}", self.tcp_keepalive);
         let path = self.password_file.as_ref().map(|path| path.display().to_string());
         println!("password_file = {}", shown(path));
         println!("protected_mode = {}", if self.protected_mode { "yes" } else { "no" });

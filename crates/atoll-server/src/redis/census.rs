@@ -4,6 +4,7 @@
 //! the number of all objects: exact but for some percent.
 
 use super::database::{DATABASES, Database, Databases};
+use atoll_cache::record::HEADER_BYTES;
 use atoll_cache::{Cache, CacheError, Engine};
 
 /// Up to so many objects, every key is looked at.
@@ -18,6 +19,8 @@ const STEP: usize = 1000;
 pub(crate) struct Count {
     pub(crate) keys: u64,
     pub(crate) expires: u64,
+    /// Bytes of their records: header, key and value.
+    pub(crate) bytes: u64,
     /// The time that keys that expire have left, on average.
     pub(crate) ttl_mean_ms: u64,
 }
@@ -52,7 +55,7 @@ pub(crate) async fn take<G: Engine>(cache: &Cache<G>, databases: &Databases) -> 
         count.ttl_mean_ms = count.ttl_mean_ms.checked_div(count.expires).unwrap_or(0);
         if seen > 0 {
             let scaled = |keys: u64| (u128::from(keys) * u128::from(objects) / u128::from(seen)) as u64;
-            (count.keys, count.expires) = (scaled(count.keys), scaled(count.expires));
+            (count.keys, count.expires, count.bytes) = (scaled(count.keys), scaled(count.expires), scaled(count.bytes));
         }
     }
     Ok(census)
@@ -69,6 +72,7 @@ async fn count<G: Engine>(
     let Some(meta) = cache.peek(stored).await? else { return Ok(()) };
     let count = &mut census[databases.number_of(database) as usize];
     count.keys += 1;
+    count.bytes += (HEADER_BYTES + stored.len() + meta.value_bytes) as u64;
     if let Some(expiry_ms) = meta.expiry_ms {
         count.expires += 1;
         count.ttl_mean_ms += expiry_ms.saturating_sub(now_ms);
@@ -93,8 +97,10 @@ mod tests {
                 let options = SetOptions { expiry, ..SetOptions::default() };
                 cache.set(&database.stored(&key.to_be_bytes()), b"", &options).await.unwrap();
             }
-            let (many, few) =
-                (Count { keys: 6000, ..Count::default() }, Count { keys: 2000, expires: 1000, ttl_mean_ms: 5000 });
+            let (many, few) = (
+                Count { keys: 6000, bytes: 6000 * (16 + 4), ..Count::default() },
+                Count { keys: 2000, bytes: 2000 * (16 + 6), expires: 1000, ttl_mean_ms: 5000 },
+            );
             let census = take(&cache, &databases).await.unwrap();
             assert_eq!((census[0], census[3]), (many, few));
             databases.swap(0, 3);

@@ -7,6 +7,7 @@ use super::Spoken;
 use super::ahead::Ahead;
 use super::command::Id;
 use super::instance::Instance;
+use super::peers::Last;
 use super::resp::Reply;
 use crate::serve::Output;
 use crate::serve::protocol::Client;
@@ -16,7 +17,7 @@ use atoll_cache::{Engine, Value};
 /// reply.
 pub(super) async fn run<G: Engine>(
     instance: &Instance,
-    Spoken { parser, session }: &mut Spoken,
+    Spoken { parser, session, .. }: &mut Spoken,
     (ahead, index): (&Ahead, usize),
     client: Client<'_, G>,
     input: &[u8],
@@ -26,6 +27,7 @@ pub(super) async fn run<G: Engine>(
     if keys.len() < 2 {
         return 0;
     }
+    session.last = Last::command(Id::Get);
     let began = client.tally.borrow().begin_many(keys.len());
     let mut reply = Reply::new(output, session.protocol);
     let mut replied = 0;
@@ -42,6 +44,6 @@ pub(super) async fn run<G: Engine>(
     let _ = std::pin::pin!(looked).await;
     let mut tally = client.tally.borrow_mut();
     tally.calls[Id::Get as usize] += replied as u64;
-    tally.end_many(replied, began);
+    tally.end_many(Id::Get as usize, replied, began);
     replied
 }

@@ -1,9 +1,17 @@
 //! What the connections of one server have in common.
 
+use super::config::{Config, Started};
 use super::database::Databases;
 use super::isolation::Isolation;
+use super::pause::Pause;
+use super::peers::Peers;
 use super::script::Scripts;
+use super::slow::Slow;
+use crate::serve::counters::{Shared, Totals};
 use sha2::{Digest, Sha256};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// The configuration of the protocol.
 #[derive(Clone, Default)]
@@ -30,6 +38,15 @@ pub(crate) struct Instance {
     pub(crate) isolation: Isolation,
     pub(crate) databases: Databases,
     pub(crate) scripts: Scripts,
+    pub(crate) peers: Peers,
+    pub(crate) pause: Pause,
+    pub(crate) config: Config,
+    pub(crate) slow: Slow,
+    /// What had been published at the last `CONFIG RESETSTAT`.
+    forgotten: Mutex<Option<Totals>>,
+    /// The most live bytes that INFO has found.
+    memory_peak: AtomicU64,
+    run_id: OnceLock<String>,
 }
 
 impl Instance {
@@ -49,6 +66,39 @@ impl Instance {
     pub(crate) fn is_password(&self, user: &[u8], password: &[u8]) -> bool {
         let is_right = self.password.is_none_or(|own| own == <[u8; 32]>::from(Sha256::digest(password)));
         is_right && user == b"default"
+    }
+
+    /// How it was started.
+    pub(crate) fn started(&self) -> Started<'_> {
+        Started { slow: &self.slow, is_protected: !self.is_open, has_password: self.wants_password() }
+    }
+
+    /// What the workers have published since `CONFIG RESETSTAT`.
+    pub(crate) fn totals(&self, shared: &Shared) -> Totals {
+        let mut totals = shared.totals();
+        if let Some(forgotten) = &*self.forgotten.lock().unwrap_or_else(PoisonError::into_inner) {
+            totals.forget(forgotten);
+        }
+        totals
+    }
+
+    /// Lets [`totals`](Self::totals) begin with what is counted from now on.
+    pub(crate) fn forget_counts(&self, shared: &Shared) {
+        *self.forgotten.lock().unwrap_or_else(PoisonError::into_inner) = Some(shared.totals());
+    }
+
+    /// Forty digits that differ for every server.
+    pub(crate) fn run_id(&self) -> &str {
+        self.run_id.get_or_init(|| {
+            let random = RandomState::new();
+            let digits = |part: u32| format!("{:016x}", random.hash_one((std::process::id(), part)));
+            (0..3).map(digits).collect::<String>()[..40].to_owned()
+        })
+    }
+
+    /// The most live bytes that have been found, these among them.
+    pub(crate) fn memory_peak(&self, found: u64) -> u64 {
+        self.memory_peak.fetch_max(found, Relaxed).max(found)
     }
 
     /// Whether only peers on this host are served.

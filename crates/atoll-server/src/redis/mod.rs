@@ -7,6 +7,9 @@
 //! | `ahead` | commands that have been parsed and wait to run |
 //! | `gets` | GETs that follow each other, looked up together |
 //! | `instance` | what the connections of a server have in common |
+//! | `peers` | the connections as all of them see them |
+//! | `pause` | commands that wait until a pause ends |
+//! | `slow` | commands that took long |
 //! | `session` | what a connection has agreed on with its peer |
 //! | `transaction` | commands that wait for EXEC, keys that are watched |
 //! | `script` | scripts in Lua |
@@ -14,38 +17,46 @@
 //! | [`database`] | sixteen sets of keys in one cache |
 //! | `census` | how many keys each database has |
 //! | [`glob`] | patterns of keys |
+//! | `config` | the parameters of CONFIG |
 //! | [`extended`] | the floating-point numbers of Redis' counters |
 
 mod ahead;
 mod census;
 pub mod command;
+mod config;
 pub mod database;
 pub mod extended;
 mod gets;
 pub mod glob;
 mod instance;
 mod isolation;
+mod pause;
+mod peers;
 pub mod resp;
 mod script;
 mod session;
+mod slow;
 mod transaction;
 
 pub use instance::RedisOptions;
 
-use crate::serve::protocol::{Client, Ended, OUTPUT_BYTES_MAX, Peer, Protocol};
+use crate::serve::handle::Handle;
+use crate::serve::protocol::{self, Client, Ended, OUTPUT_BYTES_MAX, Protocol};
 use crate::serve::{Output, counters::Tally};
 use ahead::{Ahead, Stopped};
 use atoll_cache::{Engine, Value};
 use command::{Context, Id, SPECS};
 use instance::Instance;
 use isolation::Batch;
+use peers::Peer;
 use resp::{Args, Parser, ProtocolError, Reply};
 use script::Interpreters;
-use session::{Session, Way};
+use session::{Replies, Session, Way};
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// The Redis protocol, as one server speaks it.
 #[derive(Clone, Default)]
@@ -62,6 +73,17 @@ impl Redis {
 pub struct Spoken {
     parser: Parser,
     session: Session,
+    /// Dropped with the connection.
+    _listed: Listed,
+}
+
+/// A connection is among those of its server until this is dropped.
+struct Listed(Arc<Instance>, u64);
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        self.0.peers.remove(self.1);
+    }
 }
 
 /// Memory of a batch.
@@ -81,11 +103,22 @@ impl Protocol for Redis {
     type State = Spoken;
     type Scratch = Scratch;
 
-    fn connect(&self, id: u64) -> Spoken {
-        Spoken { parser: Parser::new(), session: Session::new(id, !self.0.wants_password()) }
+    fn connect(&self, handle: &Arc<Handle>) -> Spoken {
+        let peer = Arc::new(Peer::new(handle.clone()));
+        self.0.peers.add(peer.clone());
+        Spoken {
+            parser: Parser::new(),
+            session: Session::new(peer, !self.0.wants_password()),
+            _listed: Listed(self.0.clone(), handle.id),
+        }
     }
 
-    fn refuses(&self, peer: Peer) -> Option<Cow<'static, [u8]>> {
+    async fn wait(&self, state: &mut Spoken) {
+        self.0.pause.wait().await;
+        state.session.is_waiting = false;
+    }
+
+    fn refuses(&self, peer: protocol::Peer) -> Option<Cow<'static, [u8]>> {
         (self.0.is_protected() && !peer.is_local()).then_some(Cow::Borrowed(instance::PROTECTED))
     }
 
@@ -112,14 +145,18 @@ impl Protocol for Redis {
         loop {
             state.parser.set_stranger(!state.session.is_authenticated);
             let stopped = scratch.ahead.parse(&mut state.parser, input, *start);
-            if let Some(ended) =
-                pin!(run_parsed((&self.0, &mut batch), state, scratch, client, input, start, output)).await
-            {
+            let parsed = (&mut *state, &mut *scratch);
+            let ended = pin!(run_parsed((&self.0, &mut batch), parsed, client, input, start, output)).await;
+            if let Some(ended) = ended {
+                state.session.publish();
                 return ended;
             }
             match stopped {
                 Stopped::Enough => {}
-                Stopped::Drained => return Ended::Drained,
+                Stopped::Drained => {
+                    state.session.publish();
+                    return Ended::Drained;
+                }
                 Stopped::Invalid(error) => {
                     refuse(client.tally, output, &state.session, error);
                     return Ended::Closing;
@@ -134,8 +171,7 @@ impl Protocol for Redis {
 #[inline]
 async fn run_parsed<'i, G: Engine>(
     (instance, batch): (&'i Instance, &mut Batch<'i>),
-    state: &mut Spoken,
-    Scratch { ahead, value, interpreters }: &mut Scratch,
+    (state, Scratch { ahead, value, interpreters }): (&mut Spoken, &mut Scratch),
     client: Client<'_, G>,
     input: &[u8],
     start: &mut usize,
@@ -148,20 +184,35 @@ async fn run_parsed<'i, G: Engine>(
             database.with_stored(&keys, async |keys| client.cache.expect(keys).await).await;
         }
     }
+    state.session.is_timed = ahead.len() == 1 || instance.slow.is_fine();
     let mut index = 0;
     while index < ahead.len() {
-        let gets = match state.session.is_plain() {
+        let gets = match state.session.is_plain() && !instance.pause.is_set() {
             true => pin!(gets::run(instance, state, (ahead, index), client, input, output)).await,
             false => 0,
         };
-        let Spoken { parser, session } = &mut *state;
+        let Spoken { parser, session, .. } = &mut *state;
         index += gets.max(1);
         let (id, args, end) = ahead.command(index - 1, parser, input);
         if gets == 0 && args.len() > 0 {
-            pin!(run_one((instance, batch), (id, args), session, (value, interpreters), client, output)).await;
+            if instance.pause.is_set() && must_wait(instance, (id, args), session) {
+                parser.restart();
+                return Some(Ended::Waits);
+            }
+            let (batch, memory) = ((instance, &mut *batch), (&mut *value, &mut *interpreters));
+            match session.replies {
+                Replies::Sent => pin!(run_one(batch, (id, args), session, memory, client, output)).await,
+                began => {
+                    let mut silence = Output::default();
+                    pin!(run_one(batch, (id, args), session, memory, client, &mut silence)).await;
+                    if session.end_silence(began) {
+                        output.push(&silence.to_vec());
+                    }
+                }
+            }
         }
         *start = end;
-        if session.closing {
+        if session.closing || session.peer.handle.is_ending() {
             return Some(Ended::Closing);
         }
         if output.len() >= OUTPUT_BYTES_MAX {
@@ -171,6 +222,15 @@ async fn run_parsed<'i, G: Engine>(
         }
     }
     None
+}
+
+/// Whether a command waits until a pause ends. One that is refused in any case does not.
+#[cold]
+fn must_wait(instance: &Instance, (id, args): (Option<Id>, Args<'_>), session: &mut Session) -> bool {
+    let concerned = transaction::check(id, args)
+        .is_ok_and(|id| session.way(id) != Way::Refuse && instance.pause.concerns(id, session));
+    session.is_waiting = concerned;
+    concerned
 }
 
 /// Does with a command what is to be done with it.
@@ -189,6 +249,9 @@ async fn run_one<'i, G: Engine>(
     let id = match transaction::check(id, args) {
         Ok(id) => id,
         Err(error) => {
+            if let Some(id) = id {
+                tally.borrow_mut().rejected[id as usize] += 1;
+            }
             context.session.break_queue();
             return context.conclude(Err(error));
         }
@@ -214,11 +277,14 @@ async fn run_one<'i, G: Engine>(
             pin!(transaction::run(context, interpreters)).await;
             batch.go_on(alone).await;
         }
-        Way::Refuse => context.conclude(Err("NOAUTH Authentication required.".into())),
+        Way::Refuse => {
+            tally.borrow_mut().rejected[id as usize] += 1;
+            context.conclude(Err("NOAUTH Authentication required.".into()));
+        }
     }
 }
 
-/// Runs one command, and takes its time if it is one to be sampled.
+/// Runs one command, and takes its time if it is one to be timed.
 ///
 /// The state of a command under way is large, because that of the largest one is. Here and on the
 /// way to here such states are pinned before they are awaited: then they are made where they stay.
@@ -226,13 +292,20 @@ async fn run_one<'i, G: Engine>(
 #[inline]
 async fn run_sampled<G: Engine>(id: Id, mut context: Context<'_, G>) {
     let sampled = context.tally.borrow_mut().begin();
+    let is_timed = context.session.is_timed || !slow::is_brief(id, context.args);
+    let began = if is_timed { Some(sampled.unwrap_or_else(Instant::now)) } else { sampled };
     pin!(command::run(id, &mut context)).await;
-    if let Some(began) = sampled {
-        context.tally.borrow_mut().sampled(began.elapsed());
+    if let Some(began) = began {
+        let (took, mut tally) = (began.elapsed(), context.tally.borrow_mut());
+        context.instance.slow.took(id, context.args, context.session, took);
+        tally.timed(id as usize, took);
+        if sampled.is_some() {
+            tally.sampled(took);
+        }
     }
 }
 
 fn refuse(tally: &RefCell<Tally>, output: &mut Output, session: &Session, error: ProtocolError) {
-    tally.borrow_mut().errors += 1;
+    tally.borrow_mut().error("ERR");
     Reply::new(output, session.protocol).error(format_args!("ERR Protocol error: {error}"));
 }

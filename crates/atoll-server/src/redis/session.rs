@@ -1,24 +1,32 @@
 //! The state that a connection has agreed on with its peer.
 
 use super::command::{Flag, Id, SPECS};
+use super::peers::{Last, Peer};
 use super::transaction::{Queue, Watched};
 use crate::redis::resp::Protocol;
+use std::sync::Arc;
 
 /// The state of one connection that commands see and change.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Session {
-    /// Differs for every connection since the server started; counts from 1.
-    pub id: u64,
+    /// The connection as all connections see it.
+    pub(crate) peer: Arc<Peer>,
     /// The form of replies.
     pub protocol: Protocol,
     /// The number of the database that its commands are for.
     pub database: u8,
-    /// What the peer calls itself; empty if it does not.
-    pub name: Vec<u8>,
-    /// The library that the peer uses, as it says; empty if it does not.
-    pub library_name: Vec<u8>,
-    /// The version of that library.
-    pub library_version: Vec<u8>,
+    /// Whether every command is timed: none comes behind another, or the slow log wants it.
+    pub(crate) is_timed: bool,
+    /// The last command.
+    pub(crate) last: Last,
+    /// Which replies are sent.
+    pub(crate) replies: Replies,
+    /// Whether the next command waits until the server is paused no more.
+    pub(crate) is_waiting: bool,
+    /// Whether the peer wishes not to be disconnected for lack of memory.
+    pub(crate) no_evict: bool,
+    /// Whether the peer wishes that its lookups do not count as accesses.
+    pub(crate) no_touch: bool,
     /// Whether the peer has given the password that this server wants.
     pub is_authenticated: bool,
     /// The commands since MULTI.
@@ -29,6 +37,18 @@ pub struct Session {
     pub(crate) has_killed: bool,
     /// Whether the connection ends once the replies so far have been sent.
     pub closing: bool,
+}
+
+/// Which replies a connection sends, as `CLIENT REPLY` says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Replies {
+    #[default]
+    Sent,
+    /// That of the next command is not sent.
+    Skip,
+    /// That of the command behind this one is not sent, and this one's neither.
+    SkipNext,
+    Off,
 }
 
 /// What is done with a command.
@@ -49,15 +69,50 @@ pub(crate) enum Way {
 }
 
 impl Session {
-    /// Connection `id`, which has said nothing yet.
-    pub fn new(id: u64, is_authenticated: bool) -> Self {
-        Self { id, is_authenticated, ..Self::default() }
+    /// A connection that has said nothing yet.
+    pub(crate) fn new(peer: Arc<Peer>, is_authenticated: bool) -> Self {
+        Self {
+            peer,
+            protocol: Protocol::default(),
+            database: 0,
+            is_timed: false,
+            last: Last::default(),
+            replies: Replies::default(),
+            is_waiting: false,
+            no_evict: false,
+            no_touch: false,
+            is_authenticated,
+            queue: None,
+            watched: Vec::new(),
+            has_killed: false,
+            closing: false,
+        }
     }
 
-    /// Whether every command runs at once.
+    /// Whether every command runs at once and is answered.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
-        self.is_authenticated && self.queue.is_none()
+        self.is_authenticated && self.queue.is_none() && self.replies == Replies::Sent
+    }
+
+    /// The next command is not answered.
+    pub(crate) fn skip_reply(&mut self) {
+        self.replies = match self.replies {
+            Replies::Sent => Replies::Skip,
+            Replies::Skip | Replies::SkipNext => Replies::SkipNext,
+            Replies::Off => Replies::Off,
+        };
+    }
+
+    /// A command ends that began when not every reply was sent; returns whether its own reply is.
+    pub(crate) fn end_silence(&mut self, began: Replies) -> bool {
+        let is_sent = began == Replies::Off && self.replies == Replies::Sent;
+        self.replies = match self.replies {
+            Replies::Skip => Replies::Sent,
+            Replies::SkipNext => Replies::Skip,
+            other => other,
+        };
+        is_sent
     }
 
     /// What is done with a command that there is.

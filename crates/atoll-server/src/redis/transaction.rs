@@ -14,7 +14,6 @@
 //! changed. What went and came back is as it was, and for Redis has changed: a key that was absent,
 //! an expiry, databases that changed places twice.
 
-use super::command;
 use super::command::error::unknown;
 use super::command::{CommandError, Context, Flag, Id, Outcome, SPECS, subcommand};
 use super::resp::Args;
@@ -23,6 +22,7 @@ use super::script::{self, Interpreters};
 use super::session::Session;
 use atoll_cache::{Cache, Engine};
 use std::pin::pin;
+use std::time::Instant;
 
 /// The most keys that a connection watches.
 const WATCHED_MAX: usize = 1 << 16;
@@ -148,10 +148,14 @@ pub(super) async fn run<G: Engine>(mut c: Context<'_, G>, interpreters: &mut Int
         Err(error) => Err(error),
     };
     c.tally.borrow_mut().calls[Id::Exec as usize] += 1;
+    let began = Instant::now();
     match unchanged {
         Ok(true) => {}
         Ok(false) => return c.reply.null_array(),
-        Err(error) => return c.conclude(Err(error)),
+        Err(error) => {
+            c.tally.borrow_mut().failed[Id::Exec as usize] += 1;
+            return c.conclude(Err(error));
+        }
     }
     let commands = queue.commands();
     c.reply.array(commands.len());
@@ -159,15 +163,15 @@ pub(super) async fn run<G: Engine>(mut c: Context<'_, G>, interpreters: &mut Int
         let c = Context { args, session: &mut *c.session, value: &mut *c.value, reply: c.reply.again(), ..c };
         pin!(run_alone(id, c, interpreters)).await;
     }
+    c.tally.borrow_mut().timed(Id::Exec as usize, began.elapsed());
 }
 
 /// Runs a command, which may be a script. The caller runs alone.
-pub(super) async fn run_alone<G: Engine>(id: Id, mut c: Context<'_, G>, interpreters: &mut Interpreters) {
+pub(super) async fn run_alone<G: Engine>(id: Id, c: Context<'_, G>, interpreters: &mut Interpreters) {
     if SPECS[id as usize].flags.contains(&Flag::Script) {
         return pin!(script::run(id, c, interpreters)).await;
     }
-    c.tally.borrow_mut().begin();
-    pin!(command::run(id, &mut c)).await;
+    pin!(super::run_sampled(id, c)).await;
 }
 
 /// `MULTI`

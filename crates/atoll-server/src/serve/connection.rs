@@ -15,13 +15,17 @@
 //!   cache.
 
 use super::counters::Shared;
+use super::first;
+use super::handle::Handle;
 use super::output::Output;
 use super::protocol::{Ended, Protocol};
 use super::worker::{Resident, Worker};
 use atoll_cache::Engine;
 use std::io;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 
 /// When the waiting replies of a worker's connections have this many bytes, they wait for no other
@@ -35,6 +39,7 @@ const READ_BYTES_MAX: usize = 4 << 20;
 /// One connection.
 pub(super) struct Connection<P: Protocol, S> {
     stream: S,
+    handle: Arc<Handle>,
     /// What the protocol knows of it.
     state: P::State,
     /// What has arrived; `start` is where the first command that has not been run begins.
@@ -46,9 +51,10 @@ pub(super) struct Connection<P: Protocol, S> {
 }
 
 impl<P: Protocol, S: AsyncRead + AsyncWrite + Unpin> Connection<P, S> {
-    /// Connection `id` over `stream`.
-    pub(super) fn new(protocol: &P, stream: S, id: u64) -> Self {
-        Self { stream, state: protocol.connect(id), input: Vec::new(), start: 0, bytes_in: 0, bytes_out: 0 }
+    /// The connection of that handle over `stream`.
+    pub(super) fn new(protocol: &P, stream: S, handle: Arc<Handle>) -> Self {
+        let state = protocol.connect(&handle);
+        Self { stream, handle, state, input: Vec::new(), start: 0, bytes_in: 0, bytes_out: 0 }
     }
 
     /// Serves the connection until the peer ends it, the network fails, or the server stops. A
@@ -68,13 +74,26 @@ impl<P: Protocol, S: AsyncRead + AsyncWrite + Unpin> Connection<P, S> {
                 if !output.is_empty() {
                     self.bytes_out += output.len();
                     self.let_others_run(worker, output.len()).await;
-                    output.send(&mut self.stream).await?;
+                    self.send(worker, resident, &mut output).await?;
                 }
                 worker.outputs.give(output);
                 match ended {
                     Ended::Full => {}
                     Ended::Drained => break,
                     Ended::Closing => return Ok(()),
+                    Ended::Waits => {
+                        let waited = worker.protocol.wait(&mut self.state);
+                        let stopped = async {
+                            std::future::poll_fn(
+                                |_| if worker.stopping.get() { Poll::Ready(()) } else { Poll::Pending },
+                            )
+                            .await
+                        };
+                        unless_ended(&self.handle, resident, first(waited, stopped)).await?;
+                        if worker.stopping.get() {
+                            return Ok(());
+                        }
+                    }
                 }
             }
         }
@@ -92,7 +111,7 @@ impl<P: Protocol, S: AsyncRead + AsyncWrite + Unpin> Connection<P, S> {
         worker: &Worker<P, G>,
         resident: &Resident,
     ) -> Poll<io::Result<bool>> {
-        if worker.stopping.get() {
+        if worker.stopping.get() || self.handle.is_ending() {
             return Poll::Ready(Ok(false));
         }
         if self.input.capacity() == 0 {
@@ -108,11 +127,15 @@ impl<P: Protocol, S: AsyncRead + AsyncWrite + Unpin> Connection<P, S> {
         match std::future::Future::poll(read, cx) {
             Poll::Ready(Ok(bytes)) => {
                 self.bytes_in += bytes;
+                resident.set_idle(false);
+                self.handle.heard(worker.now_ms.get());
                 Poll::Ready(Ok(bytes > 0))
             }
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
             Poll::Pending => {
                 resident.waits(cx.waker());
+                resident.set_idle(true);
+                self.handle.waits_with(self.input.len());
                 if self.input.is_empty() {
                     worker.buffers.give(std::mem::take(&mut self.input));
                 }
@@ -138,6 +161,30 @@ impl<P: Protocol, S: AsyncRead + AsyncWrite + Unpin> Connection<P, S> {
         };
         worker.scratches.give(scratch);
         ended
+    }
+
+    /// Sends replies, as far as the limits permit.
+    async fn send<G: Engine + 'static>(
+        &mut self,
+        worker: &Worker<P, G>,
+        resident: &Resident,
+        output: &mut Output,
+    ) -> io::Result<()> {
+        let limit = worker.shared.limits.output(self.handle.is_subscriber());
+        let bytes = output.len() as u64;
+        if limit.hard_bytes > 0 && bytes > limit.hard_bytes {
+            return Err(io::ErrorKind::QuotaExceeded.into());
+        }
+        self.handle.owes(output.len());
+        resident.set_idle(true);
+        let sent = unless_ended(&self.handle, resident, output.send(&mut self.stream));
+        match limit.soft_bytes > 0 && bytes > limit.soft_bytes {
+            true => tokio::time::timeout(Duration::from_secs(limit.soft_s), sent).await???,
+            false => sent.await??,
+        }
+        resident.set_idle(false);
+        self.handle.owes(0);
+        Ok(())
     }
 
     /// Lets the other ready connections run their batches before this connection's replies, which
@@ -172,6 +219,22 @@ impl<P: Protocol, S: AsyncRead + AsyncWrite + Unpin> Connection<P, S> {
         }
         self.start = 0;
     }
+}
+
+/// Waits for a future, unless the connection is to end.
+async fn unless_ended<T>(handle: &Handle, resident: &Resident, future: impl Future<Output = T>) -> io::Result<T> {
+    let mut future = pin!(future);
+    std::future::poll_fn(|cx| {
+        if handle.is_ending() {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+        }
+        let polled = future.as_mut().poll(cx);
+        if polled.is_pending() {
+            resident.waits(cx.waker());
+        }
+        polled.map(Ok)
+    })
+    .await
 }
 
 /// Tells a peer why its connection is refused. It sends only what the socket accepts at once: the

@@ -9,10 +9,14 @@
 //! the queue in the socket.
 
 use super::facts::PoolFacts;
+use super::limits::Limits;
+use super::options::ServerOptions;
 use atoll_cache::Stats;
 use atoll_cache::miniature::choice::CURVE;
 use atoll_cache::stats::{MODELLED_MISSES, curve};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// One command in this many has its time taken.
@@ -29,6 +33,33 @@ pub const fn latency_bound_ns(index: usize) -> Option<u64> {
 }
 
 const STATS: usize = Stats::COUNT;
+const TIMED_WORDS: usize = LATENCY_BUCKETS + 2;
+
+/// How long the timed calls of one command took.
+#[derive(Clone, Debug, Default)]
+pub struct Timed {
+    /// How many fell into each bucket.
+    pub buckets: [u64; LATENCY_BUCKETS + 1],
+    /// Their time together.
+    pub sum_ns: u64,
+}
+
+impl Timed {
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().sum()
+    }
+
+    fn add(&mut self, took: Duration) {
+        let ns = took.as_nanos() as u64;
+        let bucket = (0..LATENCY_BUCKETS).find(|&index| ns < LATENCY_FIRST_NS << index).unwrap_or(LATENCY_BUCKETS);
+        self.buckets[bucket] += 1;
+        self.sum_ns += ns;
+    }
+}
+
+/// Codes of errors that are counted apart, at most.
+const CODES_MAX: usize = 128;
 
 /// What one worker counts.
 #[derive(Clone, Debug)]
@@ -36,8 +67,16 @@ pub struct Tally {
     /// Commands that were run, in the order of
     /// [`Protocol::COMMANDS`](super::protocol::Protocol::COMMANDS).
     pub calls: Box<[u64]>,
+    /// Commands that ended in an error, in the same order.
+    pub failed: Box<[u64]>,
+    /// Commands that were refused before they ran, in the same order.
+    pub rejected: Box<[u64]>,
+    /// How long the timed calls of each command took, in the same order.
+    pub timed: Box<[Timed]>,
     /// Replies that were errors.
     pub errors: u64,
+    /// How many of them had each code: the first 128 codes.
+    pub errors_by_code: BTreeMap<String, u64>,
     /// Sampled commands, by how long they took.
     pub latency: [u64; LATENCY_BUCKETS + 1],
     /// The time of all sampled commands.
@@ -54,7 +93,11 @@ impl Tally {
     pub fn new(commands: usize) -> Self {
         Self {
             calls: vec![0; commands].into(),
+            failed: vec![0; commands].into(),
+            rejected: vec![0; commands].into(),
+            timed: vec![Timed::default(); commands].into(),
             errors: 0,
+            errors_by_code: BTreeMap::new(),
             latency: [0; LATENCY_BUCKETS + 1],
             latency_sum_ns: 0,
             bytes_in: 0,
@@ -77,20 +120,38 @@ impl Tally {
     }
 
     /// Counts commands that ran together, and their mean time if they began at a time.
+    /// They are all the same command.
     #[inline]
-    pub fn end_many(&mut self, commands: usize, began: Option<Instant>) {
+    pub fn end_many(&mut self, command: usize, commands: usize, began: Option<Instant>) {
         self.commands += commands as u64;
         if let (Some(began), 1..) = (began, commands) {
-            self.sampled(began.elapsed() / commands as u32);
+            let took = began.elapsed() / commands as u32;
+            self.sampled(took);
+            self.timed(command, took);
         }
     }
 
     /// Counts the time of a sampled command.
     pub fn sampled(&mut self, took: Duration) {
-        let ns = took.as_nanos() as u64;
-        let bucket = (0..LATENCY_BUCKETS).find(|&index| ns < LATENCY_FIRST_NS << index).unwrap_or(LATENCY_BUCKETS);
-        self.latency[bucket] += 1;
-        self.latency_sum_ns += ns;
+        let mut all = Timed { buckets: self.latency, sum_ns: self.latency_sum_ns };
+        all.add(took);
+        (self.latency, self.latency_sum_ns) = (all.buckets, all.sum_ns);
+    }
+
+    /// Counts the time of a call of this command.
+    pub fn timed(&mut self, command: usize, took: Duration) {
+        self.timed[command].add(took);
+    }
+
+    /// Counts a reply that is an error with this code.
+    #[cold]
+    pub fn error(&mut self, code: &str) {
+        self.errors += 1;
+        if let Some(count) = self.errors_by_code.get_mut(code) {
+            *count += 1;
+        } else if self.errors_by_code.len() < CODES_MAX {
+            self.errors_by_code.insert(code.to_owned(), 1);
+        }
     }
 }
 
@@ -98,6 +159,11 @@ impl Tally {
 #[derive(Debug)]
 pub struct Counters {
     calls: Box<[AtomicU64]>,
+    failed: Box<[AtomicU64]>,
+    rejected: Box<[AtomicU64]>,
+    /// For each command its buckets, and behind them its time.
+    timed: Box<[AtomicU64]>,
+    errors_by_code: Mutex<BTreeMap<String, u64>>,
     errors: AtomicU64,
     latency: [AtomicU64; LATENCY_BUCKETS + 1],
     latency_sum_ns: AtomicU64,
@@ -110,8 +176,13 @@ pub struct Counters {
 impl Counters {
     /// Nothing published, of this many commands.
     pub fn new(commands: usize) -> Self {
+        let zeros = |count: usize| (0..count).map(|_| AtomicU64::new(0)).collect();
         Self {
-            calls: (0..commands).map(|_| AtomicU64::new(0)).collect(),
+            calls: zeros(commands),
+            failed: zeros(commands),
+            rejected: zeros(commands),
+            timed: zeros(commands * TIMED_WORDS),
+            errors_by_code: Mutex::default(),
             errors: AtomicU64::new(0),
             latency: [const { AtomicU64::new(0) }; LATENCY_BUCKETS + 1],
             latency_sum_ns: AtomicU64::new(0),
@@ -128,6 +199,15 @@ impl Counters {
         let store =
             |to: &[AtomicU64], from: &[u64]| to.iter().zip(from).for_each(|(to, from)| to.store(*from, Relaxed));
         store(&self.calls, &tally.calls);
+        store(&self.failed, &tally.failed);
+        store(&self.rejected, &tally.rejected);
+        for (to, from) in self.timed.chunks(TIMED_WORDS).zip(&tally.timed) {
+            store(to, &from.buckets);
+            to[TIMED_WORDS - 1].store(from.sum_ns, Relaxed);
+        }
+        if tally.errors != self.errors.load(Relaxed) {
+            *self.errors_by_code.lock().unwrap_or_else(PoisonError::into_inner) = tally.errors_by_code.clone();
+        }
         store(&self.latency, &tally.latency);
         store(&self.stats, &stats.named().map(|(_, number)| number));
         self.errors.store(tally.errors, Relaxed);
@@ -153,12 +233,54 @@ pub struct Shared {
     pub accepted: AtomicU64,
     /// Connections refused because there were too many.
     pub refused: AtomicU64,
-    /// Connections served at most.
-    pub clients_max: usize,
-    /// The TCP port, as `INFO` shows it.
-    pub port: u16,
+    /// What the server did in the last second.
+    pub rates: Meter,
+    /// The limits of connections.
+    pub limits: Limits,
+    /// What the server was started with; the port is the one that it has.
+    pub options: ServerOptions,
     /// When the server started.
     pub started: Instant,
+}
+
+/// What all workers did in the last second.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rates {
+    /// Commands.
+    pub commands: u64,
+    /// Bytes received.
+    pub bytes_in: u64,
+    /// Bytes sent.
+    pub bytes_out: u64,
+}
+
+/// Measures [`Rates`].
+#[derive(Debug, Default)]
+pub struct Meter(Mutex<(Rates, Option<(Instant, Rates)>)>);
+
+impl Meter {
+    /// The rates, as last measured.
+    pub fn get(&self) -> Rates {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// Measures from the sums so far. One worker calls it once a second.
+    pub fn measure(&self, totals: &Totals) {
+        let now = Instant::now();
+        let sums =
+            Rates { commands: totals.commands(), bytes_in: totals.tally.bytes_in, bytes_out: totals.tally.bytes_out };
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((then, earlier)) = state.1 {
+            let seconds = (now - then).as_secs_f64().max(0.001);
+            let rate = |now: u64, then: u64| (now.saturating_sub(then) as f64 / seconds).round() as u64;
+            state.0 = Rates {
+                commands: rate(sums.commands, earlier.commands),
+                bytes_in: rate(sums.bytes_in, earlier.bytes_in),
+                bytes_out: rate(sums.bytes_out, earlier.bytes_out),
+            };
+        }
+        state.1 = Some((now, sums));
+    }
 }
 
 /// The sum over all workers.
@@ -192,6 +314,36 @@ impl Totals {
         Some(CURVE.into_iter().map(|quarters| quarters as f64 / 4.0).zip(ratios))
     }
 
+    /// Takes away what was counted before `earlier`.
+    pub fn forget(&mut self, earlier: &Self) {
+        let less = |now: &mut [u64], then: &[u64]| {
+            now.iter_mut().zip(then).for_each(|(now, then)| *now = now.saturating_sub(*then));
+        };
+        let (tally, then) = (&mut self.tally, &earlier.tally);
+        less(&mut tally.calls, &then.calls);
+        less(&mut tally.failed, &then.failed);
+        less(&mut tally.rejected, &then.rejected);
+        for (now, then) in tally.timed.iter_mut().zip(&then.timed) {
+            less(&mut now.buckets, &then.buckets);
+            now.sum_ns = now.sum_ns.saturating_sub(then.sum_ns);
+        }
+        for (code, count) in &mut tally.errors_by_code {
+            *count = count.saturating_sub(then.errors_by_code.get(code).copied().unwrap_or(0));
+        }
+        less(&mut tally.latency, &then.latency);
+        for (now, then) in [
+            (&mut tally.errors, then.errors),
+            (&mut tally.latency_sum_ns, then.latency_sum_ns),
+            (&mut tally.bytes_in, then.bytes_in),
+            (&mut tally.bytes_out, then.bytes_out),
+        ] {
+            *now = now.saturating_sub(then);
+        }
+        for ((_, now), (_, then)) in self.stats.iter_mut().zip(&earlier.stats) {
+            *now = now.saturating_sub(*then);
+        }
+    }
+
     /// Commands run.
     pub fn commands(&self) -> u64 {
         self.tally.calls.iter().sum()
@@ -199,6 +351,11 @@ impl Totals {
 }
 
 impl Shared {
+    /// Milliseconds since the server started.
+    pub fn uptime_ms(&self) -> u64 {
+        self.started.elapsed().as_millis() as u64
+    }
+
     /// The sum over all workers, as last published.
     pub fn totals(&self) -> Totals {
         let tally = Tally::new(self.commands.len());
@@ -209,6 +366,15 @@ impl Shared {
         };
         for worker in &self.workers {
             add(&mut totals.tally.calls, &worker.calls);
+            add(&mut totals.tally.failed, &worker.failed);
+            add(&mut totals.tally.rejected, &worker.rejected);
+            for (to, from) in totals.tally.timed.iter_mut().zip(worker.timed.chunks(TIMED_WORDS)) {
+                add(&mut to.buckets, from);
+                to.sum_ns += from[TIMED_WORDS - 1].load(Relaxed);
+            }
+            for (code, count) in &*worker.errors_by_code.lock().unwrap_or_else(PoisonError::into_inner) {
+                *totals.tally.errors_by_code.entry(code.clone()).or_default() += count;
+            }
             add(&mut totals.tally.latency, &worker.latency);
             add(&mut stats, &worker.stats);
             totals.tally.errors += worker.errors.load(Relaxed);

@@ -7,6 +7,8 @@
 //! | [`listen`] | the addresses that the server listens on |
 //! | `worker` | one thread with one client of the cache |
 //! | `asking` | futures of the cache, and what they wait for |
+//! | [`limits`] | the limits of connections, which may change |
+//! | [`handle`] | a connection as every thread sees it |
 //! | `connection` | one connection: read a batch of commands, run it, write its replies |
 //! | [`output`] | the bytes to send |
 //! | `buffers` | memory that connections use one after the other |
@@ -29,6 +31,8 @@ mod buffers;
 mod connection;
 pub mod counters;
 pub mod facts;
+pub mod handle;
+pub mod limits;
 pub mod listen;
 pub mod options;
 pub mod output;
@@ -40,8 +44,9 @@ pub use output::Output;
 use crate::http;
 use atoll_cache::{Cache, Engine};
 use connection::refuse_peer;
-use counters::{Counters, Shared};
+use counters::{Counters, Meter, Shared};
 use facts::PoolFacts;
+use limits::Limits;
 use listen::{ListenError, UnixSocket};
 use options::ServerOptions;
 use protocol::{Peer, Protocol};
@@ -155,8 +160,9 @@ impl Server {
             clients: AtomicUsize::new(0),
             accepted: AtomicU64::new(0),
             refused: AtomicU64::new(0),
-            clients_max: self.options.clients_max,
-            port: self.tcp.local_addr()?.port(),
+            rates: Meter::default(),
+            limits: Limits::new(self.options.clients_max, self.options.idle_s_max, self.options.keepalive_s),
+            options: ServerOptions { port: self.tcp.local_addr()?.port(), ..self.options.clone() },
             started: Instant::now(),
             commands: P::COMMANDS,
             facts,
@@ -328,19 +334,20 @@ async fn retry(error: io::Error) {
 
 /// A connection that tokio accepted, and how it goes to its worker's runtime.
 trait Accepted: tokio::io::AsyncWrite + Unpin {
-    fn into_stream(self) -> io::Result<Stream>;
+    fn into_stream(self, limits: &Limits) -> io::Result<Stream>;
 }
 
 impl Accepted for tokio::net::TcpStream {
-    fn into_stream(self) -> io::Result<Stream> {
+    fn into_stream(self, limits: &Limits) -> io::Result<Stream> {
         // A reply is written at once and whole: there is nothing for the kernel to wait for.
         self.set_nodelay(true)?;
+        limits.keep_alive(&self)?;
         self.into_std().map(Stream::Tcp)
     }
 }
 
 impl Accepted for tokio::net::UnixStream {
-    fn into_stream(self) -> io::Result<Stream> {
+    fn into_stream(self, _: &Limits) -> io::Result<Stream> {
         self.into_std().map(Stream::Unix)
     }
 }
@@ -356,14 +363,14 @@ fn admit<P: Protocol, S: Accepted>(
 ) {
     let id = next.fetch_add(1, Relaxed) + 1;
     shared.accepted.fetch_add(1, Relaxed);
-    if shared.clients.load(Relaxed) >= shared.clients_max {
+    if shared.clients.load(Relaxed) as u64 >= shared.limits.clients_max() {
         return refuse_peer(&mut stream, shared, P::TOO_MANY);
     }
     if let Some(why) = protocol.refuses(peer) {
         return refuse_peer(&mut stream, shared, &why);
     }
     // Only the peer knows of a stream that has failed already.
-    let Ok(stream) = stream.into_stream() else { return };
+    let Ok(stream) = stream.into_stream(&shared.limits) else { return };
     shared.clients.fetch_add(1, Relaxed);
     if channels[id as usize % channels.len()].send((id, stream)).is_err() {
         shared.clients.fetch_sub(1, Relaxed);

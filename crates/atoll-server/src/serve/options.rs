@@ -20,6 +20,10 @@ pub struct ServerOptions {
     /// The most connections served at a time. A further peer gets an error, and its connection is
     /// closed.
     pub clients_max: usize,
+    /// Seconds after which a peer that says nothing is disconnected; 0 for never.
+    pub idle_s_max: u32,
+    /// Seconds after which the system asks whether a silent peer is there; 0 for never.
+    pub keepalive_s: u32,
     /// Whether SIGTERM and SIGINT stop the server. An embedding process that handles them itself
     /// sets `false`.
     pub stop_on_signals: bool,
@@ -34,6 +38,8 @@ impl Default for ServerOptions {
             threads: 1,
             metrics: None,
             clients_max: 10_000,
+            idle_s_max: 0,
+            keepalive_s: 300,
             stop_on_signals: true,
         }
     }

@@ -7,11 +7,13 @@
 //! share is borrowed across an await.
 
 use super::counters::{Shared, Tally};
+use super::handle::Handle;
 use super::output::Output;
 use atoll_cache::{Cache, Engine};
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 /// A batch of commands ends when its replies are so long: they are sent before anything more is run
 /// or read.
@@ -48,13 +50,20 @@ pub trait Protocol: Clone + Send + Sync + 'static {
     /// Memory that a batch needs and another one may use again.
     type Scratch: Default + 'static;
 
-    /// A new connection. Its number is unique since the server started; it counts from 1.
-    fn connect(&self, id: u64) -> Self::State;
+    /// A new connection.
+    fn connect(&self, handle: &Arc<Handle>) -> Self::State;
 
     /// What a peer is told whose connection is refused because of where it comes from.
     fn refuses(&self, peer: Peer) -> Option<Cow<'static, [u8]>> {
         let _ = peer;
         None
+    }
+
+    /// Waits until the command may run at which a batch ended with [`Ended::Waits`]. Dropped if the
+    /// connection ends.
+    fn wait(&self, state: &mut Self::State) -> impl Future<Output = ()> {
+        let _ = state;
+        std::future::ready(())
     }
 
     /// Bytes that the command has, at the least, of which a part has arrived.
@@ -81,6 +90,8 @@ pub enum Ended {
     Drained,
     /// The replies are long enough to be sent.
     Full,
+    /// The next command must wait for [`Protocol::wait`], without anything of the worker's.
+    Waits,
     /// The connection is to be closed, once its replies have been sent.
     Closing,
 }

@@ -20,6 +20,7 @@ use super::buffers::{Buffers, Outputs, Scratches};
 use super::connection::Connection;
 use super::counters::{Counters, Shared, Tally};
 use super::first;
+use super::handle::Handle;
 use super::protocol::{Client, Protocol};
 use atoll_cache::{Cache, Engine};
 use std::cell::{Cell, RefCell};
@@ -31,7 +32,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::Waker;
 use std::time::Duration;
 use tokio::sync::Notify;
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 /// How long connections that are being answered may continue when the server stops.
 const STOP_GRACE: Duration = Duration::from_secs(1);
@@ -50,16 +51,36 @@ pub(crate) enum Stream {
 }
 
 /// A connection as its worker knows it, and how to wake it.
-#[derive(Default)]
-pub(super) struct Resident(RefCell<Option<Waker>>);
+pub(super) struct Resident {
+    handle: Arc<Handle>,
+    waker: RefCell<Option<Waker>>,
+    /// Whether it waits for its peer, and for nothing else.
+    is_idle: Cell<bool>,
+}
 
 impl Resident {
+    fn new(handle: Arc<Handle>) -> Self {
+        Self { handle, waker: RefCell::new(None), is_idle: Cell::new(false) }
+    }
+
+    /// Whether the connection waits for its peer alone, from now on.
+    #[inline]
+    pub(super) fn set_idle(&self, is_idle: bool) {
+        self.is_idle.set(is_idle);
+    }
+
     /// The connection waits for its peer.
     #[inline]
     pub(super) fn waits(&self, waker: &Waker) {
-        let mut present = self.0.borrow_mut();
+        let mut present = self.waker.borrow_mut();
         if !present.as_ref().is_some_and(|present| present.will_wake(waker)) {
             *present = Some(waker.clone());
+        }
+    }
+
+    fn wake(&self) {
+        if let Some(waker) = &*self.waker.borrow() {
+            waker.wake_by_ref();
         }
     }
 }
@@ -79,7 +100,12 @@ pub(crate) struct Worker<P: Protocol, G: Engine> {
     pub(super) replies_bytes: Cell<usize>,
     /// Whether connections must end as soon as they wait for their peer.
     pub(super) stopping: Cell<bool>,
+    /// Milliseconds since the server started, as of the last look at the clock.
+    pub(super) now_ms: Cell<u64>,
     index: usize,
+    /// Wakes the connection whose id is sent, from any thread.
+    wakes: UnboundedSender<u64>,
+    woken: RefCell<UnboundedReceiver<u64>>,
     residents: RefCell<HashMap<u64, Rc<Resident>>>,
     /// Notified whenever a connection has ended while the worker stops.
     ended: Notify,
@@ -88,10 +114,12 @@ pub(crate) struct Worker<P: Protocol, G: Engine> {
 impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
     /// Worker `index` of the server, with the client `cache`.
     pub(crate) fn new(protocol: P, cache: Cache<G>, shared: Arc<Shared>, index: usize) -> Self {
+        let (wakes, woken) = unbounded_channel();
         Self {
             protocol,
             cache: RefCell::new(Rc::new(cache)),
             tally: RefCell::new(Tally::new(P::COMMANDS.len())),
+            now_ms: Cell::new(shared.uptime_ms()),
             shared,
             buffers: Buffers::default(),
             outputs: Outputs::default(),
@@ -100,6 +128,8 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
             replies_bytes: Cell::new(0),
             stopping: Cell::new(false),
             index,
+            wakes,
+            woken: RefCell::new(woken),
             residents: RefCell::default(),
             ended: Notify::new(),
         }
@@ -135,18 +165,16 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
 
     async fn serve(self: Rc<Self>, mut streams: UnboundedReceiver<(u64, Stream)>) {
         let publishing = tokio::task::spawn_local(self.clone().publish_regularly());
+        let waking = tokio::task::spawn_local(self.clone().wake_residents());
         let driving = tokio::task::spawn_local(asking::drive(self.clone()));
         while let Some((id, stream)) = streams.recv().await {
-            let resident = Rc::new(Resident::default());
+            let handle = Arc::new(Handle::new(id, &stream, &self.shared, self.wakes.clone()));
+            let resident = Rc::new(Resident::new(handle.clone()));
             self.residents.borrow_mut().insert(id, resident.clone());
-            tokio::task::spawn_local(self.clone().attend(id, stream, resident));
+            tokio::task::spawn_local(self.clone().attend(handle, stream, resident));
         }
         self.stopping.set(true);
-        for resident in self.residents.borrow().values() {
-            if let Some(waker) = &*resident.0.borrow() {
-                waker.wake_by_ref();
-            }
-        }
+        self.residents.borrow().values().for_each(|resident| resident.wake());
         let all_ended = async {
             while !self.residents.borrow().is_empty() {
                 self.ended.notified().await;
@@ -155,19 +183,21 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
         // A peer that has not taken its replies by now is cut off.
         let _ = tokio::time::timeout(STOP_GRACE, all_ended).await;
         publishing.abort();
+        waking.abort();
         driving.abort();
         self.waiters.end();
     }
 
-    async fn attend(self: Rc<Self>, id: u64, stream: Stream, resident: Rc<Resident>) {
+    async fn attend(self: Rc<Self>, handle: Arc<Handle>, stream: Stream, resident: Rc<Resident>) {
         // An error of the network ends the connection as its peer's leaving does.
+        let id = handle.id;
         let _ = match stream {
             Stream::Tcp(stream) => match tokio::net::TcpStream::from_std(stream) {
-                Ok(stream) => Connection::<P, _>::new(&self.protocol, stream, id).serve(&self, &resident).await,
+                Ok(stream) => Connection::<P, _>::new(&self.protocol, stream, handle).serve(&self, &resident).await,
                 Err(error) => Err(error),
             },
             Stream::Unix(stream) => match tokio::net::UnixStream::from_std(stream) {
-                Ok(stream) => Connection::<P, _>::new(&self.protocol, stream, id).serve(&self, &resident).await,
+                Ok(stream) => Connection::<P, _>::new(&self.protocol, stream, handle).serve(&self, &resident).await,
                 Err(error) => Err(error),
             },
         };
@@ -188,12 +218,40 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
     async fn tend_regularly<E>(&self, join: impl Fn() -> Result<Cache<G>, E>) {
         loop {
             tokio::time::sleep(TEND_PERIOD).await;
+            self.now_ms.set(self.shared.uptime_ms());
             let cache = self.cache();
             if self.asking(pin!(cache.tend())).await.is_err_and(|error| error.is_shut_out()) {
                 // If there is no place now, there may be one the next time.
                 if let Ok(cache) = join() {
                     *self.cache.borrow_mut() = Rc::new(cache);
                 }
+            }
+        }
+    }
+
+    /// Wakes the connections that other threads have set a mark for. Never ends.
+    async fn wake_residents(self: Rc<Self>) {
+        loop {
+            // The sender is this worker's own.
+            let Some(id) = std::future::poll_fn(|cx| self.woken.borrow_mut().poll_recv(cx)).await else { return };
+            if let Some(resident) = self.residents.borrow().get(&id) {
+                resident.wake();
+            }
+        }
+    }
+
+    /// Ends the connections whose peers have been silent for too long.
+    fn end_idle(&self) {
+        let idle_s_max = self.shared.limits.idle_s_max();
+        if idle_s_max == 0 {
+            return;
+        }
+        let now_ms = self.shared.uptime_ms();
+        for resident in self.residents.borrow().values() {
+            let handle = &resident.handle;
+            let is_silent = now_ms.saturating_sub(handle.active_ms()) / 1000 > idle_s_max;
+            if resident.is_idle.get() && is_silent && !handle.is_subscriber() {
+                handle.end();
             }
         }
     }
@@ -206,6 +264,10 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
                 counters.publish(&self.tally.borrow(), &cache.stats(), objects);
             }
             drop(cache);
+            if self.index == 0 {
+                self.shared.rates.measure(&self.shared.totals());
+            }
+            self.end_idle();
             tokio::time::sleep(PUBLISH_PERIOD).await;
         }
     }

@@ -2,6 +2,8 @@
 //! any server.
 #![allow(dead_code)] // Each test file uses a part of it.
 
+pub(crate) mod redis_server;
+
 use atoll_cache::{Cache, ChosenPool, Engine, EngineOptions, model::Model};
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
 use atoll_fabric::{Clock, run_ready};

@@ -3,8 +3,10 @@
 //! There is one user, `default`.
 
 use super::arguments::{integer, is};
+use super::client::{BAD_NAME, name};
 use super::error::shown;
-use super::{CommandError, Context, Id, Outcome, info, keyspace, subcommand};
+use super::{CommandError, Context, Id, Outcome, info, keyspace};
+use crate::redis::peers::Last;
 use crate::redis::resp::Protocol;
 use crate::redis::session::Session;
 use atoll_cache::Engine;
@@ -67,18 +69,14 @@ pub async fn quit<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 
 /// `RESET`
 pub async fn reset<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    *c.session = Session::new(c.session.id, !c.instance.wants_password());
+    let peer = c.session.peer.clone();
+    peer.names().own.clear();
+    *c.session = Session::new(peer, !c.instance.wants_password());
+    c.session.last = Last::command(Id::Reset);
     c.reply.set_protocol(Protocol::default());
     c.reply.simple("RESET");
     Ok(())
 }
-
-/// Checks what a peer calls itself: it must fit on a line that `CLIENT LIST` prints.
-fn name(text: &[u8], error: &'static str) -> Result<Vec<u8>, CommandError> {
-    if text.iter().all(u8::is_ascii_graphic) { Ok(text.to_vec()) } else { Err(error.into()) }
-}
-
-const BAD_NAME: &str = "ERR Client names cannot contain spaces, newlines or special characters.";
 
 /// `HELLO [version [AUTH user password] [SETNAME name]]`
 pub async fn hello<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
@@ -111,7 +109,7 @@ pub async fn hello<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
         return Err(why.into());
     }
     if let Some(name) = client_name {
-        c.session.name = name;
+        c.session.peer.names().own = name;
     }
     c.session.protocol = protocol;
     c.reply.set_protocol(protocol);
@@ -123,40 +121,12 @@ pub async fn hello<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     c.reply.bulk(b"proto");
     c.reply.integer(if protocol == Protocol::Resp3 { 3 } else { 2 });
     c.reply.bulk(b"id");
-    c.reply.integer(c.session.id as i64);
+    c.reply.integer(c.session.peer.handle.id as i64);
     for (field, text) in [("mode", "standalone"), ("role", "master")] {
         c.reply.bulk(field.as_bytes());
         c.reply.bulk(text.as_bytes());
     }
     c.reply.bulk(b"modules");
     c.reply.array(0);
-    Ok(())
-}
-
-/// `CLIENT ID`, `CLIENT GETNAME`, `CLIENT SETNAME name`, `CLIENT SETINFO LIB-NAME | LIB-VER text`
-pub async fn client<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    match c.args.get(1) {
-        word if is(word, "help") => return subcommand::help(c, Id::Client),
-        word if is(word, "id") => c.reply.integer(c.session.id as i64),
-        word if is(word, "getname") && c.session.name.is_empty() => c.reply.null(),
-        word if is(word, "getname") => c.reply.bulk(&c.session.name),
-        word if is(word, "setname") => {
-            c.session.name = name(c.args.get(2), BAD_NAME)?;
-            c.reply.ok();
-        }
-        _ => {
-            let (field, text) = (c.args.get(2), c.args.get(3));
-            if is(field, "lib-name") {
-                c.session.library_name =
-                    name(text, "ERR lib-name cannot contain spaces, newlines or special characters.")?;
-            } else if is(field, "lib-ver") {
-                c.session.library_version =
-                    name(text, "ERR lib-ver cannot contain spaces, newlines or special characters.")?;
-            } else {
-                return Err(CommandError::Other(format!("ERR Unrecognized option '{}'", shown(field, usize::MAX))));
-            }
-            c.reply.ok();
-        }
-    }
     Ok(())
 }

@@ -77,6 +77,14 @@ pub(in crate::redis) fn unknown(args: Args<'_>) -> CommandError {
     CommandError::Other(format!("ERR unknown command '{name}', with args beginning with: {beginning}"))
 }
 
+/// A container command has no such subcommand, or it takes another number of arguments.
+pub(super) fn unknown_or_arity(container: &str, name: &[u8]) -> CommandError {
+    let name = shown(name, SHOWN_BYTES_MAX);
+    CommandError::Other(format!(
+        "ERR unknown subcommand or wrong number of arguments for '{name}'. Try {container} HELP."
+    ))
+}
+
 /// A container command has no such subcommand. `container` is its name in capitals.
 pub(super) fn unknown_subcommand(container: &str, name: &[u8]) -> CommandError {
     let name = shown(name, SHOWN_BYTES_MAX);

@@ -4,11 +4,12 @@
 //! First key, last key and step describe the keys of all commands that Atoll has.
 
 use super::arguments::is;
-use super::{CommandError, Context, Flag, Id, Outcome, SPECS, Spec, subcommand, table};
+use super::{Context, Flag, Id, Outcome, SPECS, Spec, keys, subcommand, table};
 use crate::redis::resp::Reply;
 use atoll_cache::Engine;
 
-/// `COMMAND`, `COMMAND COUNT`, `COMMAND INFO [name...]`, `COMMAND DOCS [name...]`, `COMMAND LIST`
+/// `COMMAND`, `COMMAND COUNT`, `COMMAND INFO [name...]`, `COMMAND DOCS [name...]`, `COMMAND LIST
+/// ...`, `COMMAND GETKEYS ...`
 pub async fn command<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     if c.args.len() == 1 {
         c.reply.array(SPECS.len());
@@ -19,10 +20,9 @@ pub async fn command<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     match c.args.get(1) {
         word if is(word, "help") => return subcommand::help(c, Id::Command),
         word if is(word, "count") => c.reply.count(SPECS.len()),
-        word if is(word, "list") && c.args.len() == 2 => {
-            c.reply.array(SPECS.len());
-            SPECS.iter().for_each(|spec| c.reply.bulk(spec.name.as_bytes()));
-        }
+        word if is(word, "list") => return keys::list(c),
+        word if is(word, "getkeys") => return keys::get(c, false),
+        word if is(word, "getkeysandflags") => return keys::get(c, true),
         word if is(word, "info") && c.args.len() == 2 => {
             c.reply.array(SPECS.len());
             SPECS.iter().for_each(|spec| describe(&mut c.reply, spec));
@@ -34,13 +34,11 @@ pub async fn command<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
                 None => c.reply.null_array(),
             });
         }
-        word if is(word, "docs") => {
+        _ => {
             let all = if c.args.len() == 2 { SPECS.iter().collect() } else { named().flatten().collect::<Vec<_>>() };
             c.reply.map(all.len());
             all.iter().for_each(|spec| document(&mut c.reply, spec));
         }
-        // LIST with a filter.
-        _ => return Err(CommandError::Syntax),
     }
     Ok(())
 }
@@ -54,18 +52,23 @@ fn describe(reply: &mut Reply<'_>, spec: &Spec) {
     flags.for_each(|flag| reply.simple(flag));
     let (first, last, step) = spec.keys;
     [first, last, step].iter().for_each(|&number| reply.integer(number.into()));
+    let categories = categories(spec);
+    reply.set(categories.len());
+    categories.iter().for_each(|category| reply.simple(category));
+    reply.array(0);
+    reply.array(0);
+    reply.array(0);
+}
+
+/// The categories of a command's access control.
+pub(super) fn categories(spec: &Spec) -> Vec<&'static str> {
     let access = match spec.flags {
         flags if flags.contains(&Flag::Write) => Some("@write"),
         flags if flags.contains(&Flag::Readonly) => Some("@read"),
         _ => None,
     };
     let speed = if spec.flags.contains(&Flag::Fast) { "@fast" } else { "@slow" };
-    let categories = [access, Some(group(spec).1), Some(speed)];
-    reply.set(categories.iter().flatten().count());
-    categories.iter().flatten().for_each(|category| reply.simple(category));
-    reply.array(0);
-    reply.array(0);
-    reply.array(0);
+    [access, Some(group(spec).1), Some(speed)].into_iter().flatten().collect()
 }
 
 /// Redis' group and access category for the families.

@@ -15,9 +15,13 @@
 //! | [`key`] | keys whatever they hold: DEL, EXISTS, TYPE, TOUCH |
 //! | [`expire`] | when keys expire |
 //! | [`keyspace`] | all keys: SCAN, KEYS, DBSIZE, FLUSHALL |
-//! | [`connection`] | the connection itself: PING, HELLO, CLIENT, QUIT |
+//! | [`config`] | the parameters of the server: CONFIG |
+//! | [`connection`] | the connection itself: PING, HELLO, QUIT |
+//! | [`client`] | all connections: CLIENT |
 //! | [`introspect`] | the commands themselves: COMMAND |
 //! | [`info`] | the server: INFO, TIME |
+//! | [`keys`] | which arguments are keys: COMMAND GETKEYS and LIST |
+//! | [`slow`] | commands that took long: SLOWLOG, LATENCY; and DEBUG, CLUSTER, which are refused |
 //! | [`subcommand`] | the subcommands of CLIENT, COMMAND, ... |
 //! | `script` | EVAL and its relatives, SCRIPT |
 //! | `transaction` | MULTI, EXEC, WATCH and their relatives |
@@ -25,6 +29,8 @@
 pub mod arguments;
 pub mod bitfield;
 pub mod bitmap;
+pub mod client;
+pub mod config;
 pub mod connection;
 pub mod count;
 pub mod error;
@@ -32,9 +38,11 @@ pub mod expire;
 pub mod info;
 pub mod introspect;
 pub mod key;
+pub mod keys;
 pub mod keyspace;
 mod modify;
 pub mod range;
+pub mod slow;
 pub mod string;
 pub mod subcommand;
 pub mod table;
@@ -44,6 +52,7 @@ pub use table::{COMMANDS, Flag, Id, SPECS, Spec};
 
 use crate::redis::database::Database;
 use crate::redis::instance::Instance;
+use crate::redis::peers::Last;
 use crate::redis::resp::{Args, Reply};
 use crate::redis::session::Session;
 use crate::redis::{script, transaction};
@@ -108,8 +117,9 @@ impl<G: Engine> Context<'_, G> {
             Ok(()) => {}
             Err(CommandError::Silent) => self.session.closing = true,
             Err(error) => {
-                self.tally.borrow_mut().errors += 1;
-                self.reply.error(error);
+                let text = error.to_string();
+                self.tally.borrow_mut().error(text.split(' ').next().unwrap_or_default());
+                self.reply.error(text);
             }
         }
     }
@@ -119,7 +129,11 @@ impl<G: Engine> Context<'_, G> {
 #[inline]
 pub(crate) async fn run<G: Engine>(id: Id, context: &mut Context<'_, G>) {
     context.spec = &SPECS[id as usize];
+    context.session.last = Last::command(id);
     context.tally.borrow_mut().calls[id as usize] += 1;
     let outcome = pin!(table::call(id, context)).await;
+    if outcome.is_err() {
+        context.tally.borrow_mut().failed[id as usize] += 1;
+    }
     context.conclude(outcome);
 }

@@ -1,7 +1,8 @@
 //! The subcommands of container commands, one line for each.
 
 use super::error::unknown_subcommand;
-use super::{CommandError, Context, Id, Outcome, SPECS};
+use super::{CommandError, Context, Id, Outcome, SPECS, table};
+use crate::redis::peers::Last;
 use crate::redis::resp::Args;
 use atoll_cache::Engine;
 
@@ -37,23 +38,71 @@ macro_rules! subcommands {
 
 subcommands! {
     Client:
+        "client|caching" 3 "CACHING (YES|NO)" "For clients that are told of changes, which is not supported";
         "client|getname" 2 "GETNAME" "The name of this connection";
+        "client|getredir" 2 "GETREDIR" "Where invalidation messages go; -1 for nowhere";
         "client|help" 2 "HELP" "This text";
         "client|id" 2 "ID" "The number of this connection";
+        "client|info" 2 "INFO" "What the server knows of this connection";
+        "client|kill" -3 "KILL <address:port> | (ID <id>|TYPE <type>|ADDR <address:port>|LADDR <address:port>|USER <user>|SKIPME (YES|NO)|MAXAGE <seconds>) ..." "Ends connections";
+        "client|list" -2 "LIST [TYPE (NORMAL|MASTER|REPLICA|PUBSUB)|ID <id> ...]" "What the server knows of all connections";
+        "client|no-evict" 3 "NO-EVICT (ON|OFF)" "Accepted; no connection is evicted";
+        "client|no-touch" 3 "NO-TOUCH (ON|OFF)" "Accepted; lookups still count as accesses";
+        "client|pause" -3 "PAUSE <milliseconds> [WRITE|ALL]" "Lets commands wait";
+        "client|reply" 3 "REPLY (ON|OFF|SKIP)" "Whether this connection gets replies";
         "client|setinfo" 4 "SETINFO (LIB-NAME|LIB-VER) <text>" "Says which library the peer uses";
         "client|setname" 3 "SETNAME <name>" "Names this connection";
+        "client|tracking" -3 "TRACKING (ON|OFF)" "Tells the client of changes, which is not supported";
+        "client|trackinginfo" 2 "TRACKINGINFO" "Whether the client is told of changes";
+        "client|unblock" -3 "UNBLOCK <id> [TIMEOUT|ERROR]" "Ends the waiting of a connection; no command of this server blocks";
+        "client|unpause" 2 "UNPAUSE" "Lets commands go on after a pause";
     Command:
         "command|count" 2 "COUNT" "The number of commands";
         "command|docs" -2 "DOCS [<name> ...]" "What commands do";
+        "command|getkeys" -4 "GETKEYS <command> <argument> ..." "Which arguments are keys";
+        "command|getkeysandflags" -4 "GETKEYSANDFLAGS <command> <argument> ..." "Which arguments are keys, and what the command does to them";
         "command|help" 2 "HELP" "This text";
         "command|info" -2 "INFO [<name> ...]" "Arity, flags and keys of commands";
-        "command|list" -2 "LIST" "The names of all commands";
+        "command|list" -2 "LIST [FILTERBY (MODULE <name>|ACLCAT <category>|PATTERN <pattern>)]" "The names of commands";
+    Config:
+        "config|get" -3 "GET <pattern> [<pattern> ...]" "Parameters and their values";
+        "config|help" 2 "HELP" "This text";
+        "config|resetstat" 2 "RESETSTAT" "Counts what INFO shows from 0 again";
+        "config|rewrite" 2 "REWRITE" "Refused: this server has no configuration file";
+        "config|set" -4 "SET <parameter> <value> [<parameter> <value> ...]" "Changes parameters, all or none";
+    Latency:
+        "latency|doctor" 2 "DOCTOR" "What took long, in words";
+        "latency|help" 2 "HELP" "This text";
+        "latency|histogram" -2 "HISTOGRAM [<command> ...]" "How long the calls of commands took";
+        "latency|history" 3 "HISTORY <event>" "The seconds in which an event was, and how long it took";
+        "latency|latest" 2 "LATEST" "Each event's last time and its longest";
+        "latency|reset" -2 "RESET [<event> ...]" "Forgets events";
     Script:
         "script|exists" -3 "EXISTS <digest> [<digest> ...]" "Which scripts the server knows";
         "script|flush" -2 "FLUSH [ASYNC|SYNC]" "Forgets all scripts";
         "script|help" 2 "HELP" "This text";
         "script|kill" 2 "KILL" "Ends the script that runs";
         "script|load" 3 "LOAD <script>" "Makes a script known, and gives its digest";
+    Slowlog:
+        "slowlog|get" -2 "GET [<count>]" "The newest commands that took long, -1 for all: id, second, microseconds, arguments, address, name";
+        "slowlog|help" 2 "HELP" "This text";
+        "slowlog|len" 2 "LEN" "How many there are";
+        "slowlog|reset" 2 "RESET" "Forgets them";
+}
+
+/// The subcommands of the command of this name.
+pub(in crate::redis) fn of_name(name: &str) -> &'static [Subcommand] {
+    table::find(name.as_bytes()).map_or(&[], of)
+}
+
+/// The subcommand that is called, which [`check`] has found; noted as the connection's last
+/// command.
+pub(in crate::redis) fn called<G: Engine>(c: &mut Context<'_, G>, id: Id) -> &'static str {
+    let (all, name) = (of(id), c.args.get(1));
+    let place = all.iter().position(|one| name.eq_ignore_ascii_case(one.own_name().as_bytes()));
+    let place = place.expect("the subcommand has been found before");
+    c.session.last = Last::subcommand(id, place);
+    all[place].own_name()
 }
 
 /// Checks that a container has this subcommand, and that it takes so many arguments.

@@ -126,10 +126,13 @@ commands! {
     BitfieldRo  "bitfield_ro" -2 [Readonly Fast]      (1 1 1)  bitfield::bitfield_ro  "6.0.0" "Reads integers of any number of bits";
     Bitop       "bitop"       -4 [Write Denyoom Alone] (2 -1 1) bitmap::bitop         "2.6.0" "Joins values bit by bit";
     Bitpos      "bitpos"      -3 [Readonly]           (1 1 1)  bitmap::bitpos         "2.8.7" "The first bit that is set, or is not";
-    Client      "client"      -2 [Container]                   (0 0 0)  connection::client     "2.4.0" "What the server knows of this connection";
+    Client      "client"      -2 [Noscript Container]          (0 0 0)  client::client         "2.4.0" "The connections of the server";
+    Cluster     "cluster"     -2 []                   (0 0 0)  slow::cluster          "3.0.0" "Refused: this server is in no cluster";
     Command     "command"     -1 [Container]                   (0 0 0)  introspect::command    "2.8.13" "The commands of the server";
+    Config      "config"      -2 [Admin Noscript Container]    (0 0 0)  config::config         "2.0.0" "The parameters of the server";
     Copy        "copy"        -3 [Write Denyoom Alone] (1 2 1) key::copy              "6.2.0" "Copies a key";
     Dbsize      "dbsize"      1  [Readonly Fast]      (0 0 0)  keyspace::dbsize       "1.0.0" "The number of keys";
+    Debug       "debug"       -2 [Admin Noscript]     (0 0 0)  slow::debug            "1.0.0" "Refused: there is nothing to debug";
     Decr        "decr"        2  [Write Denyoom Fast] (1 1 1)  count::decr            "1.0.0" "Takes one from an integer";
     Decrby      "decrby"      3  [Write Denyoom Fast] (1 1 1)  count::decrby          "1.0.0" "Takes a number from an integer";
     Del         "del"         -2 [Write]              (1 -1 1) key::del               "1.0.0" "Removes keys";
@@ -158,6 +161,7 @@ commands! {
     Incrbyfloat "incrbyfloat" 3  [Write Denyoom Fast] (1 1 1)  count::incrbyfloat     "2.6.0" "Adds to a floating-point number";
     Info        "info"        -1 []                   (0 0 0)  info::info             "1.0.0" "What the server is and does";
     Keys        "keys"        2  [Readonly]           (0 0 0)  keyspace::keys         "1.0.0" "All keys that match a pattern";
+    Latency     "latency"     -2 [Admin Noscript Container] (0 0 0)  slow::latency    "2.8.13" "Moments in which commands took long";
     Mget        "mget"        -2 [Readonly Fast]      (1 -1 1) string::mget           "1.0.0" "The values of many keys";
     Move        "move"        3  [Write Fast Alone]   (1 1 1)  key::relocate          "1.0.0" "Moves a key to another database";
     Mset        "mset"        -3 [Write Denyoom]      (1 -1 2) string::mset           "1.0.1" "Sets many keys";
@@ -183,6 +187,7 @@ commands! {
     Setex       "setex"       4  [Write Denyoom]      (1 1 1)  string::setex          "2.0.0" "Sets a value that expires after some seconds";
     Setnx       "setnx"       3  [Write Denyoom Fast] (1 1 1)  string::setnx          "1.0.0" "Sets a value if the key is not there";
     Setrange    "setrange"    4  [Write Denyoom]      (1 1 1)  range::setrange        "2.2.0" "Overwrites a part of a value";
+    Slowlog     "slowlog"     -2 [Admin Container]    (0 0 0)  slow::slowlog          "2.2.12" "Commands that took long";
     Strlen      "strlen"      2  [Readonly Fast]      (1 1 1)  range::strlen          "2.2.0" "The length of a value";
     Substr      "substr"      4  [Readonly]           (1 1 1)  range::getrange        "1.0.0" "A part of a value";
     Swapdb      "swapdb"      3  [Write Fast Alone]   (0 0 0)  keyspace::swapdb       "4.0.0" "Exchanges the numbers of two databases";

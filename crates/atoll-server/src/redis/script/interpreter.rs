@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 /// Most bytes that the scripts of a worker hold.
 const MEMORY_BYTES_MAX: usize = 64 << 20;
 /// How long a script may run.
-pub(super) const TIME_MAX: Duration = Duration::from_secs(5);
+pub(in crate::redis) const TIME_MAX: Duration = Duration::from_secs(5);
 /// How often the time is looked at.
 const INSTRUCTIONS: u32 = 10_000;
 /// Compiled scripts that an interpreter keeps.

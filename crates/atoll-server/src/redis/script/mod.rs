@@ -31,6 +31,7 @@ use super::transaction;
 use crate::serve::Output;
 use atoll_cache::Engine;
 use interpreter::Interpreter;
+pub(super) use interpreter::TIME_MAX;
 use mlua::{MultiValue, Value};
 use sha1::{Digest, Sha1};
 use std::collections::HashMap;
@@ -38,6 +39,7 @@ use std::fmt::Write;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 /// The most bytes of scripts that are cached.
 const CACHED_BYTES_MAX: usize = 64 << 20;
@@ -103,6 +105,16 @@ impl Scripts {
         (digest, text)
     }
 
+    /// How many scripts are cached.
+    pub(crate) fn count(&self) -> usize {
+        self.cached().texts.len()
+    }
+
+    /// Bytes of the scripts that are cached.
+    pub(crate) fn bytes(&self) -> usize {
+        self.cached().bytes
+    }
+
     /// Ends the script that runs; returns whether there is one.
     pub(crate) fn kill(&self) -> bool {
         let is_running = self.is_running.load(Relaxed);
@@ -122,7 +134,15 @@ pub(super) async fn run<G: Engine>(id: Id, mut c: Context<'_, G>, interpreters: 
     c.spec = &SPECS[id as usize];
     c.tally.borrow_mut().calls[id as usize] += 1;
     c.tally.borrow_mut().begin();
+    let began = Instant::now();
     let outcome = pin!(evaluate(id, &mut c, interpreters)).await;
+    {
+        let mut tally = c.tally.borrow_mut();
+        let took = began.elapsed();
+        c.instance.slow.took(id, c.args, c.session, took);
+        tally.timed(id as usize, took);
+        tally.failed[id as usize] += u64::from(outcome.is_err());
+    }
     c.conclude(outcome);
 }
 
@@ -187,7 +207,7 @@ async fn play<G: Engine>(
     let lua = &interpreter.lua;
     let thread = lua.create_thread(interpreter.run.clone())?;
     // SELECT of a script is for the script alone.
-    let mut session = Session::new(c.session.id, true);
+    let mut session = Session::new(c.session.peer.clone(), true);
     session.database = c.session.database;
     let is_read_only = matches!(id, Id::EvalRo | Id::EvalshaRo);
     let mut given = MultiValue::from_iter([Value::Function(function)]);

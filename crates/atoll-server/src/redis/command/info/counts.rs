@@ -1,0 +1,97 @@
+//! What the server has counted since it started, or since `CONFIG RESETSTAT`.
+//!
+//! Commands that have keys are timed by samples: `usec` is their calls times the mean of the
+//! samples. Every other command is timed each time.
+
+use super::{Facts, Written};
+use crate::redis::command::SPECS;
+use crate::serve::counters::{LATENCY_BUCKETS, Totals, latency_bound_ns};
+use std::fmt::Write;
+use std::sync::atomic::Ordering::Relaxed;
+
+pub(super) fn stats(text: &mut String, &Facts { shared, totals, .. }: &Facts<'_>) -> Written {
+    let rates = shared.rates.get();
+    write!(text, "total_connections_received:{}\r\n", shared.accepted.load(Relaxed))?;
+    write!(text, "total_commands_processed:{}\r\n", totals.commands())?;
+    write!(text, "instantaneous_ops_per_sec:{}\r\n", rates.commands)?;
+    write!(text, "total_net_input_bytes:{}\r\n", totals.tally.bytes_in)?;
+    write!(text, "total_net_output_bytes:{}\r\n", totals.tally.bytes_out)?;
+    write!(text, "total_net_repl_input_bytes:0\r\ntotal_net_repl_output_bytes:0\r\n")?;
+    write!(text, "instantaneous_input_kbps:{:.2}\r\n", rates.bytes_in as f64 / 1024.0)?;
+    write!(text, "instantaneous_output_kbps:{:.2}\r\n", rates.bytes_out as f64 / 1024.0)?;
+    write!(text, "rejected_connections:{}\r\n", shared.refused.load(Relaxed))?;
+    write!(text, "sync_full:0\r\nsync_partial_ok:0\r\nsync_partial_err:0\r\n")?;
+    write!(text, "expired_keys:{}\r\nevicted_keys:{}\r\n", totals.stat("expirations"), totals.stat("evictions"))?;
+    write!(text, "evicted_clients:0\r\n")?;
+    write!(text, "keyspace_hits:{}\r\nkeyspace_misses:{}\r\n", totals.stat("hits"), totals.misses())?;
+    for name in [
+        "pubsub_channels",
+        "pubsub_patterns",
+        "pubsubshard_channels",
+        "latest_fork_usec",
+        "total_forks",
+        "migrate_cached_sockets",
+        "slave_expires_tracked_keys",
+        "active_defrag_hits",
+        "active_defrag_misses",
+        "active_defrag_key_hits",
+        "active_defrag_key_misses",
+        "tracking_total_keys",
+        "tracking_total_items",
+        "tracking_total_prefixes",
+        "unexpected_error_replies",
+    ] {
+        write!(text, "{name}:0\r\n")?;
+    }
+    write!(text, "total_error_replies:{}\r\n", totals.tally.errors)
+}
+
+/// Each command that was called or refused: its name, and its place.
+fn called(totals: &Totals) -> impl Iterator<Item = (&'static str, usize)> {
+    let counts = |index: usize| totals.tally.calls[index] + totals.tally.rejected[index] > 0;
+    SPECS.iter().enumerate().filter(move |(index, _)| counts(*index)).map(|(index, spec)| (spec.name, index))
+}
+
+pub(super) fn commands(text: &mut String, &Facts { totals, .. }: &Facts<'_>) -> Written {
+    for (name, index) in called(totals) {
+        let tally = &totals.tally;
+        let (calls, timed) = (tally.calls[index], &tally.timed[index]);
+        let mean_us = timed.sum_ns as f64 / timed.count().max(1) as f64 / 1000.0;
+        let usec = (mean_us * calls as f64).round();
+        write!(text, "cmdstat_{name}:calls={calls},usec={usec},usec_per_call={mean_us:.2},")?;
+        write!(text, "rejected_calls={},failed_calls={}\r\n", tally.rejected[index], tally.failed[index])?;
+    }
+    Ok(())
+}
+
+pub(super) fn errors(text: &mut String, &Facts { totals, .. }: &Facts<'_>) -> Written {
+    totals
+        .tally
+        .errors_by_code
+        .iter()
+        .filter(|(_, count)| **count > 0)
+        .try_for_each(|(code, count)| write!(text, "errorstat_{code}:count={count}\r\n"))
+}
+
+pub(super) fn latencies(text: &mut String, &Facts { totals, .. }: &Facts<'_>) -> Written {
+    for (name, index) in called(totals) {
+        let timed = &totals.tally.timed[index];
+        let count = timed.count();
+        if count == 0 {
+            continue;
+        }
+        // The bound below which that part of the calls is.
+        let bound = |part: f64| {
+            let mut below = 0;
+            let bucket = timed.buckets.iter().position(|bucket| {
+                below += bucket;
+                below as f64 >= part * count as f64
+            });
+            let bucket = bucket.unwrap_or(LATENCY_BUCKETS).min(LATENCY_BUCKETS - 1);
+            latency_bound_ns(bucket).unwrap_or(0) as f64 / 1000.0
+        };
+        let (p50, p99, p999) = (bound(0.5), bound(0.99), bound(0.999));
+        write!(text, "latency_percentiles_usec_{name}:p50={p50:.3},p99={p99:.3},p99.9={p999:.3}\r\n")?;
+    }
+    Ok(())
+}

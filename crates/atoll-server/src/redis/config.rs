@@ -1,0 +1,407 @@
+//! The parameters of `CONFIG`: a table of all that this server knows, and their values.
+//!
+//! | effect | in this server |
+//! |---|---|
+//! | `Real` | the parameter has the effect that it has in Redis |
+//! | `Noted` | it has no meaning here: any valid value is accepted and shown, and changes nothing |
+//! | `Shown` | it says how the server is; only the value that it has is accepted |
+//!
+//! A parameter of Redis that is not in the table is unknown. `client-output-buffer-limit` of
+//! `normal` is compared with the replies of one batch: a connection runs no further command before
+//! they are sent. That of `slave` is noted alone.
+
+use super::slow::Slow;
+use crate::serve::counters::Shared;
+use crate::serve::limits::OutputLimit;
+use std::fmt::Write;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// What values a parameter takes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kind {
+    /// An integer from the first to the second.
+    Integer(i64, i64),
+    /// A number of bytes, with a unit or none.
+    Bytes,
+    /// `yes` or `no`.
+    Flag,
+    /// One of these words.
+    Word(&'static [&'static str]),
+    Text,
+    /// Classes of connections, each with three numbers.
+    Outputs,
+}
+
+/// What a parameter changes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Effect {
+    /// Set and read in [`Parameter::value`] and [`set`].
+    Real,
+    /// Nothing; at first it has this value.
+    Noted(&'static str),
+    /// It is not changed, for this reason.
+    Shown(&'static str),
+}
+
+/// A line of the table.
+#[derive(Debug)]
+pub(crate) struct Parameter {
+    pub(crate) name: &'static str,
+    pub(crate) kind: Kind,
+    pub(crate) effect: Effect,
+}
+
+const INT: Kind = Kind::Integer(0, i32::MAX as i64);
+const LONG: Kind = Kind::Integer(0, i64::MAX);
+const IMMUTABLE: &str = "can't set immutable config";
+const START: Effect = Effect::Shown(IMMUTABLE);
+const POOL: Effect = Effect::Shown("the pool has its capacity: change it with 'atoll pool'");
+const ENGINE: Effect = Effect::Shown("the engine of the pool decides what is evicted");
+const CACHE: Effect = Effect::Shown("this server is a cache: it writes no files");
+const ALONE: Effect = Effect::Shown("this server does not replicate and is in no cluster");
+const POLICIES: &[&str] = &[
+    "volatile-lru",
+    "volatile-lfu",
+    "volatile-random",
+    "volatile-ttl",
+    "allkeys-lru",
+    "allkeys-lfu",
+    "allkeys-random",
+    "noeviction",
+];
+
+macro_rules! parameters {
+    ($($name:literal $kind:expr, $effect:expr;)*) => {
+        /// Every parameter, in the order of its name.
+        pub(crate) static PARAMETERS: &[Parameter] =
+            &[$(Parameter { name: $name, kind: $kind, effect: $effect },)*];
+    };
+}
+
+use Effect::{Noted, Real, Shown};
+use Kind::{Bytes, Flag, Integer, Outputs, Text, Word};
+
+parameters! {
+    "active-expire-effort"        Integer(1, 10), Noted("1");
+    "activedefrag"                Flag, Noted("no");
+    "activerehashing"             Flag, Noted("yes");
+    "appendfilename"              Text, CACHE;
+    "appendfsync"                 Word(&["everysec", "always", "no"]), Noted("everysec");
+    "appendonly"                  Flag, CACHE;
+    "auto-aof-rewrite-min-size"   Bytes, Noted("67108864");
+    "auto-aof-rewrite-percentage" INT, Noted("100");
+    "bind"                        Text, START;
+    "busy-reply-threshold"        LONG, Shown("a script may run for 5 seconds");
+    "client-output-buffer-limit"  Outputs, Real;
+    "client-query-buffer-limit"   Bytes, Shown("a command may have this many bytes");
+    "cluster-enabled"             Flag, ALONE;
+    "daemonize"                   Flag, START;
+    "databases"                   INT, START;
+    "dbfilename"                  Text, CACHE;
+    "dir"                         Text, CACHE;
+    "dynamic-hz"                  Flag, Noted("yes");
+    "hash-max-listpack-entries"   LONG, Noted("512");
+    "hash-max-listpack-value"     LONG, Noted("64");
+    "hash-max-ziplist-entries"    LONG, Noted("512");
+    "hash-max-ziplist-value"      LONG, Noted("64");
+    "hz"                          Integer(0, i32::MAX as i64), Noted("10");
+    "io-threads"                  INT, START;
+    "jemalloc-bg-thread"          Flag, Noted("yes");
+    "latency-monitor-threshold"   LONG, Real;
+    "lazyfree-lazy-eviction"      Flag, Noted("no");
+    "lazyfree-lazy-expire"        Flag, Noted("no");
+    "lazyfree-lazy-server-del"    Flag, Noted("no");
+    "lazyfree-lazy-user-del"      Flag, Noted("no");
+    "lazyfree-lazy-user-flush"    Flag, Noted("no");
+    "lfu-decay-time"              INT, Noted("1");
+    "lfu-log-factor"              INT, Noted("10");
+    "list-max-listpack-size"      Integer(i32::MIN as i64, i32::MAX as i64), Noted("-2");
+    "logfile"                     Text, START;
+    "loglevel"                    Word(&["debug", "verbose", "notice", "warning"]), Noted("notice");
+    "lua-time-limit"              LONG, Shown("a script may run for 5 seconds");
+    "maxclients"                  Integer(1, u32::MAX as i64), Real;
+    "maxmemory"                   Bytes, POOL;
+    "maxmemory-clients"           Bytes, Shown("no connection is evicted");
+    "maxmemory-policy"            Word(POLICIES), ENGINE;
+    "maxmemory-samples"           Integer(1, i32::MAX as i64), Noted("5");
+    "notify-keyspace-events"      Text, Shown("keyspace notifications are not supported");
+    "port"                        INT, START;
+    "protected-mode"              Flag, START;
+    "proto-max-bulk-len"          Bytes, Shown("a value may have this many bytes");
+    "rdbcompression"              Flag, Noted("yes");
+    "repl-backlog-size"           Bytes, Noted("1048576");
+    "repl-timeout"                Integer(1, i32::MAX as i64), Noted("60");
+    "replicaof"                   Text, ALONE;
+    "requirepass"                 Text, Shown("the password is given at the start: --password-file");
+    "save"                        Text, CACHE;
+    "slaveof"                     Text, ALONE;
+    "slowlog-log-slower-than"     Integer(-1, i64::MAX), Real;
+    "slowlog-max-len"             LONG, Real;
+    "stop-writes-on-bgsave-error" Flag, Noted("yes");
+    "tcp-backlog"                 INT, START;
+    "tcp-keepalive"               INT, Real;
+    "timeout"                     INT, Real;
+    "unixsocket"                  Text, START;
+}
+
+/// The parameter of this name, in whatever case.
+pub(crate) fn find(name: &[u8]) -> Option<&'static Parameter> {
+    PARAMETERS.iter().find(|parameter| parameter.name.as_bytes().eq_ignore_ascii_case(name))
+}
+
+/// The values that are not kept where they have their effect.
+#[derive(Default)]
+pub(crate) struct Config {
+    noted: Mutex<Vec<(&'static str, String)>>,
+}
+
+/// The class that is noted alone, until it is set.
+const SLAVE: &str = "268435456 67108864 60";
+
+impl Config {
+    fn noted(&self) -> MutexGuard<'_, Vec<(&'static str, String)>> {
+        self.noted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self, name: &'static str, value: String) {
+        let mut noted = self.noted();
+        noted.retain(|(other, _)| *other != name);
+        noted.push((name, value));
+    }
+
+    fn get(&self, name: &str) -> Option<String> {
+        self.noted().iter().find(|(other, _)| *other == name).map(|(_, value)| value.clone())
+    }
+}
+
+/// A value that fits its parameter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Value {
+    Number(u64),
+    Text(String),
+    /// The limits that were given, by their class.
+    Outputs(Vec<(Class, OutputLimit)>),
+}
+
+/// A class of connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    Normal,
+    Slave,
+    Pubsub,
+}
+
+/// A number of bytes with its unit.
+fn bytes(text: &str) -> Option<u64> {
+    let digits = text.find(|byte: char| !byte.is_ascii_digit()).unwrap_or(text.len());
+    let factor = match text[digits..].to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" => 1000,
+        "kb" => 1 << 10,
+        "m" => 1_000_000,
+        "mb" => 1 << 20,
+        "g" => 1_000_000_000,
+        "gb" => 1 << 30,
+        _ => return None,
+    };
+    text[..digits].parse::<u64>().ok()?.checked_mul(factor)
+}
+
+fn outputs(text: &str) -> Result<Vec<(Class, OutputLimit)>, String> {
+    let words: Vec<&str> = text.split_ascii_whitespace().collect();
+    if !words.len().is_multiple_of(4) {
+        return Err("Wrong number of arguments in buffer limit configuration.".to_owned());
+    }
+    let mut limits = Vec::new();
+    for class in words.chunks(4) {
+        let kind = match class[0].to_ascii_lowercase().as_str() {
+            "normal" => Class::Normal,
+            "slave" | "replica" => Class::Slave,
+            "pubsub" => Class::Pubsub,
+            _ => return Err("Invalid client class specified in buffer limit configuration.".to_owned()),
+        };
+        let soft_s = class[3].parse::<u64>().ok().filter(|seconds| *seconds <= i32::MAX as u64);
+        let (Some(hard_bytes), Some(soft_bytes), Some(soft_s)) = (bytes(class[1]), bytes(class[2]), soft_s) else {
+            return Err("Error in hard, soft or soft_seconds setting in buffer limit configuration.".to_owned());
+        };
+        limits.push((kind, OutputLimit { hard_bytes, soft_bytes, soft_s }));
+    }
+    Ok(limits)
+}
+
+fn shown(limit: OutputLimit) -> String {
+    format!("{} {} {}", limit.hard_bytes, limit.soft_bytes, limit.soft_s)
+}
+
+impl Parameter {
+    /// Why a text is no value of it.
+    fn invalid(&self, why: String) -> String {
+        if matches!(self.effect, Effect::Shown(IMMUTABLE)) { IMMUTABLE.to_owned() } else { why }
+    }
+
+    /// A text as a value of this parameter, or why it is none.
+    pub(crate) fn parse(&self, text: &[u8]) -> Result<Value, String> {
+        self.valid(text).map_err(|why| self.invalid(why))
+    }
+
+    fn valid(&self, text: &[u8]) -> Result<Value, String> {
+        let text = String::from_utf8_lossy(text).into_owned();
+        let one_of =
+            |words: &[&str]| words.iter().find(|word| word.eq_ignore_ascii_case(&text)).map(|word| (*word).to_owned());
+        match self.kind {
+            Kind::Integer(min, max) => match atoll_cache::cache::parse_integer(text.as_bytes()) {
+                None => Err("argument couldn't be parsed into an integer".to_owned()),
+                Some(number) if !(min..=max).contains(&number) => {
+                    Err(format!("argument must be between {min} and {max} inclusive"))
+                }
+                Some(number) if number < 0 => Ok(Value::Text(number.to_string())),
+                Some(number) => Ok(Value::Number(number as u64)),
+            },
+            Kind::Bytes => bytes(&text).map(Value::Number).ok_or_else(|| "argument must be a memory value".to_owned()),
+            Kind::Flag => {
+                one_of(&["yes", "no"]).map(Value::Text).ok_or_else(|| "argument must be 'yes' or 'no'".to_owned())
+            }
+            Kind::Word(words) => one_of(words)
+                .map(Value::Text)
+                .ok_or_else(|| format!("argument(s) must be one of the following: {}", words.join(", "))),
+            Kind::Text => Ok(Value::Text(text)),
+            Kind::Outputs => outputs(&text).map(Value::Outputs),
+        }
+    }
+
+    /// Its value. `started` are the values that only the protocol knows.
+    pub(crate) fn value(&self, config: &Config, shared: &Shared, started: &Started<'_>) -> String {
+        let (limits, options) = (&shared.limits, &shared.options);
+        match self.name {
+            "client-output-buffer-limit" => {
+                let slave = config.get("slave").unwrap_or_else(|| SLAVE.to_owned());
+                let (normal, pubsub) = (shown(limits.output(false)), shown(limits.output(true)));
+                format!("normal {normal} slave {slave} pubsub {pubsub}")
+            }
+            "slowlog-log-slower-than" => started.slow.threshold_us.load(Relaxed).to_string(),
+            "slowlog-max-len" => started.slow.entries_max.load(Relaxed).to_string(),
+            "latency-monitor-threshold" => started.slow.event_ms.load(Relaxed).to_string(),
+            "maxclients" => limits.clients_max().to_string(),
+            "timeout" => limits.idle_s_max().to_string(),
+            "tcp-keepalive" => limits.keepalive_s().to_string(),
+            "bind" => options.address.to_string(),
+            "port" => options.port.to_string(),
+            "unixsocket" => options.unix.as_ref().map_or_else(String::new, |path| path.display().to_string()),
+            "io-threads" => shared.workers.len().to_string(),
+            "databases" => super::database::DATABASES.to_string(),
+            "maxmemory" => (shared.facts.capacity_bytes)().to_string(),
+            "maxmemory-policy" => super::command::info::policy(shared.facts.experts.as_deref()).to_owned(),
+            "protected-mode" => if started.is_protected { "yes" } else { "no" }.to_owned(),
+            "requirepass" => if started.has_password { "********" } else { "" }.to_owned(),
+            "appendonly" | "cluster-enabled" | "daemonize" => "no".to_owned(),
+            "appendfilename" => "appendonly.aof".to_owned(),
+            "dbfilename" => "dump.rdb".to_owned(),
+            "busy-reply-threshold" | "lua-time-limit" => super::script::TIME_MAX.as_millis().to_string(),
+            "client-query-buffer-limit" => super::resp::parser::COMMAND_BYTES_MAX.to_string(),
+            "proto-max-bulk-len" => super::resp::parser::BULK_BYTES_MAX.to_string(),
+            "maxmemory-clients" => "0".to_owned(),
+            "tcp-backlog" => "128".to_owned(),
+            name => match self.effect {
+                Effect::Noted(first) => config.get(name).unwrap_or_else(|| first.to_owned()),
+                _ => String::new(),
+            },
+        }
+    }
+
+    /// Why it cannot have another value than `present`, if it cannot have this one.
+    pub(crate) fn refuses(&self, value: &Value, present: &str) -> Option<&'static str> {
+        let Effect::Shown(why) = self.effect else { return None };
+        let is_same = match value {
+            Value::Number(number) => number.to_string() == present,
+            Value::Text(text) => text == present,
+            Value::Outputs(_) => false,
+        };
+        (!is_same).then_some(why)
+    }
+}
+
+/// How the protocol was started.
+#[derive(Clone, Copy)]
+pub(crate) struct Started<'a> {
+    /// What took long, with its thresholds.
+    pub(crate) slow: &'a Slow,
+    pub(crate) is_protected: bool,
+    pub(crate) has_password: bool,
+}
+
+/// Sets parameters, all or none; the error names the parameter that cannot have its value, and says
+/// why.
+pub(crate) fn set(
+    config: &Config,
+    shared: &Shared,
+    slow: &Slow,
+    values: Vec<(&'static Parameter, Value)>,
+) -> Result<(), (&'static str, String)> {
+    let limits = &shared.limits;
+    // What may fail comes first.
+    for (parameter, value) in &values {
+        if let ("maxclients", Value::Number(clients)) = (parameter.name, value) {
+            limits.set_clients_max(*clients).map_err(|possible| {
+                let mut why = "The operating system is not able to handle the specified number of clients".to_owned();
+                write!(why, ", try with {possible}").expect("memory takes what is written");
+                (parameter.name, why)
+            })?;
+        }
+    }
+    for (parameter, value) in values {
+        match (parameter.name, value) {
+            ("maxclients", _) => {}
+            ("slowlog-log-slower-than", Value::Number(us)) => slow.threshold_us.store(us as i64, Relaxed),
+            // The only value below 0.
+            ("slowlog-log-slower-than", _) => slow.threshold_us.store(-1, Relaxed),
+            ("slowlog-max-len", Value::Number(most)) => slow.entries_max.store(most, Relaxed),
+            ("latency-monitor-threshold", Value::Number(ms)) => slow.event_ms.store(ms, Relaxed),
+            ("timeout", Value::Number(seconds)) => limits.set_idle_s_max(seconds),
+            ("tcp-keepalive", Value::Number(seconds)) => limits.set_keepalive_s(seconds),
+            (_, Value::Outputs(given)) => given.into_iter().for_each(|(class, limit)| match class {
+                Class::Normal => limits.set_output(false, limit),
+                Class::Pubsub => limits.set_output(true, limit),
+                Class::Slave => config.note("slave", shown(limit)),
+            }),
+            (name, value) => {
+                if let Effect::Noted(_) = parameter.effect {
+                    config.note(
+                        name,
+                        match value {
+                            Value::Number(number) => number.to_string(),
+                            Value::Text(text) => text,
+                            Value::Outputs(_) => unreachable!("handled above"),
+                        },
+                    );
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_in_order_and_every_first_value_is_valid() {
+        assert!(PARAMETERS.is_sorted_by_key(|parameter| parameter.name));
+        for parameter in PARAMETERS {
+            if let Effect::Noted(first) = parameter.effect {
+                assert!(parameter.parse(first.as_bytes()).is_ok(), "{}", parameter.name);
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_have_the_units_of_redis() {
+        let cases = [("0", Some(0)), ("10", Some(10)), ("1k", Some(1000)), ("1Kb", Some(1024)), ("2mb", Some(2 << 20))];
+        let more = [("3gb", Some(3 << 30)), ("", None), ("mb", None), ("1tb", None), ("-1", None), ("1 mb", None)];
+        for (text, expected) in cases.into_iter().chain(more) {
+            assert_eq!(bytes(text), expected, "{text}");
+        }
+        assert_eq!(bytes("99999999999999999999gb"), None);
+    }
+}

@@ -1,0 +1,274 @@
+//! The connections of a server as `CLIENT LIST` and `CLIENT KILL` see them.
+//!
+//! A connection publishes what it last did once a batch, with one relaxed store. So other
+//! connections see it as it was at the end of its last batch; it sees itself as it is.
+
+use super::command::{Id, SPECS, subcommand};
+use super::resp::Protocol;
+use super::session::Session;
+use crate::serve::handle::Handle;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What a peer has said about itself.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Names {
+    /// What it calls itself; empty if it does not.
+    pub(crate) own: Vec<u8>,
+    /// The library that it uses.
+    pub(crate) library: Vec<u8>,
+    /// The version of that library.
+    pub(crate) version: Vec<u8>,
+}
+
+/// A connection as all connections see it.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    pub(crate) handle: Arc<Handle>,
+    names: Mutex<Names>,
+    /// A [`Snapshot`], packed.
+    state: AtomicU64,
+}
+
+/// What limits and filters tell connections apart by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Normal,
+    Pubsub,
+    /// There is none: this server does not replicate.
+    Replica,
+}
+
+impl Kind {
+    /// The kind of this name.
+    pub(crate) fn named(name: &[u8]) -> Option<Self> {
+        match () {
+            () if name.eq_ignore_ascii_case(b"normal") => Some(Self::Normal),
+            () if name.eq_ignore_ascii_case(b"pubsub") => Some(Self::Pubsub),
+            () if [&b"slave"[..], b"replica", b"master"].iter().any(|other| name.eq_ignore_ascii_case(other)) => {
+                Some(Self::Replica)
+            }
+            () => None,
+        }
+    }
+}
+
+/// The last command of a connection: its place in the table, and that of its subcommand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Last {
+    id: u8,
+    subcommand: u8,
+}
+
+const NONE: u8 = u8::MAX;
+
+impl Default for Last {
+    fn default() -> Self {
+        Self { id: NONE, subcommand: NONE }
+    }
+}
+
+impl Last {
+    /// A command.
+    #[inline]
+    pub(crate) fn command(id: Id) -> Self {
+        Self { id: id as u8, subcommand: NONE }
+    }
+
+    /// A subcommand, by its place among those of the command.
+    pub(crate) fn subcommand(id: Id, place: usize) -> Self {
+        Self { id: id as u8, subcommand: place as u8 }
+    }
+
+    fn name(self) -> &'static str {
+        let Some(spec) = SPECS.get(self.id as usize) else { return "NULL" };
+        let subcommands = subcommand::of_name(spec.name);
+        subcommands.get(self.subcommand as usize).map_or(spec.name, |subcommand| subcommand.name)
+    }
+}
+
+/// What a connection publishes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Snapshot {
+    pub(crate) last: Last,
+    pub(crate) database: u8,
+    pub(crate) is_resp3: bool,
+    /// Whether a command waits until the server is paused no more.
+    pub(crate) is_waiting: bool,
+    pub(crate) is_closing: bool,
+    pub(crate) no_evict: bool,
+    pub(crate) no_touch: bool,
+    /// The number of commands since MULTI.
+    pub(crate) queued: Option<u32>,
+}
+
+impl Snapshot {
+    #[inline]
+    fn pack(self) -> u64 {
+        let marks = [self.is_resp3, self.is_waiting, self.is_closing, self.no_evict, self.no_touch];
+        let marks = marks.iter().rev().fold(0, |marks, mark| marks << 1 | u64::from(*mark));
+        let queued = self.queued.map_or(0, |queued| queued.saturating_add(1));
+        let last = u64::from(self.last.id) | u64::from(self.last.subcommand) << 8;
+        last | u64::from(self.database) << 16 | marks << 24 | u64::from(queued) << 32
+    }
+
+    fn unpack(word: u64) -> Self {
+        let mark = |index: u32| word >> (24 + index) & 1 == 1;
+        Self {
+            last: Last { id: word as u8, subcommand: (word >> 8) as u8 },
+            database: (word >> 16) as u8,
+            is_resp3: mark(0),
+            is_waiting: mark(1),
+            is_closing: mark(2),
+            no_evict: mark(3),
+            no_touch: mark(4),
+            queued: ((word >> 32) as u32).checked_sub(1),
+        }
+    }
+}
+
+impl Session {
+    /// Lets the other connections see what this one does.
+    #[inline]
+    pub(crate) fn publish(&self) {
+        let snapshot = Snapshot {
+            last: self.last,
+            database: self.database,
+            is_resp3: self.protocol == Protocol::Resp3,
+            is_waiting: self.is_waiting,
+            is_closing: self.closing,
+            no_evict: self.no_evict,
+            no_touch: self.no_touch,
+            queued: self.queue.as_ref().map(|queue| queue.commands().len() as u32),
+        };
+        self.peer.state.store(snapshot.pack(), Relaxed);
+    }
+}
+
+impl Peer {
+    pub(crate) fn new(handle: Arc<Handle>) -> Self {
+        Self { handle, names: Mutex::default(), state: AtomicU64::new(Snapshot::default().pack()) }
+    }
+
+    /// What the peer has said about itself.
+    pub(crate) fn names(&self) -> MutexGuard<'_, Names> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a command waits until the server is paused no more.
+    pub(crate) fn is_waiting(&self) -> bool {
+        Snapshot::unpack(self.state.load(Relaxed)).is_waiting
+    }
+
+    /// What it is to limits and filters.
+    pub(crate) fn kind(&self) -> Kind {
+        Kind::Normal
+    }
+
+    /// Its line of `CLIENT LIST`, at that time.
+    pub(crate) fn line(&self, now_ms: u64) -> String {
+        let (handle, names) = (&self.handle, self.names().clone());
+        let Snapshot { last, database, is_resp3, is_waiting, is_closing, no_evict, no_touch, queued } =
+            Snapshot::unpack(self.state.load(Relaxed));
+        let marks = [
+            (is_waiting, 'b'),
+            (queued.is_some(), 'x'),
+            (is_closing, 'c'),
+            (handle.is_unix, 'U'),
+            (no_evict, 'e'),
+            (no_touch, 'T'),
+        ];
+        let mut flags: String = marks.iter().filter(|(is_set, _)| *is_set).map(|(_, mark)| *mark).collect();
+        if flags.is_empty() {
+            flags.push('N');
+        }
+        let seconds = |since_ms: u64| now_ms.saturating_sub(since_ms) / 1000;
+        let said = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+        let (age, idle) = (seconds(handle.accepted_ms), seconds(handle.active_ms()));
+        let (multi, input, output) = (queued.map_or(-1, i64::from), handle.input_bytes(), handle.output_bytes());
+        let mut line = String::new();
+        let written = write!(
+            line,
+            "id={} addr={} laddr={} fd={} name={} age={age} idle={idle} flags={flags} db={database} sub=0 psub=0 \
+             ssub=0 multi={multi} qbuf={input} qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll={} \
+             omem={output} tot-mem={} events=r cmd={} user=default redir=-1 resp={} lib-name={} lib-ver={}",
+            handle.id,
+            handle.peer,
+            handle.local,
+            handle.descriptor,
+            said(&names.own),
+            u8::from(output > 0),
+            input + output,
+            last.name(),
+            if is_resp3 { 3 } else { 2 },
+            said(&names.library),
+            said(&names.version),
+        );
+        written.expect("memory takes what is written");
+        line
+    }
+}
+
+/// The connections of a server, by their ids.
+#[derive(Default)]
+pub(crate) struct Peers(Mutex<BTreeMap<u64, Arc<Peer>>>);
+
+impl Peers {
+    fn all(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Peer>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A connection begins.
+    pub(crate) fn add(&self, peer: Arc<Peer>) {
+        self.all().insert(peer.handle.id, peer);
+    }
+
+    /// A connection has ended.
+    pub(crate) fn remove(&self, id: u64) {
+        self.all().remove(&id);
+    }
+
+    /// The connection of that id, unless it is to end.
+    pub(crate) fn get(&self, id: u64) -> Option<Arc<Peer>> {
+        self.all().get(&id).filter(|peer| !peer.handle.is_ending()).cloned()
+    }
+
+    /// Those that are not to end, in the order of their ids.
+    pub(crate) fn living(&self) -> Vec<Arc<Peer>> {
+        self.all().values().filter(|peer| !peer.handle.is_ending()).cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_snapshot_is_read_as_it_was_published() {
+        let none = Snapshot::default();
+        let all = Snapshot {
+            last: Last::subcommand(Id::Client, 0),
+            database: 15,
+            is_resp3: true,
+            is_waiting: true,
+            is_closing: true,
+            no_evict: true,
+            no_touch: true,
+            queued: Some(0),
+        };
+        let cases = [
+            none,
+            all,
+            Snapshot { is_waiting: true, ..none },
+            Snapshot { no_touch: true, ..none },
+            Snapshot { is_resp3: true, ..none },
+            Snapshot { queued: Some(70_000), last: Last::command(Id::Watch), ..none },
+        ];
+        for snapshot in cases {
+            assert_eq!(Snapshot::unpack(snapshot.pack()), snapshot);
+        }
+        assert_eq!((none.last.name(), all.last.name()), ("NULL", "client|caching"));
+    }
+}

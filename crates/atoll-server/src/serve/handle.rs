@@ -1,0 +1,135 @@
+//! A connection as every thread sees it: its addresses, when its peer was last heard, and how it is
+//! ended.
+//!
+//! The connection itself belongs to its worker. Another thread sets a mark in the handle and wakes
+//! the worker, which looks at the mark. So a batch costs one relaxed load and one relaxed store
+//! here, and a connection that no other thread addresses costs nothing more.
+
+use super::counters::Shared;
+use super::worker::Stream;
+use std::fmt::Display;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use tokio::sync::mpsc::UnboundedSender;
+
+/// A connection as every thread sees it.
+#[derive(Debug)]
+pub struct Handle {
+    /// Differs for every connection since the server started; counts from 1.
+    pub id: u64,
+    /// Where the peer is: `ADDRESS:PORT`, or `PATH:0` for a Unix socket.
+    pub peer: String,
+    /// Where the peer has connected to, in the same form.
+    pub local: String,
+    /// Whether it is a Unix socket.
+    pub is_unix: bool,
+    /// The number of its socket in this process.
+    pub descriptor: i32,
+    /// When it was accepted, in milliseconds since the server started.
+    pub accepted_ms: u64,
+    /// When its peer was last heard, in milliseconds since the server started; its worker writes
+    /// it.
+    active_ms: AtomicU64,
+    /// Bytes of a command that has not arrived entirely.
+    input_bytes: AtomicUsize,
+    /// Bytes of the replies that the peer has not taken.
+    output_bytes: AtomicUsize,
+    /// Whether its peer has subscribed: then its silence is no sign, and another limit holds for
+    /// what it is owed.
+    is_subscriber: AtomicBool,
+    /// Whether it is to end. Never unset.
+    is_ending: AtomicBool,
+    /// Wakes the connection of the id that is sent.
+    wakes: UnboundedSender<u64>,
+}
+
+impl Handle {
+    /// The handle of connection `id` over `stream`, which `wakes` wakes.
+    pub(super) fn new(id: u64, stream: &Stream, shared: &Shared, wakes: UnboundedSender<u64>) -> Self {
+        fn shown<T: Display, E>(address: Result<T, E>) -> String {
+            address.map_or_else(|_| "?:0".to_owned(), |address| address.to_string())
+        }
+        let (peer, local, is_unix, descriptor) = match stream {
+            Stream::Tcp(stream) => (shown(stream.peer_addr()), shown(stream.local_addr()), false, stream.as_raw_fd()),
+            Stream::Unix(stream) => {
+                let address = stream.local_addr();
+                let path = address.as_ref().ok().and_then(|address| address.as_pathname());
+                let path = format!("{}:0", path.map_or_else(String::new, |path| path.display().to_string()));
+                (path.clone(), path, true, stream.as_raw_fd())
+            }
+        };
+        let now_ms = shared.uptime_ms();
+        Self {
+            id,
+            peer,
+            local,
+            is_unix,
+            descriptor,
+            accepted_ms: now_ms,
+            active_ms: AtomicU64::new(now_ms),
+            input_bytes: AtomicUsize::new(0),
+            output_bytes: AtomicUsize::new(0),
+            is_subscriber: AtomicBool::new(false),
+            is_ending: AtomicBool::new(false),
+            wakes,
+        }
+    }
+
+    /// When its peer was last heard, in milliseconds since the server started: exact but for a
+    /// tenth of a second.
+    pub fn active_ms(&self) -> u64 {
+        self.active_ms.load(Relaxed)
+    }
+
+    /// Bytes of a command that has not arrived entirely.
+    pub fn input_bytes(&self) -> usize {
+        self.input_bytes.load(Relaxed)
+    }
+
+    /// Bytes of the replies that the peer has not taken.
+    pub fn output_bytes(&self) -> usize {
+        self.output_bytes.load(Relaxed)
+    }
+
+    /// Ends the connection: a command that runs now is its last one, and its replies are not sent.
+    /// Returns whether it was not to end before.
+    pub fn end(&self) -> bool {
+        let is_first = !self.is_ending.swap(true, Relaxed);
+        if is_first {
+            self.wake();
+        }
+        is_first
+    }
+
+    /// Whether it is to end.
+    #[inline]
+    pub fn is_ending(&self) -> bool {
+        self.is_ending.load(Relaxed)
+    }
+
+    /// Whether its peer has subscribed.
+    pub fn is_subscriber(&self) -> bool {
+        self.is_subscriber.load(Relaxed)
+    }
+
+    /// Lets its worker look at it.
+    fn wake(&self) {
+        // Without a worker the connection has ended.
+        let _ = self.wakes.send(self.id);
+    }
+
+    #[inline]
+    pub(super) fn heard(&self, now_ms: u64) {
+        self.active_ms.store(now_ms, Relaxed);
+    }
+
+    #[inline]
+    pub(super) fn waits_with(&self, input_bytes: usize) {
+        self.input_bytes.store(input_bytes, Relaxed);
+    }
+
+    #[inline]
+    pub(super) fn owes(&self, output_bytes: usize) {
+        self.output_bytes.store(output_bytes, Relaxed);
+    }
+}

@@ -1,0 +1,193 @@
+//! INFO: what dashboards and exporters read.
+
+mod common;
+
+use atoll_cache::EngineOptions;
+use common::redis_server::Redis;
+use common::{Raw, command, options, start, start_on};
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+fn info(raw: &mut Raw, sections: &[&str]) -> String {
+    let text = String::from_utf8(raw.call(&[&["INFO"], sections].concat())).unwrap();
+    text.split_once("\r\n").unwrap().1.to_owned()
+}
+
+fn field<'a>(info: &'a str, name: &str) -> &'a str {
+    info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap_or_else(|| panic!("{name}: {info}"))
+}
+
+fn number(info: &str, name: &str) -> u64 {
+    field(info, name).parse().unwrap()
+}
+
+fn headings(info: &str) -> Vec<&str> {
+    info.lines().filter(|line| line.starts_with('#') && *line != "# Atoll").collect()
+}
+
+#[test]
+fn sections_are_those_of_redis_and_in_its_order() {
+    let Some(redis) = Redis::start() else { return };
+    let ours = start(options());
+    let mut servers = [redis.address, ours.address].map(Raw::connect);
+    for sections in [
+        &[][..],
+        &["default"],
+        &["all"],
+        &["EVERYTHING"],
+        &["nosuch"],
+        &["commandstats"],
+        &["keyspace", "Server", "nosuch", "clients"],
+        &["default", "latencystats"],
+        &["errorstats", "cluster", "cpu"],
+    ] {
+        let [theirs, ours] = servers.each_mut().map(|server| info(server, sections));
+        let without_modules = |info: &str| -> Vec<String> {
+            headings(info).into_iter().filter(|line| *line != "# Modules").map(str::to_owned).collect()
+        };
+        assert_eq!(without_modules(&theirs), without_modules(&ours), "{sections:?}");
+    }
+}
+
+#[test]
+fn fields_that_dashboards_read_are_there() {
+    // Those that are not there are about Redis' allocator, its threads, its functions, its forks
+    // and its own clock.
+    const ABSENT: [&str; 51] = [
+        "redis_build_id",
+        "monotonic_clock",
+        "atomicvar_api",
+        "gcc_version",
+        "hz",
+        "configured_hz",
+        "lru_clock",
+        "allocator_allocated",
+        "allocator_active",
+        "allocator_resident",
+        "allocator_frag_ratio",
+        "allocator_frag_bytes",
+        "allocator_rss_ratio",
+        "allocator_rss_bytes",
+        "rss_overhead_ratio",
+        "rss_overhead_bytes",
+        "used_memory_lua",
+        "used_memory_lua_human",
+        "used_memory_vm_eval",
+        "used_memory_scripts_eval",
+        "number_of_libraries",
+        "used_memory_vm_functions",
+        "used_memory_vm_total",
+        "used_memory_vm_total_human",
+        "used_memory_functions",
+        "current_cow_peak",
+        "current_cow_size",
+        "current_cow_size_age",
+        "current_fork_perc",
+        "current_save_keys_processed",
+        "current_save_keys_total",
+        "rdb_last_load_keys_expired",
+        "rdb_last_load_keys_loaded",
+        "aof_rewrites_consecutive_failures",
+        "module_fork_in_progress",
+        "module_fork_last_cow_size",
+        "instantaneous_input_repl_kbps",
+        "instantaneous_output_repl_kbps",
+        "expired_stale_perc",
+        "expired_time_cap_reached_count",
+        "expire_cycle_cpu_milliseconds",
+        "total_eviction_exceeded_time",
+        "current_eviction_exceeded_time",
+        "total_active_defrag_time",
+        "current_active_defrag_time",
+        "dump_payload_sanitizations",
+        "total_reads_processed",
+        "total_writes_processed",
+        "io_threaded_reads_processed",
+        "io_threaded_writes_processed",
+        "reply_buffer_shrinks",
+    ];
+    let Some(redis) = Redis::start() else { return };
+    let ours = start(options());
+    let [theirs, ours] = [redis.address, ours.address].map(|address| {
+        let info = info(&mut Raw::connect(address), &[]);
+        info.lines().filter_map(|line| line.split_once(':')).map(|(name, _)| name.to_owned()).collect::<BTreeSet<_>>()
+    });
+    let missing: Vec<&String> = theirs
+        .difference(&ours)
+        .filter(|name| !ABSENT.contains(&name.as_str()) && *name != "reply_buffer_expands")
+        .collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn memory_is_that_of_the_live_objects() {
+    let server = start_on(&EngineOptions::default(), options());
+    let mut raw = Raw::connect(server.address);
+    assert_eq!(number(&info(&mut raw, &["memory"]), "used_memory"), 0);
+    let record = 16 + 7 + 1000;
+    for round in 1..=3 {
+        // Each round overwrites what the former wrote.
+        let value = "x".repeat(1000);
+        let sets: Vec<u8> = (0..5000).flat_map(|key| command(&["SET", &format!("key{key:04}"), &value])).collect();
+        raw.send(&sets);
+        (0..5000).for_each(|_| assert_eq!(raw.reply(), b"+OK\r\n"));
+        let memory = info(&mut raw, &["memory"]);
+        assert_eq!(number(&memory, "used_memory"), 5000 * record, "round {round}");
+        assert_eq!(number(&memory, "maxmemory"), 1 << 30);
+    }
+    raw.call(&["FLUSHALL"]);
+    let memory = info(&mut raw, &["memory"]);
+    assert_eq!(number(&memory, "used_memory"), 0);
+    assert_eq!(number(&memory, "used_memory_peak"), 5000 * record);
+    assert!(number(&memory, "used_memory_rss") > 1 << 20);
+}
+
+#[test]
+fn commands_and_errors_are_counted_each() {
+    let server = start(options());
+    let mut raw = Raw::connect(server.address);
+    raw.call(&["SET", "a", "text"]);
+    (0..200).for_each(|_| _ = raw.call(&["GET", "a"]));
+    raw.call(&["INCR", "a"]);
+    raw.call(&["GET"]);
+    raw.call(&["nosuch"]);
+    raw.call(&["EVALSHA", "none", "0"]);
+    raw.call(&["KEYS", "*"]);
+    let all = info(&mut raw, &["all"]);
+    let stat = |command: &str, name: &str| -> f64 {
+        let line = field(&all, &format!("cmdstat_{command}"));
+        line.split(',').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('=')).expect(line).parse().unwrap()
+    };
+    for (command, name, expected) in [
+        ("get", "calls", 200.0),
+        ("get", "rejected_calls", 1.0),
+        ("get", "failed_calls", 0.0),
+        ("incr", "calls", 1.0),
+        ("incr", "failed_calls", 1.0),
+        ("evalsha", "failed_calls", 1.0),
+        ("keys", "calls", 1.0),
+    ] {
+        assert_eq!(stat(command, name), expected, "{command} {name}");
+    }
+    assert!(stat("get", "usec_per_call") > 0.0 && stat("keys", "usec_per_call") > 0.0, "{all}");
+    assert_eq!((field(&all, "errorstat_ERR"), field(&all, "errorstat_NOSCRIPT")), ("count=3", "count=1"));
+    assert_eq!(number(&all, "total_error_replies"), 4);
+    assert!(field(&all, "latency_percentiles_usec_get").starts_with("p50="), "{all}");
+    assert_eq!((number(&all, "keyspace_hits"), number(&all, "rejected_connections")), (200, 0));
+}
+
+#[test]
+fn the_rate_of_commands_is_that_of_the_last_second() {
+    let server = start(options());
+    let mut raw = Raw::connect(server.address);
+    let began = Instant::now();
+    while number(&info(&mut raw, &["stats"]), "instantaneous_ops_per_sec") < 10 {
+        raw.call(&["PING"]);
+        assert!(began.elapsed() < Duration::from_secs(30));
+    }
+    // Silent, it falls to the one INFO of a second.
+    while number(&info(&mut raw, &["stats"]), "instantaneous_ops_per_sec") > 5 {
+        std::thread::sleep(Duration::from_millis(400));
+        assert!(began.elapsed() < Duration::from_secs(60));
+    }
+}
