@@ -27,6 +27,13 @@ impl Client {
     }
 }
 
+/// It leaves, also where the fabric waits. If it cannot, its place is that of a dead client.
+impl Drop for Client {
+    fn drop(&mut self) {
+        let _ = self.operations.close();
+    }
+}
+
 /// The methods of [`Engine`] that a client of the lab uses, each of which ends when it returns.
 trait Operations {
     fn get(&self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError>;

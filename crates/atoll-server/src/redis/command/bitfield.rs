@@ -171,6 +171,22 @@ impl Part {
     }
 }
 
+/// Whether a BITFIELD with these words behind its key may change the value, also if they make no
+/// sense.
+pub(super) fn writes<'a>(mut words: impl Iterator<Item = &'a [u8]>) -> bool {
+    while let Some(word) = words.next() {
+        let takes = match () {
+            () if is(word, "get") => 2,
+            () if is(word, "overflow") => 1,
+            () => return true,
+        };
+        if words.by_ref().take(takes).count() < takes {
+            return true;
+        }
+    }
+    false
+}
+
 fn reply<G: Engine>(c: &mut Context<'_, G>, numbers: &[Option<i64>]) {
     c.reply.array(numbers.len());
     for number in numbers {

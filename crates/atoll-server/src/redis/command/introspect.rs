@@ -75,6 +75,7 @@ pub(super) fn categories(spec: &Spec) -> Vec<&'static str> {
 fn group(spec: &Spec) -> (&'static str, &'static str) {
     match spec.family {
         "string" | "range" | "count" => ("string", "@string"),
+        "bitmap" | "bitfield" => ("bitmap", "@bitmap"),
         "key" | "expire" => ("generic", "@keyspace"),
         "keyspace" if ["dbsize", "flushall", "flushdb", "swapdb"].contains(&spec.name) => ("server", "@keyspace"),
         "keyspace" => ("generic", "@keyspace"),

@@ -1,10 +1,13 @@
 //! COMMAND GETKEYS and GETKEYSANDFLAGS: which arguments of a command are keys, and what it does to
 //! them.
 
-use super::{CommandError, Context, Flag, Id, Outcome, SPECS, subcommand, table};
+use super::{CommandError, Context, Flag, Id, Outcome, SPECS, bitfield, subcommand, table};
 use crate::redis::resp::Args;
 use atoll_cache::Engine;
 use atoll_cache::cache::parse_integer;
+
+/// Where the command that is asked about begins.
+const FROM: usize = 2;
 
 /// The arguments of the command that is asked about.
 fn places(id: Id, args: Args<'_>, from: usize) -> Vec<usize> {
@@ -22,9 +25,12 @@ fn places(id: Id, args: Args<'_>, from: usize) -> Vec<usize> {
 }
 
 /// What a command does to its key number `index`, in the words of Redis.
-fn flags(id: Id, index: usize) -> &'static [&'static str] {
+fn flags(id: Id, index: usize, args: Args<'_>) -> &'static [&'static str] {
     let spec = &SPECS[id as usize];
     match (spec.name, index) {
+        ("bitfield", _) if !bitfield::writes(args.from(FROM + 2)) => &["RO", "access"],
+        ("bitop", 0) => &["OW", "update"],
+        ("bitop", _) => &["RO", "access"],
         ("exists" | "type" | "strlen" | "touch" | "watch", _) => &["RO"],
         ("del" | "unlink", _) => &["RM", "delete"],
         ("set" | "setex" | "psetex" | "mset", _) | ("rename", 1) => &["OW", "update"],
@@ -41,7 +47,6 @@ fn flags(id: Id, index: usize) -> &'static [&'static str] {
 
 /// `COMMAND GETKEYS command argument...`, and `COMMAND GETKEYSANDFLAGS` alike.
 pub(super) fn get<G: Engine>(c: &mut Context<'_, G>, with_flags: bool) -> Outcome {
-    const FROM: usize = 2;
     let id = table::find(c.args.get(FROM)).ok_or("ERR Invalid command specified")?;
     let spec = &SPECS[id as usize];
     let is_script = spec.flags.contains(&Flag::Script);
@@ -59,7 +64,7 @@ pub(super) fn get<G: Engine>(c: &mut Context<'_, G>, with_flags: bool) -> Outcom
         }
         c.reply.bulk(c.args.get(place));
         if with_flags {
-            let flags = flags(id, index);
+            let flags = flags(id, index, c.args);
             c.reply.set(flags.len());
             flags.iter().for_each(|flag| c.reply.simple(flag));
         }
