@@ -38,7 +38,7 @@ impl Taken {
     }
 
     async fn search(&self, count: FreeCount) -> Option<(ChunkId, u32)> {
-        chunks::allocate(&self.endpoint, &self.layout, Wanted { owner: OWNER, state: ChunkState::Open, count, kept: 0 })
+        chunks::allocate(&self.endpoint, &self.layout, Wanted { owner: OWNER, state: ChunkState::Open, count, kept: 0, absent: 0 })
             .await
             .unwrap()
     }
