@@ -47,6 +47,36 @@ use crate::words::swap;
 use crate::{ChunkId, Client, Pool, PoolError};
 use atoll_fabric::{Address, Batch, Endpoint, RegionState, VerbError};
 
+/// What a simulation can leave out, to show the harm.
+#[cfg(feature = "holes")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hole {
+    /// A node is cleared although a client may still write a word that points into it.
+    HastyClear,
+    /// A node is ready although a client still uses the pool without it.
+    HastyReturn,
+}
+
+#[cfg(feature = "holes")]
+impl Pool {
+    /// Opens a hole for all clients of this process.
+    pub fn open_hole(&self, hole: Hole) {
+        self.layout.nodes.hole.store(hole as u32 + 1, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    fn is_hasty(&self, phase: Phase) -> bool {
+        let hole = if phase == Phase::Lost { Hole::HastyClear } else { Hole::HastyReturn };
+        self.layout.nodes.hole.load(std::sync::atomic::Ordering::Relaxed) == hole as u32 + 1
+    }
+}
+
+#[cfg(not(feature = "holes"))]
+impl Pool {
+    fn is_hasty(&self, _: Phase) -> bool {
+        false
+    }
+}
+
 /// How long a client that joins waits for other clients.
 const PATIENCE_NS: u64 = 10_000_000_000;
 /// Of so many looks at the table, one asks whether an absent node's agent is there again.
@@ -191,10 +221,6 @@ impl<E: Endpoint> Client<E> {
                     chunks::transition(&self.endpoint, layout, chunk, found.word(), leaving).await?
                         && chunks::free(&self.endpoint, layout, chunk, leaving).await?
                 }
-                // A future of this client was dropped between those two.
-                ChunkState::Leaving if found == Chunk::owned(ChunkState::Leaving, self.me(), found.generation) => {
-                    chunks::free(&self.endpoint, layout, chunk, found).await?
-                }
                 ChunkState::Open | ChunkState::Leaving | ChunkState::Extent | ChunkState::Discarding => false,
             };
             // Its next life begins without dead bytes.
@@ -248,8 +274,8 @@ pub(crate) async fn recover<S: Estate>(estate: &S) -> Result<(), S::Error> {
         if !Box::pin(take_step(estate, node, state)).await? {
             let client = estate.client();
             if client.endpoint.now_ns().wrapping_sub(begun_ns) > PATIENCE_NS {
-                let what = "is lost, and a client that stands still may still use it".to_owned();
-                return Err(PoolError::Member { node, what }.into());
+                let why = "its region is gone, and a client that stands still may still use it";
+                return Err(VerbError::node_absent(node, why).into());
             }
             // It relies on nothing that it has read so far.
             client.member().renew(&client.endpoint, ROUNDS_PROVING);
@@ -265,7 +291,7 @@ async fn take_step<S: Estate>(estate: &S, node: u8, state: NodeState) -> Result<
     let NodeUsers { used, absent } =
         registry::node_users(&client.endpoint, &client.pool, client.me().slot).await?;
     let waited_for = if phase == Phase::Lost { used } else { absent };
-    if waited_for >> node & 1 == 1 {
+    if waited_for >> node & 1 == 1 && !client.pool.is_hasty(phase) {
         // Clients that are alive end by themselves.
         Box::pin(repair::repair(estate)).await?;
         return Ok(false);
@@ -293,6 +319,8 @@ async fn take_step<S: Estate>(estate: &S, node: u8, state: NodeState) -> Result<
 /// `false` if there is something left that a dead client held.
 async fn clear<S: Estate>(estate: &S, node: u8) -> Result<bool, S::Error> {
     Box::pin(repair::repair(estate)).await?;
+    // Chunks that this client took over and that were protected when it emptied them.
+    estate.end_look().await?;
     let client = estate.client();
     let places = registry::places(&client.endpoint, &client.pool).await?;
     let is_settled = places.iter().all(|place| place.state != PlaceState::Fenced) && !estate.has_unsettled();
@@ -313,14 +341,14 @@ async fn clear<S: Estate>(estate: &S, node: u8) -> Result<bool, S::Error> {
 /// Makes a node's region anew and writes its header; `false` if its agent is away again.
 ///
 /// # Errors
-/// [`PoolError::Member`] if this endpoint cannot reach the new region, and a later one can.
-async fn remake<E: Endpoint>(client: &Client<E>, node: u8, identity: u32, chunks: u32) -> Result<bool, PoolError> {
+/// [`VerbError::NodeAbsent`] if this endpoint cannot reach the new region, and a later one can.
+async fn remake<E: Endpoint>(client: &Client<E>, node: u8, identity: u32, chunks: u32) -> Result<bool, VerbError> {
     // The client's own view is that of a client without the node.
     let (endpoint, pool) = (&*client.endpoint, &client.pool);
     if let Err(error) = endpoint.remake(node, pool.layout.member_end(node, chunks)).await {
         return match endpoint.region_state(node).await {
             RegionState::Away => Ok(false),
-            _ => Err(PoolError::Member { node, what: format!("is back and not reached yet ({error})") }),
+            _ => Err(error),
         };
     }
     nodes::write_header(endpoint, pool, node, chunks, identity).await?;

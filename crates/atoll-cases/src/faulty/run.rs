@@ -102,6 +102,9 @@ impl<S: Subject> FaultyCase<S> {
         if self.sparse {
             sim.spawn("provider", roles::provide(run.clone(), sim.control()));
         }
+        if self.absences > 0 {
+            sim.spawn_spared("ender", roles::end_nodes(run.clone(), sim.control()));
+        }
         sim.spawn_spared("keeper", roles::keep(run.clone(), sim.control(), present));
         sim.run().map_err(|error| error.to_string())?;
         if let Some(error) = run.errors.take().into_iter().next() {
