@@ -133,9 +133,9 @@ impl<E: Endpoint> Client<E> {
 
     /// Takes its view of the memory nodes from the table and announces it. The client has read
     /// nothing of them yet, and relies on nothing that it has read.
-    pub(crate) async fn adopt_nodes(&self) -> Result<(), PoolError> {
+    pub(crate) async fn adopt_nodes(&self) -> Result<Vec<NodeState>, PoolError> {
         if self.pool.settings.nodes_max == 1 {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let (layout, slot) = (&self.pool.layout, self.me().slot);
         let mut table = nodes::table(&self.endpoint, &self.pool).await?;
@@ -148,10 +148,12 @@ impl<E: Endpoint> Client<E> {
             self.endpoint.set_absent(absent);
             // A node that became absent before the announcement was announced too late.
             let again = nodes::table(&self.endpoint, &self.pool).await?;
-            if again == table && !self.declare_lost(&table).await? {
-                return Ok(());
+            let is_gone = again == table && self.declare_lost(&table).await?;
+            match again == table && !is_gone {
+                true => return Ok(table),
+                false if is_gone => table = nodes::table(&self.endpoint, &self.pool).await?,
+                false => table = again,
             }
-            table = again;
         }
     }
 
@@ -176,11 +178,11 @@ impl<E: Endpoint> Client<E> {
         Ok(is_gone)
     }
 
-    /// Checks that the table agrees with this client's view of the nodes. If it does not, the client
-    /// is lost.
-    pub(crate) async fn check_nodes(&self) -> Result<(), PoolError> {
+    /// Checks that the table, which it returns, agrees with this client's view of the nodes. If it
+    /// does not, the client is lost.
+    pub(crate) async fn check_nodes(&self) -> Result<Vec<NodeState>, PoolError> {
         if self.pool.settings.nodes_max == 1 {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let table = nodes::table(&self.endpoint, &self.pool).await?;
         let (absent, returning) = absent_of(&table);
@@ -191,7 +193,7 @@ impl<E: Endpoint> Client<E> {
         if absent != 0 && self.endpoint.random().is_multiple_of(LOOKS_PER_QUESTION) {
             self.call_back(&table).await?;
         }
-        Ok(())
+        Ok(table)
     }
 
     /// Makes cleared nodes returning whose agents are there again.
@@ -233,12 +235,14 @@ impl<E: Endpoint> Client<E> {
     }
 }
 
-/// The first node that keeps a client from using the pool: one that is lost or returning.
+/// The first node that keeps a client from using the pool. Nodes that return come first: while a
+/// client waits for them, it reads nothing that could be on one of them.
 fn undecided(table: &[NodeState]) -> Option<(u8, NodeState)> {
-    let is_undecided = |state: &NodeState| {
-        matches!(state, NodeState::Absent { phase: Phase::Lost | Phase::Returning, .. })
+    let is = |wanted| {
+        let is_wanted = move |state: &NodeState| matches!(state, NodeState::Absent { phase, .. } if *phase == wanted);
+        (1..).zip(table.iter().copied()).find(|(_, state)| is_wanted(state))
     };
-    (1..).zip(table.iter().copied()).find(|(_, state)| is_undecided(state))
+    is(Phase::Returning).or_else(|| is(Phase::Lost))
 }
 
 /// Brings a pool to use again, of which a node was lost or returns. The client joins, and has not
@@ -248,29 +252,14 @@ pub(crate) async fn recover<S: Estate>(estate: &S) -> Result<(), S::Error> {
     if client.pool.settings.nodes_max == 1 {
         return Ok(());
     }
-    let begun_ns = client.endpoint.now_ns();
+    let (begun_ns, mut has_read) = (client.endpoint.now_ns(), false);
     loop {
         let client = estate.client();
         client.check_membership().await?;
-        let table = nodes::table(&client.endpoint, &client.pool).await?;
-        if absent_of(&table).0 & !client.endpoint.absent() != 0 {
-            // A node was lost that this client might use. It may hold what it has repaired.
-            client.endpoint.note(&VerbError::Fenced);
-            return Err(VerbError::Fenced.into());
-        }
-        let Some((node, state)) = undecided(&table) else {
-            // Its view may be that of a node that has become ready meanwhile.
-            client.adopt_nodes().await?;
-            let table = nodes::table(&client.endpoint, &client.pool).await?;
-            if undecided(&table).is_none() && absent_of(&table).0 == client.endpoint.absent() {
-                return Ok(());
-            }
-            continue;
-        };
-        if let NodeState::Absent { phase: Phase::Returning, .. } = state {
-            // It is not a client without this node any more.
-            client.adopt_nodes().await?;
-        }
+        // Once it has read what its view shows, it keeps its view.
+        let table = if has_read { client.check_nodes().await? } else { client.adopt_nodes().await? };
+        let Some((node, state)) = undecided(&table) else { return Ok(()) };
+        has_read |= matches!(state, NodeState::Absent { phase: Phase::Lost, .. });
         if !Box::pin(take_step(estate, node, state)).await? {
             let client = estate.client();
             if client.endpoint.now_ns().wrapping_sub(begun_ns) > PATIENCE_NS {
@@ -292,8 +281,8 @@ async fn take_step<S: Estate>(estate: &S, node: u8, state: NodeState) -> Result<
         registry::node_users(&client.endpoint, &client.pool, client.me().slot).await?;
     let waited_for = if phase == Phase::Lost { used } else { absent };
     if waited_for >> node & 1 == 1 && !client.pool.is_hasty(phase) {
-        // Clients that are alive end by themselves.
-        Box::pin(repair::repair(estate)).await?;
+        // Clients that are alive end by themselves. What dead ones held is not read yet.
+        Box::pin(repair::fence(estate, true, &mut 0)).await?;
         return Ok(false);
     }
     let next = match phase {

@@ -198,7 +198,7 @@ async fn look<S: Estate>(estate: &S, everybody: bool) -> Result<Repaired, S::Err
 
 /// Makes the places of dead clients Fenced, and counts them. Returns whether a Fenced place waits
 /// for this client's repair.
-async fn fence<S: Estate>(estate: &S, everybody: bool, fenced: &mut u64) -> Result<bool, S::Error> {
+pub(crate) async fn fence<S: Estate>(estate: &S, everybody: bool, fenced: &mut u64) -> Result<bool, S::Error> {
     let client = estate.client();
     let (me, times, asked_ns) = (client.me(), client.times(), client.endpoint.now_ns());
     let places = match everybody {

@@ -3,7 +3,11 @@
 
 use atoll_cases::promises::faults_do_no_harm;
 use atoll_cases::{DittoSubject, FaultyCase, ForgeSubject, KvsSubject, Subject};
+use atoll_pool::loss::Hole;
 use atoll_sim::{Faults, Random};
+
+/// Runs in which an open hole is looked for.
+const SEEDS: u64 = 100;
 
 /// Nodes end, and nothing else goes wrong.
 fn ending<S: Subject>(seed: u64) -> FaultyCase<S> {
@@ -29,4 +33,25 @@ fn promise_4_nodes_end_while_clients_die_and_nothing_is_lost() {
     faults_do_no_harm(300, ending_among_faults::<ForgeSubject>);
     faults_do_no_harm(150, ending_among_faults::<DittoSubject>);
     faults_do_no_harm(100, ending_among_faults::<KvsSubject>);
+}
+
+/// A pool that does not wait for clients with another view of the node: a client that may use the
+/// old region, or one that uses the pool without the node.
+#[test]
+fn a_pool_that_does_not_wait_for_its_clients_is_seen() {
+    for hole in [Hole::HastyClear, Hole::HastyReturn] {
+        let run = |seed| {
+            let mut faulty = ending::<ForgeSubject>(seed);
+            // Clients that look seldom keep their views for long.
+            faulty.times.look_ns = 40 * faulty.times.suspect_ns;
+            faulty.case.load.operations = 200;
+            let closed = faulty.run_traced(seed, 0).0;
+            assert!(closed.is_ok(), "seed {seed}, no hole open: {closed:?}");
+            faulty.loss_hole = Some(hole);
+            faulty.run_traced(seed, 0).0.err()
+        };
+        let shown: Vec<_> = (0..SEEDS).filter_map(run).collect();
+        println!("{hole:?}: shown by {} of {SEEDS} seeds, {:?}", shown.len(), shown.first());
+        assert!(!shown.is_empty(), "{hole:?} is open and not seen");
+    }
 }
