@@ -51,8 +51,8 @@ use atoll_fabric::{Address, Batch, Endpoint, RegionState, VerbError};
 #[cfg(feature = "holes")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hole {
-    /// A node is cleared although a client may still write a word that points into it.
-    HastyClear,
+    /// A node is cleared although slots still point into it.
+    KeptSlots,
     /// A node is ready although a client still uses the pool without it.
     HastyReturn,
 }
@@ -65,7 +65,7 @@ impl Pool {
     }
 
     fn is_hasty(&self, phase: Phase) -> bool {
-        let hole = if phase == Phase::Lost { Hole::HastyClear } else { Hole::HastyReturn };
+        let hole = if phase == Phase::Lost { Hole::KeptSlots } else { Hole::HastyReturn };
         self.layout.nodes.hole.load(std::sync::atomic::Ordering::Relaxed) == hole as u32 + 1
     }
 }
@@ -280,7 +280,7 @@ async fn take_step<S: Estate>(estate: &S, node: u8, state: NodeState) -> Result<
     let NodeUsers { used, absent } =
         registry::node_users(&client.endpoint, &client.pool, client.me().slot).await?;
     let waited_for = if phase == Phase::Lost { used } else { absent };
-    if waited_for >> node & 1 == 1 && !client.pool.is_hasty(phase) {
+    if waited_for >> node & 1 == 1 && (phase == Phase::Lost || !client.pool.is_hasty(phase)) {
         // Clients that are alive end by themselves. What dead ones held is not read yet.
         Box::pin(repair::fence(estate, true, &mut 0)).await?;
         return Ok(false);
@@ -317,7 +317,7 @@ async fn clear<S: Estate>(estate: &S, node: u8) -> Result<bool, S::Error> {
     if !is_settled || !client.free_chunks_of(node).await? {
         return Ok(false);
     }
-    if !estate.forget_absent().await? {
+    if !client.pool.is_hasty(Phase::Lost) && !estate.forget_absent().await? {
         return Ok(false);
     }
     // What was counted there is not known: everything is recounted.

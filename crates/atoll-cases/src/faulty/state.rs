@@ -147,11 +147,11 @@ impl<S: Subject> RunState<S> {
         match error {
             // Where a hole is open, the harm that it names comes after its victim was shut out.
             VerbError::Fenced if self.faulty.case.hole.is_some() => true,
-            VerbError::Fenced if self.faulty.absences > 0 => true,
+            VerbError::Fenced if self.faulty.absences + faults.node_losses_max > 0 => true,
             VerbError::Fenced => *fencing == Fencing::Forced && control.is_shut_out(who),
             VerbError::OutcomeUnknown => faults.unknowns_max + faults.link_cuts_max > 0,
             VerbError::PeerDead => faults.node_losses_max + self.faulty.absences > 0,
-            VerbError::NodeAbsent(_) => self.faulty.absences > 0,
+            VerbError::NodeAbsent(_) => self.faulty.absences + faults.node_losses_max > 0,
             _ => false,
         }
     }
@@ -162,10 +162,12 @@ impl<S: Subject> RunState<S> {
     pub(crate) fn explains_join_error(&self, error: &PoolError) -> bool {
         let faults = &self.faulty.faults;
         match error {
-            PoolError::Verb(VerbError::Fenced) => self.faulty.fencing == Fencing::Forced || self.faulty.absences > 0,
+            PoolError::Verb(VerbError::Fenced) => {
+                self.faulty.fencing == Fencing::Forced || self.faulty.absences + faults.node_losses_max > 0
+            }
             PoolError::Verb(VerbError::OutcomeUnknown) => faults.unknowns_max + faults.link_cuts_max > 0,
             PoolError::Verb(VerbError::PeerDead) => faults.node_losses_max + self.faulty.absences > 0,
-            PoolError::Verb(VerbError::NodeAbsent(_)) => self.faulty.absences > 0,
+            PoolError::Verb(VerbError::NodeAbsent(_)) => self.faulty.absences + faults.node_losses_max > 0,
             PoolError::NotAPool => faults.node_losses_max > 0,
             PoolError::Member { .. } => faults.node_losses_max + self.faulty.absences > 0,
             _ => false,

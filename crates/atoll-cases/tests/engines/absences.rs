@@ -35,23 +35,31 @@ fn promise_4_nodes_end_while_clients_die_and_nothing_is_lost() {
     faults_do_no_harm(100, ending_among_faults::<KvsSubject>);
 }
 
-/// A pool that does not wait for clients with another view of the node: a client that may use the
-/// old region, or one that uses the pool without the node.
+/// Whether a run in which a hole of the pool is open fails, and one in which it is closed does not.
+fn is_seen(hole: Hole, change: impl Fn(&mut FaultyCase<ForgeSubject>)) {
+    let run = |seed| {
+        let mut faulty = ending::<ForgeSubject>(seed);
+        change(&mut faulty);
+        let closed = faulty.run_traced(seed, 0).0;
+        assert!(closed.is_ok(), "seed {seed}, no hole open: {closed:?}");
+        faulty.loss_hole = Some(hole);
+        faulty.run_traced(seed, 0).0.err()
+    };
+    let shown: Vec<_> = (0..SEEDS).filter_map(run).collect();
+    println!("{hole:?}: shown by {} of {SEEDS} seeds, {:?}", shown.len(), shown.first());
+    assert!(!shown.is_empty(), "{hole:?} is open and not seen");
+}
+
 #[test]
-fn a_pool_that_does_not_wait_for_its_clients_is_seen() {
-    for hole in [Hole::HastyClear, Hole::HastyReturn] {
-        let run = |seed| {
-            let mut faulty = ending::<ForgeSubject>(seed);
-            // Clients that look seldom keep their views for long.
-            faulty.times.look_ns = 40 * faulty.times.suspect_ns;
-            faulty.case.load.operations = 200;
-            let closed = faulty.run_traced(seed, 0).0;
-            assert!(closed.is_ok(), "seed {seed}, no hole open: {closed:?}");
-            faulty.loss_hole = Some(hole);
-            faulty.run_traced(seed, 0).0.err()
-        };
-        let shown: Vec<_> = (0..SEEDS).filter_map(run).collect();
-        println!("{hole:?}: shown by {} of {SEEDS} seeds, {:?}", shown.len(), shown.first());
-        assert!(!shown.is_empty(), "{hole:?} is open and not seen");
-    }
+fn slots_that_still_point_into_a_node_that_is_gone_are_seen() {
+    is_seen(Hole::KeptSlots, |_| ());
+}
+
+/// Clients that look at the table of nodes seldom use the pool without the node for long.
+#[test]
+fn a_node_that_is_ready_before_all_clients_use_it_is_seen() {
+    is_seen(Hole::HastyReturn, |faulty| {
+        faulty.times.look_ns = 40 * faulty.times.suspect_ns;
+        faulty.case.load.operations = 200;
+    });
 }
