@@ -337,9 +337,8 @@ fn survives_the_end_of_a_node<G: Pooled<Tcp> + 'static>(settings: PoolSettings, 
         let is_whole = engine.client().endpoint.absent() == 0 && repaired.is_ok();
         let places = block_on_with(wait, registry::places(&engine.client().endpoint, engine.shared().pool()));
         let me = engine.client().me();
-        let is_alone = places.is_ok_and(|places| {
-            places.iter().all(|place| place.state == PlaceState::Free || place.incarnation == me)
-        });
+        let is_alone = places
+            .is_ok_and(|places| places.iter().all(|place| place.state == PlaceState::Free || place.incarnation == me));
         if is_whole && is_alone {
             let faults = block_on_with(wait, engine.verify()).unwrap().faults;
             assert_eq!(faults, Vec::<String>::new(), "seed {seed}");

@@ -97,7 +97,10 @@ async fn search<E: Endpoint>(
     if absent_nodes != 0 {
         // The count includes their chunks, which are all free. Those without memory count once.
         let of_nodes = (1..layout.nodes_known()).filter(|node| absent_nodes >> node & 1 == 1);
-        absent += of_nodes.filter_map(|node| layout.chunks_of(node)).map(|of_node| of_node.end.min(chunks).saturating_sub(of_node.start)).sum::<u32>();
+        absent += of_nodes
+            .filter_map(|node| layout.chunks_of(node))
+            .map(|of_node| of_node.end.min(chunks).saturating_sub(of_node.start))
+            .sum::<u32>();
     }
     if chunks == 0 {
         return Ok(None);

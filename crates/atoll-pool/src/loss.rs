@@ -169,9 +169,10 @@ impl<E: Endpoint> Client<E> {
                 is_gone = true;
                 continue;
             }
+            let is_reached = self.endpoint.region_bytes(node).is_some();
             match error {
                 // Perhaps the way to it is cut. Other nodes can be used.
-                PoolError::Member { .. } | PoolError::Verb(VerbError::NodeAbsent(_)) => {}
+                PoolError::Member { .. } | PoolError::Verb(VerbError::NodeAbsent(_)) if is_reached => {}
                 error => return Err(error),
             }
         }
@@ -277,8 +278,7 @@ pub(crate) async fn recover<S: Estate>(estate: &S) -> Result<(), S::Error> {
 async fn take_step<S: Estate>(estate: &S, node: u8, state: NodeState) -> Result<bool, S::Error> {
     let NodeState::Absent { phase, identity, chunks } = state else { return Ok(true) };
     let client = estate.client();
-    let NodeUsers { used, absent } =
-        registry::node_users(&client.endpoint, &client.pool, client.me().slot).await?;
+    let NodeUsers { used, absent } = registry::node_users(&client.endpoint, &client.pool, client.me().slot).await?;
     let waited_for = if phase == Phase::Lost { used } else { absent };
     if waited_for >> node & 1 == 1 && (phase == Phase::Lost || !client.pool.is_hasty(phase)) {
         // Clients that are alive end by themselves. What dead ones held is not read yet.

@@ -199,9 +199,8 @@ fn a_further_memory_node_may_end_and_come_back_empty_while_caches_use_the_others
     // Back: it takes part again, and nothing old is there.
     agents.insert(1, agent(&listen[1]));
     let end = Instant::now() + Duration::from_secs(30);
-    let refuses = |cache: &Cache<TcpFabric>| {
-        (0..KEYS).any(|key| cache.set(&key.to_le_bytes(), &[key as u8; 300]).is_err())
-    };
+    let refuses =
+        |cache: &Cache<TcpFabric>| (0..KEYS).any(|key| cache.set(&key.to_le_bytes(), &[key as u8; 300]).is_err());
     while caches.iter().any(refuses) {
         assert!(Instant::now() < end, "the node is not taken in again");
     }

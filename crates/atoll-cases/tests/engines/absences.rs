@@ -8,6 +8,8 @@ use atoll_sim::{Faults, Random};
 
 /// Runs in which an open hole is looked for.
 const SEEDS: u64 = 100;
+/// The same of long runs.
+const LONG_SEEDS: u64 = 25;
 
 /// Nodes end, and nothing else goes wrong.
 fn ending<S: Subject>(seed: u64) -> FaultyCase<S> {
@@ -36,7 +38,7 @@ fn promise_4_nodes_end_while_clients_die_and_nothing_is_lost() {
 }
 
 /// Whether a run in which a hole of the pool is open fails, and one in which it is closed does not.
-fn is_seen(hole: Hole, change: impl Fn(&mut FaultyCase<ForgeSubject>)) {
+fn is_seen(hole: Hole, seeds: u64, change: impl Fn(&mut FaultyCase<ForgeSubject>)) {
     let run = |seed| {
         let mut faulty = ending::<ForgeSubject>(seed);
         change(&mut faulty);
@@ -45,20 +47,20 @@ fn is_seen(hole: Hole, change: impl Fn(&mut FaultyCase<ForgeSubject>)) {
         faulty.loss_hole = Some(hole);
         faulty.run_traced(seed, 0).0.err()
     };
-    let shown: Vec<_> = (0..SEEDS).filter_map(run).collect();
-    println!("{hole:?}: shown by {} of {SEEDS} seeds, {:?}", shown.len(), shown.first());
+    let shown: Vec<_> = (0..seeds).filter_map(run).collect();
+    println!("{hole:?}: shown by {} of {seeds} seeds, {:?}", shown.len(), shown.first());
     assert!(!shown.is_empty(), "{hole:?} is open and not seen");
 }
 
 #[test]
 fn slots_that_still_point_into_a_node_that_is_gone_are_seen() {
-    is_seen(Hole::KeptSlots, |_| ());
+    is_seen(Hole::KeptSlots, SEEDS, |_| ());
 }
 
 /// Clients that look at the table of nodes seldom use the pool without the node for long.
 #[test]
 fn a_node_that_is_ready_before_all_clients_use_it_is_seen() {
-    is_seen(Hole::HastyReturn, |faulty| {
+    is_seen(Hole::HastyReturn, LONG_SEEDS, |faulty| {
         faulty.times.look_ns = 40 * faulty.times.suspect_ns;
         faulty.case.load.operations = 200;
     });

@@ -60,7 +60,8 @@ pub(crate) mod account_word {
 
 const _: () = assert!(8 * (signal_word::PROTECTIONS as u64) < SIGNAL_BYTES);
 const _: () = assert!(ORIGIN_WORDS <= account_word::USED_NODES);
-const _: () = assert!(account_word::ABSENT_NODES < account_word::OBJECTS && 8 * (account_word::OBJECTS as u64) < ACCOUNT_BYTES);
+const _: () =
+    assert!(account_word::ABSENT_NODES < account_word::OBJECTS && 8 * (account_word::OBJECTS as u64) < ACCOUNT_BYTES);
 
 /// Protections of a client: one for each operation that may run, and one for each operation's other
 /// work, such as a round.
