@@ -152,16 +152,16 @@ pub trait Endpoint {
         std::future::ready(Ok(()))
     }
 
-    /// What the control plane can prove of the region of a memory node. It may take long. By default
-    /// nothing is proven.
+    /// What the control plane can prove of the region of a memory node. It may take long. By
+    /// default nothing is proven.
     fn region_state(&self, node: u8) -> impl Future<Output = RegionState> {
         let _ = node;
         std::future::ready(RegionState::Unknown)
     }
 
-    /// Creates the region of a memory node whose region is [gone](RegionState::Gone), all zero bytes
-    /// with all their memory, unless another client has created it. From now on verbs of this
-    /// endpoint reach the new region. By default no region is created.
+    /// Creates the region of a memory node whose region is [gone](RegionState::Gone), all zero
+    /// bytes with all their memory, unless another client has created it. From now on verbs of
+    /// this endpoint reach the new region. By default no region is created.
     ///
     /// # Errors
     /// [`VerbError::NodeAbsent`] if it cannot be created, or this endpoint cannot reach it: the

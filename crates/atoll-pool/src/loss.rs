@@ -1,7 +1,7 @@
 //! A memory node whose region is gone, and which comes back empty.
 //!
 //! A memory node other than the home may end, and its bytes with it. Its word in the table of nodes
-//! (see [`nodes`](crate::nodes)) then says that it is absent, and how far the pool has come:
+//! (see [`nodes`]) then says that it is absent, and how far the pool has come:
 //!
 //! | from | to | by | when |
 //! |---|---|---|---|
@@ -35,8 +35,8 @@
 //! | a client misses a key that another client has stored on the new region | "ready" waits until every client without the node has ended |
 //! | a chunk of the node has two owners | its descriptor is on the home, and changes by the same swaps as ever |
 //!
-//! A client that joins waits for at most ten seconds, then gets an error. A client that stands still
-//! and cannot be shut out keeps the node from being cleared for that time.
+//! A client that joins waits for at most ten seconds, then gets an error. A client that stands
+//! still and cannot be shut out keeps the node from being cleared for that time.
 
 use crate::chunks::{self, Chunk, ChunkState};
 use crate::in_flight::ROUNDS_PROVING;

@@ -22,14 +22,14 @@
 //! | claimed | free | its owner | the region could not be created |
 //! | claimed | ready | its owner | the region exists, with its header: from now on the node's chunks are the pool's |
 //!
-//! | ready, absent | absent | any client | the region is gone, or comes back: see [`loss`](crate::loss) |
+//! | ready, absent | absent | any client | the region is gone, or comes back: see [`loss`] |
 //! | absent | ready | any client | there is a new, empty region, with its header |
 //!
-//! Nodes become ready in the order of their numbers, and keep their chunks. Their chunks are numbered in
-//! that order. The descriptors of those chunks, on the home, were zero (free) from the start. So a
-//! process knows the first nodes of the table, and may miss later ones. It looks for more when it
-//! opens the pool, sometimes when it checks other clients, when it finds no free chunk, and when it
-//! meets an unknown chunk.
+//! Nodes become ready in the order of their numbers, and keep their chunks. Their chunks are
+//! numbered in that order. The descriptors of those chunks, on the home, were zero (free) from the
+//! start. So a process knows the first nodes of the table, and may miss later ones. It looks for
+//! more when it opens the pool, sometimes when it checks other clients, when it finds no free
+//! chunk, and when it meets an unknown chunk.
 //!
 //! A client that dies while it adds a node leaves a claimed word, and perhaps a region that no
 //! client uses. If it dies between the last swap and the count of the chunks as free, the count is
@@ -69,7 +69,7 @@ pub enum NodeState {
         /// Its chunks.
         chunks: u32,
     },
-    /// The node's region is gone: see [`loss`](crate::loss).
+    /// The node's region is gone: see [`loss`].
     Absent {
         /// How far the pool has come without it.
         phase: Phase,

@@ -112,9 +112,9 @@ impl TcpFabric {
         Err(unreached.unwrap_or_else(|| FabricError::Absent(self.name_of(node))))
     }
 
-    /// What is proven of a memory node's region, of which this process has `known` open. A region in
-    /// the memory of an agent's process ends with that process. An agent that has another region
-    /// than the known one proves nothing: other clients may use that one.
+    /// What is proven of a memory node's region, of which this process has `known` open. A region
+    /// in the memory of an agent's process ends with that process. An agent that has another
+    /// region than the known one proves nothing: other clients may use that one.
     pub(super) fn region_state(&self, node: u8, known: Option<&TcpRegion>) -> RegionState {
         let options = TcpOptions { connect_timeout: PROBE_TIMEOUT, ..self.options().clone() };
         let agent = known.map_or_else(|| self.maker(node), TcpRegion::agent);

@@ -103,7 +103,8 @@ impl Member {
             batch.write(account, origin);
             batch.write_word(layout.lease(slot), lease);
             if pool.settings.nodes_max > 1 {
-                // Until the joiner has READ the table of nodes, it counts as a client of both kinds.
+                // Until the joiner has READ the table of nodes, it counts as a client of both
+                // kinds.
                 batch.write_word(layout.used_nodes(slot), u64::MAX);
                 batch.write_word(layout.absent_nodes(slot), u64::MAX);
             }
