@@ -70,7 +70,7 @@ async fn join_whole<S: Subject>(
 /// After everything: one repair, and the pool is as good as new.
 pub(crate) async fn end<S: Subject>(run: Rc<RunState<S>>, control: Control, _present: Rc<()>) -> Result<(), String> {
     let text = |error: CacheError| format!("after the faults: {error}");
-    let joined = match run.faulty.absences {
+    let joined = match run.faulty.absences + run.faulty.faults.node_losses_max {
         0 => run.join(&control, "last", true).await,
         _ => join_whole(&run, &control).await,
     };
