@@ -62,6 +62,7 @@ pub(crate) struct Walk {
 impl Walk {
     /// Begins a walk with the chunks' descriptors.
     pub(crate) async fn begin<E: Endpoint>(client: &Client<E>) -> Result<Self, CacheError> {
+        client.learn_absent().await?;
         client.endpoint.flush().await?;
         let descriptors = client.all_descriptors().await?;
         let (deaths, counted) = client.deaths().await?;

@@ -27,6 +27,12 @@ pub enum CacheError {
     /// No object is left to evict: other clients hold all memory, in groups that they are filling.
     #[error("the pool is full and nothing in it can be evicted: make it larger, or let fewer clients write to it")]
     OutOfMemory,
+    /// The key belongs into the part of the index that was on a memory node, which has ended.
+    #[error("memory node {node} has ended, and the key cannot be stored before it is back: start it again")]
+    NodeAbsent {
+        /// The node.
+        node: u8,
+    },
     /// The pool holds bytes that no client wrote.
     #[error("the pool is damaged ({what}): check it with `atoll pool verify`")]
     Damaged {

@@ -180,11 +180,12 @@ async fn run_lane<E: Endpoint, G: Pooled<E> + 'static, R: Recorder>(
         if load.dropped > 0 && part.random.below(100) < load.dropped {
             let polls = 1 + part.random.below(POLLS_MAX);
             match poll_at_most(polls, part.step(step, load)).await {
-                Some(ended) => ended?,
+                Some(ended) => part.refused(ended)?,
                 None => part.drop_what_is_under_way(),
             }
         } else {
-            part.step(step, load).await?;
+            let ended = part.step(step, load).await;
+            part.refused(ended)?;
         }
     }
     Ok(())
@@ -223,6 +224,15 @@ impl<G: Engine + 'static, R: Recorder> Part<'_, G, R> {
     fn end(&mut self, outcome: Outcome) {
         let first = self.under_way.pop_front().expect("it began");
         self.client.history.end(first, outcome);
+    }
+
+    /// A change that was refused, because a memory node is gone, has ended.
+    fn refused(&mut self, ended: Result<(), CacheError>) -> Result<(), CacheError> {
+        if !matches!(ended, Err(CacheError::NodeAbsent { .. })) {
+            return ended;
+        }
+        self.under_way.drain(..).for_each(|pending| self.client.history.over(pending));
+        Ok(())
     }
 
     /// The future was dropped.

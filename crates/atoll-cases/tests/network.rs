@@ -14,7 +14,7 @@ use atoll_cases::ticketed::Ticketed;
 use atoll_cases::{Load, load};
 use atoll_fabric::conformance::proxy::{Faults, Proxy};
 use atoll_fabric::tcp::{Agent, AgentOptions, RunningAgent, TcpEndpoint, TcpFabric, TcpOptions, TcpReach};
-use atoll_fabric::{Endpoint, Fabric, Reach, VerbError, block_on, block_on_with};
+use atoll_fabric::{Endpoint, Fabric, Reach, Region, VerbError, block_on, block_on_with};
 use atoll_pool::registry::{self, Incarnation};
 use atoll_pool::{PlaceState, PoolError, PoolSettings};
 use atoll_sim::history::Event;
@@ -32,6 +32,8 @@ const CLIENTS: u32 = 6;
 const LANES: u64 = 4;
 
 const LOAD: Load = Load::new(8, 300, 700, 40);
+/// For clients of which many end early.
+const LONG_LOAD: Load = Load::new(16, 2000, 700, 40);
 
 type Tcp = TcpEndpoint;
 
@@ -43,9 +45,7 @@ struct Network {
 
 impl Network {
     fn new(nodes: u32, faults: Faults) -> Self {
-        let options =
-            AgentOptions { lease: Duration::from_millis(20), capacity_bytes: 16 << 20, ..AgentOptions::default() };
-        let agent = |_| Agent::bind("127.0.0.1:0", options.clone()).unwrap().start().unwrap();
+        let agent = |_| Agent::bind("127.0.0.1:0", agent_options()).unwrap().start().unwrap();
         let agents: Vec<RunningAgent> = (0..nodes).map(agent).collect();
         let proxy = |(node, agent): (usize, &RunningAgent)| {
             Proxy::start(agent.address(), Faults { seed: faults.seed ^ (node as u64) << 32, ..faults })
@@ -62,6 +62,10 @@ impl Network {
     fn far(&self) -> TcpFabric {
         fabric(self.proxies.iter().map(Proxy::address))
     }
+}
+
+fn agent_options() -> AgentOptions {
+    AgentOptions { lease: Duration::from_millis(20), capacity_bytes: 16 << 20, ..AgentOptions::default() }
 }
 
 fn fabric(addresses: impl Iterator<Item = SocketAddr>) -> TcpFabric {
@@ -258,6 +262,99 @@ fn promise_1_histories_of_forge_over_a_faulty_network_are_linearizable() {
 #[test]
 fn promise_1_histories_of_ditto_over_a_faulty_network_are_linearizable() {
     is_linearizable::<Ditto<Tcp>>("ditto", || DittoOptions::default().for_capacity(1 << 20));
+}
+
+/// What one thread does while a memory node ends and comes back: each of its clients opens the pool
+/// as a process of its own; gives its history.
+fn play_on<G: Pooled<Tcp> + 'static>(network: &TcpFabric, tickets: &AtomicU64, thread: u32, seed: u64) -> Vec<Event> {
+    let recorder = Ticketed::new(|| tickets.fetch_add(1, std::sync::atomic::Ordering::SeqCst));
+    for number in (0..CLIENTS).map(|nth| thread * CLIENTS + nth) {
+        let (reach, engine) = joined::<G>(network);
+        let cache = Cache::new(Lasting::new(engine));
+        let wait = || reach.wait();
+        let played = block_on_with(wait, load::run(&cache, number, seed, &LONG_LOAD, LANES, &recorder));
+        match played {
+            Ok(()) => drop(block_on_with(wait, cache.engine().leave())),
+            Err(error) => assert!(is_of_network(&error), "{error}"),
+        }
+    }
+    recorder.into_events()
+}
+
+/// Opens the pool and joins it, however often that fails.
+fn joined<G: Pooled<Tcp>>(network: &TcpFabric) -> (TcpReach, G) {
+    persist(|| {
+        std::thread::sleep(Duration::from_millis(1));
+        let home = network.open(0).map_err(|error| error.to_string())?;
+        let bytes = home.attributes().bytes;
+        let reach = network.reach(home);
+        let endpoint = reach.endpoint();
+        let opened = block_on_with(|| reach.wait(), G::open(&endpoint, bytes)).map_err(|error| error.to_string())?;
+        let engine = block_on_with(|| reach.wait(), G::join(&opened, reach.endpoint()));
+        Ok::<_, String>((reach, engine.map_err(|error| error.to_string())?))
+    })
+}
+
+fn survives_the_end_of_a_node<G: Pooled<Tcp> + 'static>(settings: PoolSettings, seed: u64) {
+    let mut network = Network::new(2, Faults { seed, ..Faults::default() });
+    let settings = small(settings, 2);
+    let near = network.near();
+    let home = near.create(0, settings.home_bytes(), settings.home_bytes()).unwrap();
+    let reach = near.reach(home);
+    assert!(reach.admit(1, near.create(1, settings.member_bytes, settings.member_bytes).unwrap()));
+    let endpoint = reach.endpoint();
+    block_on(&endpoint, G::format(&endpoint, settings)).unwrap();
+    drop((endpoint, reach));
+    let (tickets, mut ended) = (AtomicU64::new(1), 0);
+    let events: Vec<Event> = std::thread::scope(|scope| {
+        let play = |thread| {
+            let (near, tickets) = (&near, &tickets);
+            scope.spawn(move || play_on::<G>(near, tickets, thread, seed))
+        };
+        let threads: Vec<_> = (0..THREADS).map(play).collect();
+        let address = network.agents[1].address();
+        while !threads.iter().all(std::thread::ScopedJoinHandle::is_finished) && ended < 4 {
+            std::thread::sleep(Duration::from_millis(60 + 40 * seed));
+            drop(network.agents.pop());
+            std::thread::sleep(Duration::from_millis(20 + 100 * (seed % 2)));
+            network.agents.push(persist(|| Agent::bind(&address.to_string(), agent_options()).and_then(Agent::start)));
+            ended += 1;
+        }
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    let checked = History::from_events(events).check().unwrap_or_else(|violation| panic!("seed {seed}: {violation}"));
+    println!("seed {seed}: {checked:?}, the node ended {ended} times");
+    assert!(checked.hits > 100 && ended > 0, "{checked:?}: it shows little");
+    // The last client asks for the node until that is back, and then everything is sound.
+    let end = Instant::now() + Duration::from_secs(60);
+    loop {
+        let (reach, engine) = joined::<G>(&near);
+        let wait = || reach.wait();
+        while engine.client().endpoint.absent() != 0 && block_on_with(wait, engine.tend()).is_ok() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let repaired = block_on_with(wait, engine.repair());
+        let is_whole = engine.client().endpoint.absent() == 0 && repaired.is_ok();
+        let places = block_on_with(wait, registry::places(&engine.client().endpoint, engine.shared().pool()));
+        let me = engine.client().me();
+        let is_alone = places
+            .is_ok_and(|places| places.iter().all(|place| place.state == PlaceState::Free || place.incarnation == me));
+        if is_whole && is_alone {
+            let faults = block_on_with(wait, engine.verify()).unwrap().faults;
+            assert_eq!(faults, Vec::<String>::new(), "seed {seed}");
+            return;
+        }
+        assert!(Instant::now() < end, "the pool never gets whole again");
+        let _ = block_on_with(wait, engine.leave());
+    }
+}
+
+#[test]
+fn promise_1_histories_are_linearizable_while_a_memory_node_ends_and_comes_back_empty() {
+    for seed in 0..3 {
+        survives_the_end_of_a_node::<Forge<Tcp>>(ForgeOptions::default().for_capacity(1 << 20), seed);
+        survives_the_end_of_a_node::<Ditto<Tcp>>(DittoOptions::default().for_capacity(1 << 20), seed);
+    }
 }
 
 /// The checks see what a client over a network could do wrong.

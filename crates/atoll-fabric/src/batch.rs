@@ -209,6 +209,39 @@ impl Batch {
         self.verbs.is_full()
     }
 
+    /// Moves the chosen verbs to a batch of their own, in their order, and returns it with their
+    /// numbers as the bits of a mask. [`Batch::put_back`] moves them back. A verb that stays behind
+    /// passes its fence on to the next chosen one.
+    pub fn take_out(&mut self, is_chosen: impl Fn(&Verb) -> bool) -> (Self, u32) {
+        const { assert!(BATCH_VERBS_MAX <= 32, "a mask has a bit for each verb") };
+        let (mut chosen, mut mask, mut is_fenced) = (Self::new(), 0, false);
+        for (number, verb) in self.verbs.iter_mut().enumerate() {
+            is_fenced |= verb.fenced;
+            if is_chosen(verb) {
+                let left = Verb { at: verb.at, fenced: verb.fenced, operation: Operation::ReadWord { value: 0 } };
+                let verb = std::mem::replace(verb, left);
+                chosen.verbs.push(Verb { fenced: std::mem::take(&mut is_fenced), ..verb });
+                mask |= 1 << number;
+            }
+        }
+        (chosen, mask)
+    }
+
+    /// Moves verbs back that [`Batch::take_out`] moved out, with their results.
+    ///
+    /// # Panics
+    /// If these are not as many verbs as the mask has bits.
+    pub fn put_back(&mut self, taken: Self, mask: u32) {
+        assert_eq!(taken.len(), mask.count_ones() as usize, "the verbs that were taken out");
+        let mut taken = taken.verbs.into_iter();
+        for (number, verb) in self.verbs.iter_mut().enumerate().filter(|(number, _)| mask >> number & 1 == 1) {
+            debug_assert!(number < BATCH_VERBS_MAX, "a verb of this batch");
+            if let Some(back) = taken.next() {
+                verb.operation = back.operation;
+            }
+        }
+    }
+
     /// The verbs, for a fabric.
     #[inline]
     pub fn verbs(&self) -> &[Verb] {
@@ -219,5 +252,34 @@ impl Batch {
     #[inline]
     pub fn verbs_mut(&mut self) -> &mut [Verb] {
         &mut self.verbs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verbs_that_are_taken_out_come_back_to_their_places_with_their_results() {
+        let (near, far) = (Address::new(0, 0, 8), Address::new(1, 0, 8));
+        let mut batch = Batch::new();
+        let first = batch.read_word(near);
+        let second = batch.read_word(far);
+        batch.fence();
+        let third = batch.compare_and_swap(near, 3, 4);
+        let is_near = |verb: &Verb| verb.at == near;
+        let (mut taken, mask) = batch.take_out(is_near);
+        assert_eq!((taken.len(), mask), (2, 0b101));
+        assert_eq!(taken.verbs().iter().map(|verb| verb.fenced).collect::<Vec<_>>(), [false, true], "a fence stays");
+        for verb in taken.verbs_mut() {
+            match &mut verb.operation {
+                Operation::ReadWord { value } => *value = 7,
+                Operation::CompareAndSwap { found, .. } => *found = 3,
+                _ => unreachable!("no other verb was added"),
+            }
+        }
+        batch.put_back(taken, mask);
+        assert_eq!((batch.word(first), batch.word(second), batch.swapped(third)), (7, 0, true));
+        assert!(!batch.verbs()[2].fenced, "the batch is what its caller made");
     }
 }

@@ -44,3 +44,28 @@ impl<F: Future, C: FnMut(Option<F::Output>) -> F::Output> Future for Checked<F, 
         })
     }
 }
+
+/// One of two futures, of which the second is rare and lies apart: the usual one's caller gets no
+/// larger by it.
+#[must_use = "futures do nothing unless they are polled"]
+#[derive(Debug)]
+pub enum Either<F, R> {
+    /// The usual one.
+    Usual(F),
+    /// The rare one.
+    Rare(Pin<Box<R>>),
+}
+
+impl<F: Future, R: Future<Output = F::Output>> Future for Either<F, R> {
+    type Output = F::Output;
+
+    #[inline(always)]
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        // SAFETY: the usual future is pinned with the whole: nothing moves it out of here, and the
+        // type has no `Drop` of its own. The rare one is pinned in its box wherever that is.
+        match unsafe { self.get_unchecked_mut() } {
+            Self::Usual(future) => unsafe { Pin::new_unchecked(future) }.poll(context),
+            Self::Rare(future) => future.as_mut().poll(context),
+        }
+    }
+}

@@ -56,6 +56,18 @@ pub enum Intent {
     Write,
 }
 
+/// What a fabric can prove of the region of a memory node, as other clients know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RegionState {
+    /// Nothing: it may be there, whether this endpoint reaches it or not.
+    Unknown,
+    /// It is gone for good, and its agent is not there. No endpoint will reach its bytes again.
+    Away,
+    /// It is gone for good. Its agent is there and has none for this node, or an empty one: see
+    /// [`Endpoint::remake`].
+    Gone,
+}
+
 /// One thread's access to a fabric.
 ///
 /// A protocol may rely only on the contract below.
@@ -138,6 +150,25 @@ pub trait Endpoint {
     fn reach(&self, node: u8) -> impl Future<Output = Result<(), VerbError>> {
         let _ = node;
         std::future::ready(Ok(()))
+    }
+
+    /// What the control plane can prove of the region of a memory node. It may take long. By
+    /// default nothing is proven.
+    fn region_state(&self, node: u8) -> impl Future<Output = RegionState> {
+        let _ = node;
+        std::future::ready(RegionState::Unknown)
+    }
+
+    /// Creates the region of a memory node whose region is [gone](RegionState::Gone), all zero
+    /// bytes with all their memory, unless another client has created it. From now on verbs of
+    /// this endpoint reach the new region. By default no region is created.
+    ///
+    /// # Errors
+    /// [`VerbError::NodeAbsent`] if it cannot be created, or this endpoint cannot reach it: the
+    /// endpoint reached the region that is gone.
+    fn remake(&self, node: u8, bytes: u64) -> impl Future<Output = Result<(), VerbError>> {
+        let _ = bytes;
+        std::future::ready(Err(VerbError::node_absent(node, "this fabric creates no region anew")))
     }
 
     /// Exports a region of zero bytes, and returns the address of its first byte, on a compute

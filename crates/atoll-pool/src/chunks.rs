@@ -54,6 +54,8 @@ pub struct Wanted {
     /// The reserve: a count of free chunks up to this number counts as none. A tenant keeps the
     /// reserve for clients that empty chunks.
     pub kept: u64,
+    /// Memory nodes whose chunks are not allocated, a bit each: see [`loss`](crate::loss).
+    pub absent: u64,
 }
 
 /// Allocates a free chunk; returns its number and generation. `None` if no chunk is free, or if
@@ -87,10 +89,19 @@ async fn search<E: Endpoint>(
     layout: &Layout,
     wanted: Wanted,
 ) -> Result<Option<(ChunkId, u32)>, VerbError> {
-    let Wanted { owner, state, count, kept } = wanted;
+    let Wanted { owner, state, count, kept, absent: absent_nodes } = wanted;
+    let is_absent = |chunk: ChunkId| absent_nodes != 0 && absent_nodes >> layout.node_of(chunk) & 1 == 1;
     let mut descriptors = Buffer::new();
     let mut hint = None;
-    let (chunks, absent) = (layout.usable_chunks(), layout.absent_chunks());
+    let (chunks, mut absent) = (layout.usable_chunks(), layout.absent_chunks());
+    if absent_nodes != 0 {
+        // The count includes their chunks, which are all free. Those without memory count once.
+        let of_nodes = (1..layout.nodes_known()).filter(|node| absent_nodes >> node & 1 == 1);
+        absent += of_nodes
+            .filter_map(|node| layout.chunks_of(node))
+            .map(|of_node| of_node.end.min(chunks).saturating_sub(of_node.start))
+            .sum::<u32>();
+    }
     if chunks == 0 {
         return Ok(None);
     }
@@ -125,6 +136,9 @@ async fn search<E: Endpoint>(
             let word = descriptors.words()[DESCRIPTOR_WORDS * index as usize];
             let Some(Chunk { state: ChunkState::Free, generation, .. }) = Chunk::from_word(word) else { continue };
             let chunk = ChunkId(first + index);
+            if is_absent(chunk) {
+                continue;
+            }
             if transition(endpoint, layout, chunk, word, Chunk::owned(state, owner, generation)).await? {
                 // A chunk that the hint did not include is not subtracted from it.
                 if !says_none {

@@ -5,9 +5,20 @@
 //! not continue on shared state. The client must not leave as if it had released everything. The
 //! future of the failed operation may have been dropped, so that no caller saw the failure. So the
 //! gate shuts: every later post fails as for a client that was shut out.
+//!
+//! The region of a memory node may be gone (see [`loss`](crate::loss)). A new region of the node
+//! will be all zero. So the gate lets the client see zeros there, and passes no verb on:
+//!
+//! | verb on an absent node | its result |
+//! |---|---|
+//! | READ | zeros |
+//! | WRITE | none |
+//! | fetch-and-add | 0 |
+//! | compare-and-swap | it fails: it finds 0, or, where 0 was expected, a word that no client writes |
 
+use atoll_fabric::batch::{Operation, Verb};
 use atoll_fabric::pass_on;
-use atoll_fabric::{Address, Batch, Buffer, Checked, Endpoint, Identity, RegionAttributes, VerbError};
+use atoll_fabric::{Address, Batch, Buffer, Checked, Either, Endpoint, Identity, RegionAttributes, VerbError};
 use std::cell::{Cell, RefCell};
 use std::ops::Deref;
 
@@ -26,12 +37,37 @@ pub struct Gate<E> {
     endpoint: E,
     is_shut: Cell<bool>,
     loss: RefCell<Option<Loss>>,
+    /// The absent memory nodes, a bit each.
+    absent: Cell<u64>,
 }
 
 impl<E> Gate<E> {
     /// An open one.
     pub(crate) fn new(endpoint: E) -> Self {
-        Self { endpoint, is_shut: Cell::new(false), loss: RefCell::new(None) }
+        Self { endpoint, is_shut: Cell::new(false), loss: RefCell::new(None), absent: Cell::new(0) }
+    }
+
+    /// The memory nodes whose regions are gone, a bit each.
+    #[inline(always)]
+    pub fn absent(&self) -> u64 {
+        self.absent.get()
+    }
+
+    /// Sets the memory nodes whose regions are gone. The client runs no operation.
+    pub(crate) fn set_absent(&self, absent: u64) {
+        debug_assert!(absent & 1 == 0, "a pool without its home is gone");
+        self.absent.set(absent);
+    }
+
+    /// Whether a byte is on an absent node.
+    #[inline(always)]
+    pub(crate) fn is_absent(&self, at: Address) -> bool {
+        self.absent.get() != 0 && is_on(self.absent.get(), at)
+    }
+
+    #[inline(always)]
+    fn has_absent(&self, batch: &Batch) -> bool {
+        self.absent.get() != 0 && batch.verbs().iter().any(|verb| is_on(self.absent.get(), verb.at))
     }
 
     /// Whether it is shut.
@@ -81,6 +117,34 @@ impl<E> Gate<E> {
     }
 }
 
+/// Whether a byte is on one of these memory nodes.
+fn is_on(nodes: u64, at: Address) -> bool {
+    at.memory_node().is_some_and(|node| nodes >> node & 1 == 1)
+}
+
+/// Gives a verb the result that it has on an absent node.
+fn imagine(verb: &mut Verb) {
+    match &mut verb.operation {
+        Operation::Read { into } => into.words_mut().fill(0),
+        Operation::ReadWord { value } => *value = 0,
+        Operation::Write { .. } | Operation::WriteWord { .. } => {}
+        Operation::CompareAndSwap { expected, found, .. } => *found = if *expected == 0 { u64::MAX } else { 0 },
+        Operation::FetchAndAdd { found, .. } => *found = 0,
+    }
+}
+
+impl<E: Endpoint> Gate<E> {
+    /// Posts a batch with verbs on absent nodes.
+    async fn post_apart(&self, batch: &mut Batch) -> Result<(), VerbError> {
+        let absent = self.absent.get();
+        let (mut present, mask) = batch.take_out(|verb| !is_on(absent, verb.at));
+        let posted = if present.is_empty() { Ok(()) } else { self.endpoint.post(&mut present).await };
+        batch.put_back(present, mask);
+        batch.verbs_mut().iter_mut().filter(|verb| is_on(absent, verb.at)).for_each(imagine);
+        posted
+    }
+}
+
 /// What only this fabric's endpoints offer.
 impl<E> Deref for Gate<E> {
     type Target = E;
@@ -93,22 +157,38 @@ impl<E> Deref for Gate<E> {
 impl<E: Endpoint> Endpoint for Gate<E> {
     #[inline(always)]
     fn post(&self, batch: &mut Batch) -> impl Future<Output = Result<(), VerbError>> {
-        let posted = if self.is_shut.get() { None } else { Some(self.endpoint.post(batch)) };
+        let posted = match self.is_shut.get() {
+            true => None,
+            false if self.has_absent(batch) => Some(Either::Rare(Box::pin(self.post_apart(batch)))),
+            false => Some(Either::Usual(self.endpoint.post(batch))),
+        };
         Checked::new(posted, |posted| self.noted(posted.unwrap_or_else(|| Err(self.told()))))
     }
 
     #[inline(always)]
-    fn read(&self, at: Address, into: Buffer) -> impl Future<Output = Result<Buffer, VerbError>> {
-        let read = if self.is_shut.get() { None } else { Some(self.endpoint.read(at, into)) };
+    fn read(&self, at: Address, mut into: Buffer) -> impl Future<Output = Result<Buffer, VerbError>> {
+        let read = match self.is_shut.get() {
+            true => None,
+            false if self.is_absent(at) => {
+                into.words_mut().fill(0);
+                Some(Either::Rare(Box::pin(std::future::ready(Ok(into)))))
+            }
+            false => Some(Either::Usual(self.endpoint.read(at, into))),
+        };
         Checked::new(read, |read| self.noted(read.unwrap_or_else(|| Err(self.told()))))
     }
 
     #[inline(always)]
     fn post_unawaited(&self, batch: &mut Batch) {
-        if self.pass().is_ok() {
-            self.endpoint.post_unawaited(batch);
-        } else {
+        if self.pass().is_err() {
             *batch = Batch::new();
+        } else if self.has_absent(batch) {
+            let absent = self.absent.get();
+            let (mut present, _) = batch.take_out(|verb| !is_on(absent, verb.at));
+            *batch = Batch::new();
+            self.endpoint.post_unawaited(&mut present);
+        } else {
+            self.endpoint.post_unawaited(batch);
         }
     }
 
@@ -130,11 +210,18 @@ impl<E: Endpoint> Endpoint for Gate<E> {
 
     async fn provide(&self, at: Address, bytes: u64) -> Result<bool, VerbError> {
         self.pass()?;
+        if self.is_absent(at) {
+            // A new region has all its memory.
+            return Ok(true);
+        }
         self.endpoint.provide(at, bytes).await
     }
 
     async fn discard(&self, at: Address, bytes: u64) -> Result<u64, VerbError> {
         self.pass()?;
+        if self.is_absent(at) {
+            return Ok(0);
+        }
         self.endpoint.discard(at, bytes).await
     }
 
@@ -148,6 +235,7 @@ impl<E: Endpoint> Endpoint for Gate<E> {
         self.endpoint.shut_out(who).await
     }
 
+    pass_on!(endpoint: region_state remake);
     pass_on!(endpoint: expect purpose export region_attributes region_bytes provided);
     pass_on!(endpoint: note_provided charge wait arrivals pause now_ns unix_ms agent_ms boot random);
     pass_on!(endpoint: traffic limits is_near identity origin fabric);

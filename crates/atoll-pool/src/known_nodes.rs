@@ -16,13 +16,23 @@ pub(crate) struct KnownNodes {
     provided: AtomicU32,
     /// For each known node, one more than its last chunk.
     ends: [AtomicU32; NODES_MAX as usize],
+    /// The open hole of `loss`, plus one.
+    #[cfg(feature = "holes")]
+    pub(crate) hole: AtomicU32,
 }
 
 impl KnownNodes {
     pub(crate) fn home(chunks: u32) -> Self {
         let ends = [const { AtomicU32::new(0) }; NODES_MAX as usize];
         ends[0].store(chunks, Ordering::Relaxed);
-        Self { count: AtomicU32::new(1), chunks: AtomicU32::new(chunks), provided: AtomicU32::new(0), ends }
+        Self {
+            count: AtomicU32::new(1),
+            chunks: AtomicU32::new(chunks),
+            provided: AtomicU32::new(0),
+            ends,
+            #[cfg(feature = "holes")]
+            hole: AtomicU32::new(0),
+        }
     }
 
     #[inline]

@@ -30,6 +30,7 @@
 //! | [`repair`] | reclaiming what dead clients held, by estates |
 //! | `known_nodes` | the memory nodes that a process knows |
 //! | [`nodes`] | the table of memory nodes, and how a node is added |
+//! | [`loss`] | a memory node whose region is gone, and comes back empty |
 //! | [`chunk`] | the state and the owner of a chunk |
 //! | [`chunks`] | allocation of chunks by atomics alone |
 //! | [`provision`] | how memory is provided while clients use the pool |
@@ -50,6 +51,7 @@ pub mod in_flight;
 mod known_nodes;
 pub mod layout;
 pub mod loan;
+pub mod loss;
 pub mod nodes;
 mod pool;
 pub mod provision;

@@ -7,6 +7,7 @@
 //! free      0 2 | 0 62
 //! claimed   1 2 | 0 2 | owner's slot 12 | owner's epoch, low 16 | 0 32
 //! ready     2 2 | identity 30 | chunks 32
+//! absent    3 2 | phase 2 | identity 28 | chunks 32         its region is gone: see `loss`
 //!
 //! a further node's header, 64 B
 //! word 0  magic "ATOLLMN" + format version (one byte)      word 1  the pool's id
@@ -21,11 +22,14 @@
 //! | claimed | free | its owner | the region could not be created |
 //! | claimed | ready | its owner | the region exists, with its header: from now on the node's chunks are the pool's |
 //!
-//! Nodes become ready in the order of their numbers, and stay ready. Their chunks are numbered in
-//! that order. The descriptors of those chunks, on the home, were zero (free) from the start. So a
-//! process knows the first nodes of the table, and may miss later ones. It looks for more when it
-//! opens the pool, sometimes when it checks other clients, when it finds no free chunk, and when it
-//! meets an unknown chunk.
+//! | ready, absent | absent | any client | the region is gone, or comes back: see [`loss`] |
+//! | absent | ready | any client | there is a new, empty region, with its header |
+//!
+//! Nodes become ready in the order of their numbers, and keep their chunks. Their chunks are
+//! numbered in that order. The descriptors of those chunks, on the home, were zero (free) from the
+//! start. So a process knows the first nodes of the table, and may miss later ones. It looks for
+//! more when it opens the pool, sometimes when it checks other clients, when it finds no free
+//! chunk, and when it meets an unknown chunk.
 //!
 //! A client that dies while it adds a node leaves a claimed word, and perhaps a region that no
 //! client uses. If it dies between the last swap and the count of the chunks as free, the count is
@@ -34,11 +38,12 @@
 //! ([`Client::publish_node`](crate::Client::publish_node)).
 
 use crate::error::FORMAT_VERSION;
+use crate::fields::Numbers;
 use crate::layout::{self, MEMBER_HEADER_BYTES, NODES};
 use crate::provision;
 use crate::registry::{self, Roll};
 use crate::words::{self, read_word};
-use crate::{Incarnation, Layout, Pool, PoolError};
+use crate::{Incarnation, Layout, Pool, PoolError, loss};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, VerbError};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"ATOLLMN\0") | (FORMAT_VERSION as u64) << 56;
@@ -64,7 +69,32 @@ pub enum NodeState {
         /// Its chunks.
         chunks: u32,
     },
+    /// The node's region is gone: see [`loss`].
+    Absent {
+        /// How far the pool has come without it.
+        phase: Phase,
+        /// The low 28 bits of the identity of the region that is gone, or comes back.
+        identity: u32,
+        /// Its chunks.
+        chunks: u32,
+    },
 }
+
+/// How far a pool has come without the region of a memory node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// The region is gone, and words of the pool may still point into it.
+    Lost,
+    /// No word points into it, and clients use the pool without it.
+    Cleared,
+    /// Clients wait until no client is left that uses the pool without it.
+    Returning,
+}
+
+const PHASES: Numbers<Phase, 3> = Numbers([(0, Phase::Lost), (1, Phase::Cleared), (2, Phase::Returning)]);
+const PHASE_SHIFT: u32 = 60;
+/// Bits of an identity that an absent node's word has.
+pub(crate) const ABSENT_IDENTITY_MASK: u32 = (1 << 28) - 1;
 
 impl NodeState {
     fn claimed(owner: Incarnation) -> Self {
@@ -79,6 +109,10 @@ impl NodeState {
             Self::Ready { identity, chunks } => {
                 2 << 62 | (u64::from(identity) & IDENTITY_MASK) << 32 | u64::from(chunks)
             }
+            Self::Absent { phase, identity, chunks } => {
+                let identity = u64::from(identity & ABSENT_IDENTITY_MASK);
+                3 << 62 | PHASES.number(phase) << PHASE_SHIFT | identity << 32 | u64::from(chunks)
+            }
         }
     }
 
@@ -88,7 +122,11 @@ impl NodeState {
             0 => Self::Free,
             1 => Self::Claimed { slot: (word >> 48) as u32 & 0xfff, epoch: (word >> 32) as u16 },
             2 => Self::Ready { identity: (word >> 32 & IDENTITY_MASK) as u32, chunks: word as u32 },
-            _ => return None,
+            _ => Self::Absent {
+                phase: PHASES.value(word >> PHASE_SHIFT & 3)?,
+                identity: (word >> 32) as u32 & ABSENT_IDENTITY_MASK,
+                chunks: word as u32,
+            },
         };
         (state.word() == word).then_some(state)
     }
@@ -132,7 +170,7 @@ fn compare(found: &[u64], expected: &[u64; WORDS]) -> Option<String> {
 }
 
 /// WRITEs a further node's header, its magic last.
-async fn write_header<E: Endpoint>(
+pub(crate) async fn write_header<E: Endpoint>(
     endpoint: &E,
     pool: &Pool,
     node: u8,
@@ -184,15 +222,24 @@ pub async fn learn<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<bool, PoolE
             return Ok(learned);
         }
         let state = NodeState::from_word(read_word(endpoint, layout.node(node)).await?);
-        let Some(NodeState::Ready { identity, chunks }) = state else {
-            return if is_first { Err(PoolError::Damaged { what: "the table of memory nodes" }) } else { Ok(learned) };
+        let (identity, chunks) = match state {
+            Some(NodeState::Ready { identity, chunks }) => (Some(identity), chunks),
+            Some(NodeState::Absent { chunks, .. }) => (None, chunks),
+            _ if is_first => return Err(PoolError::Damaged { what: "the table of memory nodes" }),
+            _ => return Ok(learned),
         };
         // Not of all chunks that are known: others may have learned of this node meanwhile.
         if chunks == 0 || chunks > layout.chunks_max - layout.nodes.end(node - 1) {
             return Err(PoolError::Damaged { what: "a memory node with an impossible number of chunks" });
         }
-        reach(endpoint, node).await?;
-        check(endpoint, pool, node, chunks, identity).await?;
+        if let Some(identity) = identity
+            && let Err(error) = reach_and_check(endpoint, pool, (node, chunks, identity)).await
+        {
+            if !loss::declare(endpoint, pool, (node, chunks, identity)).await? {
+                return Err(error);
+            }
+            continue;
+        }
         if !is_first {
             // The node was added with all its memory.
             endpoint.note_provided(node, u64::MAX);
@@ -202,9 +249,30 @@ pub async fn learn<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<bool, PoolE
     }
 }
 
+/// The states of all nodes that the pool may have, from node 1 on.
+/// A damaged word says that there is no such node.
+pub(crate) async fn table<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<Vec<NodeState>, VerbError> {
+    let further = pool.settings.nodes_max.saturating_sub(1) as usize;
+    if further == 0 {
+        return Ok(Vec::new());
+    }
+    let words = endpoint.read(pool.layout.node(1), Buffer::sized(8 * further)).await?;
+    Ok(words.words().iter().map(|word| NodeState::from_word(*word).unwrap_or(NodeState::Free)).collect())
+}
+
 /// Whether there is a node that this process does not know.
 pub(crate) async fn has_more<E: Endpoint>(endpoint: &E, layout: &Layout) -> Result<bool, VerbError> {
-    Ok(layout.may_grow() && read_word(endpoint, layout.node(layout.nodes_known())).await? >> 62 == 2)
+    Ok(layout.may_grow() && read_word(endpoint, layout.node(layout.nodes_known())).await? >> 62 >= 2)
+}
+
+/// Makes sure that the endpoint reaches a node's region, and that this is the one of the table.
+pub(crate) async fn reach_and_check<E: Endpoint>(
+    endpoint: &E,
+    pool: &Pool,
+    (node, chunks, identity): (u8, u32, u32),
+) -> Result<(), PoolError> {
+    reach(endpoint, node).await?;
+    check(endpoint, pool, node, chunks, identity).await
 }
 
 /// Checks that a region is the node's by the table.
@@ -273,7 +341,7 @@ pub async fn claim<E: Endpoint>(endpoint: &E, pool: &Pool, me: Incarnation, byte
         let word = read_word(endpoint, layout.node(node)).await?;
         match NodeState::from_word(word) {
             Some(NodeState::Free) => {}
-            Some(NodeState::Ready { .. }) => continue,
+            Some(NodeState::Ready { .. } | NodeState::Absent { .. }) => continue,
             Some(NodeState::Claimed { slot, epoch }) => {
                 let roll = Roll::of(&registry::places(endpoint, pool).await?);
                 if roll.has(slot, epoch) {
@@ -347,7 +415,9 @@ mod tests {
     fn a_node_word_says_what_was_put_in() {
         let owner = Incarnation { slot: 0xfff, epoch: 0xdead_beef };
         let ready = NodeState::Ready { identity: (1 << 30) - 1, chunks: u32::MAX };
-        for state in [NodeState::Free, NodeState::claimed(owner), ready] {
+        let absent = |phase| NodeState::Absent { phase, identity: ABSENT_IDENTITY_MASK, chunks: u32::MAX };
+        let absent = [Phase::Lost, Phase::Cleared, Phase::Returning].map(absent);
+        for state in [NodeState::Free, NodeState::claimed(owner), ready].into_iter().chain(absent) {
             assert_eq!(NodeState::from_word(state.word()), Some(state));
         }
         assert_eq!((NodeState::from_word(u64::MAX), NodeState::from_word(1)), (None, None));

@@ -25,7 +25,7 @@ use crate::client::Client;
 use crate::registry::{self, Place, PlaceState, Roll};
 use crate::retirement::{self, DISCARDS_IN_ROUND};
 use crate::words::read_word;
-use crate::{ChunkState, PoolError, Repaired};
+use crate::{ChunkState, PoolError, Repaired, loss};
 use atoll_fabric::{Batch, Endpoint, VerbError};
 
 /// After a client was shut out, a client READs all places for this many suspicion times.
@@ -73,6 +73,11 @@ pub trait Estate {
     fn has_unsettled(&self) -> bool {
         false
     }
+
+    /// Makes every word empty that points into an absent memory node, and reclaims what only words
+    /// on such a node named. No client uses the pool, and dead clients hold nothing. Other clients
+    /// may do the same meanwhile. `false` if something is left, so that it is called again.
+    async fn forget_absent(&self) -> Result<bool, Self::Error>;
 
     /// Settles what only this client can settle of its own; returns how many chunks it reclaimed.
     async fn settle_own(&self) -> Result<u64, Self::Error> {
@@ -128,6 +133,7 @@ pub trait Estate {
 /// Completes a join. A client that acquired a shut-out client's place reclaims what that client
 /// held. A client that finds all other clients gone or at rest recounts, if a client has died.
 pub async fn settle_in<S: Estate>(estate: &S) -> Result<(), S::Error> {
+    Box::pin(loss::recover(estate)).await?;
     let client = estate.client();
     let places = registry::places(&client.endpoint, &client.pool).await?;
     let is_left_behind = |place: &Place| place.state == PlaceState::Fenced;
@@ -161,6 +167,7 @@ pub async fn round<S: Estate>(estate: &S) -> Result<(), S::Error> {
     if !estate.client().is_look_due() {
         return Ok(());
     }
+    estate.client().check_nodes().await?;
     estate.client().learn_nodes().await?;
     Box::pin(look(estate, false)).await?;
     let client = estate.client();
@@ -191,7 +198,7 @@ async fn look<S: Estate>(estate: &S, everybody: bool) -> Result<Repaired, S::Err
 
 /// Makes the places of dead clients Fenced, and counts them. Returns whether a Fenced place waits
 /// for this client's repair.
-async fn fence<S: Estate>(estate: &S, everybody: bool, fenced: &mut u64) -> Result<bool, S::Error> {
+pub(crate) async fn fence<S: Estate>(estate: &S, everybody: bool, fenced: &mut u64) -> Result<bool, S::Error> {
     let client = estate.client();
     let (me, times, asked_ns) = (client.me(), client.times(), client.endpoint.now_ns());
     let places = match everybody {

@@ -185,6 +185,21 @@ impl Control {
         world.lose_node(node);
     }
 
+    /// As [`Control::lose_node`], and the node is away: verbs of later endpoints to it end in
+    /// [`VerbError::NodeAbsent`](atoll_fabric::VerbError::NodeAbsent) until it
+    /// [returns](Control::return_node).
+    pub fn take_node_away(&self, node: u8) {
+        self.lose_node(node);
+        self.shared.world.borrow_mut().away |= 1 << node;
+    }
+
+    /// A memory node that is away is there again, with zero bytes. Only later endpoints reach it.
+    pub fn return_node(&self, node: u8) {
+        let mut world = self.shared.world.borrow_mut();
+        world.lose_node(node);
+        world.away &= !(1 << node);
+    }
+
     /// Cuts the link between a client and a node for this long. Batches posted then end in
     /// [`VerbError::OutcomeUnknown`](atoll_fabric::VerbError::OutcomeUnknown) at their deadline
     /// ([`SimOptions::deadline_ns`](crate::SimOptions)).

@@ -7,7 +7,7 @@ use crate::world::World;
 use atoll_fabric::batch::{Operation, Verb};
 use atoll_fabric::{
     Address, Batch, Buffer, COMPUTE_NODES_MAX, Domain, Endpoint, FabricError, Identity, Kind, Lifetime, Limits, Origin,
-    Purpose, RegionAttributes, VerbError,
+    Purpose, RegionAttributes, RegionState, VerbError,
 };
 use std::future::Future;
 use std::pin::Pin;
@@ -212,6 +212,15 @@ impl Endpoint for SimEndpoint {
 
     fn discard(&self, at: Address, bytes: u64) -> impl Future<Output = Result<u64, VerbError>> {
         self.at_once(move |world| if world.gives_back { world.memory.discard(at, bytes) } else { 0 })
+    }
+
+    async fn region_state(&self, node: u8) -> RegionState {
+        self.shared.world.borrow().region_state(node)
+    }
+
+    async fn remake(&self, node: u8, _: u64) -> Result<(), VerbError> {
+        let number = self.number;
+        self.at_once(move |world| world.reaches_anew(number, node)).await?
     }
 
     fn region_attributes(&self, node: u8) -> Option<RegionAttributes> {

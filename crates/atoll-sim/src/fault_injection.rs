@@ -8,7 +8,7 @@ use crate::timers::Due;
 use crate::trace::{FaultEvent, NOBODY, What};
 use crate::world::World;
 use atoll_fabric::batch::Verb;
-use atoll_fabric::{Address, Identity, VerbError};
+use atoll_fabric::{Address, Identity, RegionState, VerbError};
 use std::cmp::Reverse;
 use std::task::{Poll, Waker};
 
@@ -25,7 +25,36 @@ impl World {
     pub(crate) fn check_losses(&self, port: u32, verbs: &[Verb]) -> Result<(), VerbError> {
         let lost =
             |verb: &Verb| self.losses.iter().any(|(node, ports)| Some(*node) == verb.at.memory_node() && port < *ports);
-        if !self.losses.is_empty() && verbs.iter().any(lost) { Err(VerbError::PeerDead) } else { Ok(()) }
+        if self.losses.is_empty() {
+            return Ok(());
+        }
+        if verbs.iter().any(lost) {
+            return Err(VerbError::PeerDead);
+        }
+        let away = verbs.iter().filter_map(|verb| verb.at.memory_node()).find(|node| self.away >> node & 1 == 1);
+        away.map_or(Ok(()), |node| Err(VerbError::node_absent(node, "it is away")))
+    }
+
+    /// What the control plane proves of a node's region. A region that was lost is gone until a
+    /// client has written its first word.
+    pub(crate) fn region_state(&self, node: u8) -> RegionState {
+        let is_lost = self.losses.iter().any(|(lost, _)| *lost == node);
+        let is_empty = || self.memory.words(Address::new(node, 0, 0), 8).is_some_and(|words| words[0] == 0);
+        match is_lost && is_empty() {
+            false => RegionState::Unknown,
+            true if self.away >> node & 1 == 1 => RegionState::Away,
+            true => RegionState::Gone,
+        }
+    }
+
+    /// Whether an endpoint reaches the region that a node has now.
+    pub(crate) fn reaches_anew(&self, port: u32, node: u8) -> Result<(), VerbError> {
+        self.standing(port)?;
+        let is_old = self.losses.iter().any(|(lost, ports)| *lost == node && port < *ports);
+        match is_old || self.away >> node & 1 == 1 {
+            true => Err(VerbError::node_absent(node, "it is away, or this endpoint reached the region that is gone")),
+            false => Ok(()),
+        }
     }
 
     /// Whether the endpoint that exported the region of an address is gone.

@@ -144,3 +144,68 @@ fn a_hit_takes_one_round_trip_and_a_set_two_or_one_where_the_object_was_just_see
     };
     assert_eq!(round_trips(&mut client, 40, wait, set), 2);
 }
+
+/// Reads until no operation fails, for at most 20 seconds; gives how many of the keys hit.
+fn hits(cache: &Cache<TcpFabric>, keys: u32) -> usize {
+    let end = Instant::now() + Duration::from_secs(20);
+    let is_hit = |key: u32| loop {
+        let begun = Instant::now();
+        match cache.get(&key.to_le_bytes()) {
+            Ok(None) => return false,
+            Ok(Some(value)) => {
+                assert_eq!(value, [key as u8; 300], "key {key}");
+                return true;
+            }
+            Err(error) => assert!(Instant::now() < end, "{error}"),
+        }
+        assert!(begun.elapsed() < Duration::from_secs(12), "an operation ends within its deadline");
+    };
+    (0..keys).filter(|key| is_hit(*key)).count()
+}
+
+#[test]
+fn a_further_memory_node_may_end_and_come_back_empty_while_caches_use_the_others() {
+    const KEYS: u32 = 1000;
+    let mut agents: Vec<RunningAgent> = (0..3).map(|_| agent("127.0.0.1:0")).collect();
+    let listen: Vec<String> = agents.iter().map(|agent| agent.address().to_string()).collect();
+    let address = format!("tcp:{}", listen.join(","));
+    let options = PoolOptions::default().capacity_bytes(CAPACITY).nodes(3);
+    let made = Pool::create_remote(&address, &options).unwrap();
+    let opened = Pool::connect(&address).unwrap();
+    let caches = [cache(&made), cache(&opened)];
+    for key in 0..KEYS {
+        caches[key as usize % 2].set(&key.to_le_bytes(), &[key as u8; 300]).unwrap();
+    }
+    assert_eq!(hits(&caches[0], KEYS), KEYS as usize);
+
+    // Away: what is on other nodes is read, and written.
+    drop(agents.remove(1));
+    let before = hits(&caches[0], KEYS);
+    assert!((KEYS as usize / 5..KEYS as usize).contains(&before), "{before} of {KEYS} keys are left");
+    assert_eq!(hits(&caches[1], KEYS), before, "a key that has missed does not come back");
+    let (mut stored, mut refused) = (0, 0);
+    for key in 0..KEYS {
+        match caches[0].set(&key.to_le_bytes(), &[key as u8; 300]) {
+            Ok(_) => stored += 1,
+            Err(error) => {
+                assert!(error.to_string().contains("memory node 1 has ended"), "{error}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(stored > KEYS as usize / 2 && refused > KEYS as usize / 10, "{stored} stored, {refused} refused");
+    assert_eq!(hits(&caches[1], KEYS), stored);
+
+    // Back: it takes part again, and nothing old is there.
+    agents.insert(1, agent(&listen[1]));
+    let end = Instant::now() + Duration::from_secs(30);
+    let refuses =
+        |cache: &Cache<TcpFabric>| (0..KEYS).any(|key| cache.set(&key.to_le_bytes(), &[key as u8; 300]).is_err());
+    while caches.iter().any(refuses) {
+        assert!(Instant::now() < end, "the node is not taken in again");
+    }
+    assert_eq!((hits(&caches[0], KEYS), hits(&caches[1], KEYS)), (KEYS as usize, KEYS as usize));
+    drop((caches, made, opened));
+    let audit = Pool::connect(&address).unwrap().verify().unwrap();
+    assert!(audit.faults.is_empty(), "{:?}", audit.faults);
+}

@@ -37,7 +37,7 @@ use super::slot::{GHOST_MORE_MAX, KeyHash, Slot, UNIT_BYTES};
 use super::technique::Technique;
 use super::{Forge, Hole};
 use crate::CacheError;
-use crate::index::{Index, extents, fence_suspect, walk};
+use crate::index::{Index, absent, extents, fence_suspect, walk};
 use crate::record::{HEADER_BYTES, Header, Record};
 use atoll_fabric::{Buffer, Endpoint, Purpose, VerbError};
 use atoll_pool::registry::{Place, Roll};
@@ -268,6 +268,12 @@ impl<E: Endpoint, T: Technique<E>> Estate for Forge<E, T> {
             settled += extents::sweep(self, extents::suspects(seen)).await?;
         }
         Ok((settled, seen.fenced()))
+    }
+
+    async fn forget_absent(&self) -> Result<bool, CacheError> {
+        // A queue may still name a chunk of the node. Its generation has gone up since.
+        absent::forget(self).await?;
+        Ok(true)
     }
 
     async fn settle_own(&self) -> Result<u64, CacheError> {

@@ -137,8 +137,9 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         if !chunks::transition(&self.client.endpoint, &self.client.pool.layout, chunk, leaving.word(), open).await? {
             return Err(CacheError::Damaged { what: "another client changed the state of a leaving group" });
         }
-        // A chunk that this client does not need is freed, so that every client can allocate it.
-        if self.stock.chunks.len() < self.stock.kept() {
+        // A chunk that this client does not need is freed, so that every client can allocate it. A
+        // chunk of a memory node that is gone is of no use to it.
+        if !self.client.is_chunk_absent(chunk) && self.stock.chunks.len() < self.stock.kept() {
             self.stock.chunks.push((chunk, generation));
             return Ok(());
         }

@@ -269,6 +269,9 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         found: Option<Found>,
         same_body: bool,
     ) -> Result<Try, CacheError> {
+        if found.is_none() {
+            self.check_present(hash.bucket)?;
+        }
         let chunk_bytes = self.client.pool.layout.chunk_bytes;
         header.large = record::small_record_bytes(key.len(), value.len().max(header.value_bytes)) > chunk_bytes / 2;
         let (queue, carry) = self.queue_for(op, hash, found.as_ref());

@@ -13,12 +13,14 @@
 //!
 //! | module | concept |
 //! |---|---|
+//! | [`absent`] | what is lost with a memory node |
 //! | [`buckets`] | where the buckets are |
 //! | [`walk`] | walks over all buckets: scan, random key, flush, count |
 //! | [`examine`] | damaged objects |
 //! | [`extents`] | which extents the objects have, and which no object has |
 //! | [`verify`] | the invariants of every slot in a quiet pool |
 
+pub(crate) mod absent;
 pub(crate) mod buckets;
 pub(crate) mod examine;
 pub(crate) mod extents;
@@ -270,6 +272,13 @@ pub(crate) trait Index {
             }
             span => Ok(span),
         }
+    }
+
+    /// An error if the bucket is on a memory node that is gone, so that no key can be inserted.
+    #[inline(always)]
+    fn check_present(&self, bucket: u32) -> Result<(), CacheError> {
+        let at = self.slot_at(first_slot(bucket));
+        if self.member().is_absent(at) { Err(CacheError::NodeAbsent { node: at.node() }) } else { Ok(()) }
     }
 
     /// A slot's word now.

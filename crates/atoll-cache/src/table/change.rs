@@ -190,6 +190,9 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         same_body: bool,
     ) -> Result<Try, CacheError> {
         let core = &self.core;
+        if found.is_none() {
+            core.check_present(new.hash.bucket)?;
+        }
         let chunk_bytes = core.client.pool.layout.chunk_bytes;
         // A repairer finds out from the record alone which tag its block had.
         new.header.tagged = true;

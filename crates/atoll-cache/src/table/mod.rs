@@ -47,6 +47,7 @@
 //! A client is one [`Objects`]: one thread's endpoint, its blocks, and its replacement. Clients of
 //! one process share a [`TablePool`].
 
+mod absent;
 pub mod access;
 mod block;
 pub mod cell;

@@ -23,9 +23,13 @@ const RECLAIMS_TRIED: u64 = 8;
 
 impl<E: Endpoint> Core<E> {
     /// Puts a chunk in use that this client owns as `open`; `false` if not all of its blocks could
-    /// be named.
+    /// be named. The chunk is Open, or Leaving if slots that named its blocks are gone.
     pub(super) async fn reclaim(&self, op: &mut Operation, chunk: ChunkId, open: Chunk) -> Result<bool, CacheError> {
-        assert_eq!(open.state, ChunkState::Open, "a chunk that was not cut to its end is Open");
+        assert!(matches!(open.state, ChunkState::Open | ChunkState::Leaving), "a chunk has one owner meanwhile");
+        if self.client.is_chunk_absent(chunk) {
+            self.client.free_own(chunk, open).await?;
+            return Ok(true);
+        }
         let layout = self.client.pool.layout.clone();
         let before = self.blocks(chunk).await?;
         let Some(class) = before.class else {
@@ -77,7 +81,10 @@ impl<E: Endpoint> Core<E> {
         if !is_settled {
             return Ok(false);
         }
-        let used = Chunk { state: ChunkState::Queued, ..open };
+        let used = match open.state {
+            ChunkState::Leaving => open.back(ChunkState::Queued),
+            _ => Chunk { state: ChunkState::Queued, ..open },
+        };
         if !chunks::transition(&self.client.endpoint, &layout, chunk, open.word(), used).await? {
             return Err(CacheError::Damaged { what: "another client changed the state of an open chunk" });
         }

@@ -11,7 +11,8 @@ use super::replacement::Sampling;
 use super::room::{TRIES_MAX, pause_ns};
 use super::slot::{Block, KeyHash, Slot};
 use crate::CacheError;
-use atoll_fabric::{Batch, Endpoint};
+use atoll_fabric::{Address, Batch, Endpoint};
+use atoll_pool::ChunkId;
 
 impl<E: Endpoint> Core<E> {
     /// Releases blocks of classes that have more than `kept` of them. It keeps at most as many
@@ -102,6 +103,11 @@ impl<E: Endpoint> Core<E> {
         block: Block,
         tag: u16,
     ) -> Result<bool, CacheError> {
+        let is_gone = |(_, chunk): &(Address, ChunkId)| self.client.is_chunk_absent(*chunk);
+        if self.block_span(block).as_ref().is_some_and(is_gone) {
+            // With its memory node. The chunk is free, or becomes free, as a whole.
+            return Ok(true);
+        }
         let hash = KeyHash { bucket, fingerprint: 0, mark: 0, whole: 0 };
         self.read_bucket(op, hash).await?;
         let places = (0..BUCKET_SLOTS).map(|place| op.seen(hash, place)).filter(|(word, _)| word.is_free());

@@ -69,6 +69,10 @@ impl<E: Endpoint> Estate for Core<E> {
         Ok((chunks, settled))
     }
 
+    async fn forget_absent(&self) -> Result<bool, CacheError> {
+        self.forget_absent_blocks().await
+    }
+
     fn has_unsettled(&self) -> bool {
         self.stock.borrow().has_foreign()
     }

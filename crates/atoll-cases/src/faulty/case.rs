@@ -31,6 +31,11 @@ pub struct FaultyCase<S: Subject = ForgeSubject> {
     /// Whether the pool is made with a few chunks' memory, and the rest is provided while clients
     /// use it.
     pub sparse: bool,
+    /// How often a memory node other than the home ends and comes back empty.
+    pub absences: u32,
+    /// The hole of the pool that is open.
+    #[cfg(feature = "holes")]
+    pub loss_hole: Option<atoll_pool::loss::Hole>,
 }
 
 /// A run of more steps has a client that waits for ever. Runs take a hundredth of it.
@@ -83,7 +88,30 @@ impl<S: Subject> FaultyCase<S> {
         let sparse = S::SPREADS && Random::stream(seed, 34).below(3) == 0;
         // As in a fleet that is larger than what a client looks at.
         let reach = Random::stream(seed, 41).pick(&[Reach::default(), Reach { watched: 1, walked: 1 }]);
-        Self { case, faults, relaxations, fencing, times, reach, successors, resized_chunks, sparse }
+        Self {
+            case,
+            faults,
+            relaxations,
+            fencing,
+            times,
+            reach,
+            successors,
+            resized_chunks,
+            sparse,
+            absences: 0,
+            #[cfg(feature = "holes")]
+            loss_hole: None,
+        }
+    }
+
+    /// The same with a memory node, other than the home, that ends and comes back so often. Clients
+    /// that are lost by that have successors.
+    pub fn with_absences(mut self, absences: u32) -> Self {
+        self.case.nodes = self.case.nodes.max(2);
+        self.case.evictions = Evictions::Anytime;
+        self.faults.node_losses_max = 0;
+        self.absences = absences;
+        self
     }
 
     /// The same with so many operations of each client under way at once. At least one of each, and
@@ -137,10 +165,12 @@ impl<S: Subject> FaultyCase<S> {
 
     pub(crate) fn settings(&self) -> PoolSettings {
         let settings = self.case.settings();
-        let places = 2 * self.successors + 2;
+        let lost_at_once = if self.absences > 0 { 2 * self.case.clients } else { 0 };
+        let places = 2 * self.successors + 2 + lost_at_once;
+        let place_bytes = if self.absences > 0 { 2048 } else { 1280 };
         PoolSettings {
             clients_max: settings.clients_max + places,
-            capacity_bytes: settings.capacity_bytes + 1280 * u64::from(places),
+            capacity_bytes: settings.capacity_bytes + place_bytes * u64::from(places),
             ..settings
         }
     }

@@ -5,12 +5,15 @@ use crate::faulty::state::{CountedCache, RunState};
 use crate::subject::Subject;
 use atoll_cache::{CacheError, Engine, EnginePool, Lasting, Pooled, SetOptions};
 use atoll_fabric::Endpoint;
+use atoll_pool::PoolError;
 use atoll_pool::registry::{self, PlaceState};
 use atoll_sim::Control;
 use std::rc::Rc;
 
 /// Looks of the last client at a pool that is not sound yet.
 const LOOKS_MAX: u32 = 20;
+/// Joins of the last client until the pool has all its memory nodes.
+const JOINS_MAX: u32 = 50;
 /// Rounds of the last client within which everything that dead clients held has come back by
 /// itself.
 const ROUNDS_MAX: u32 = 400;
@@ -38,10 +41,39 @@ pub(crate) async fn settle_down<S: Subject>(run: &RunState<S>, engine: &Lasting<
     faults.first().map_or(Ok(()), |fault| Err(format!("verify, before any repair that was asked for: {fault}")))
 }
 
+/// Joins a pool whose memory nodes are all there, until it uses all of them.
+async fn join_whole<S: Subject>(
+    run: &RunState<S>,
+    control: &Control,
+) -> Result<CountedCache<Lasting<S::Engine>>, PoolError> {
+    for tried in 1.. {
+        let joined = run.join(control, "last", true).await;
+        let cache = match joined {
+            Err(error) if run.explains_join_error(&error) && tried < JOINS_MAX => continue,
+            joined => joined?,
+        };
+        let engine = cache.cache.engine();
+        for _ in 0..ROUNDS_MAX {
+            if engine.client().endpoint.absent() == 0 {
+                return Ok(cache);
+            }
+            // It asks for the node, and then ends: the node comes back to clients that join.
+            if engine.tend().await.is_err() {
+                break;
+            }
+            engine.client().endpoint.pause(run.faulty.times.look_ns.max(1)).await;
+        }
+    }
+    unreachable!("it ends after {JOINS_MAX} joins")
+}
+
 /// After everything: one repair, and the pool is as good as new.
 pub(crate) async fn end<S: Subject>(run: Rc<RunState<S>>, control: Control, _present: Rc<()>) -> Result<(), String> {
     let text = |error: CacheError| format!("after the faults: {error}");
-    let joined = run.join(&control, "last", true).await;
+    let joined = match run.faulty.absences + run.faulty.faults.node_losses_max {
+        0 => run.join(&control, "last", true).await,
+        _ => join_whole(&run, &control).await,
+    };
     let mut cache = match joined {
         // The pool went with the node's bytes.
         Err(error) if run.explains_join_error(&error) => return Ok(()),

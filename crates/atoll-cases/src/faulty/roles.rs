@@ -11,13 +11,17 @@ use atoll_fabric::{Address, Endpoint, Identity, VerbError};
 use atoll_pool::provision::{self, Step};
 use atoll_sim::Control;
 use std::cell::Cell;
+use std::future::Future;
 use std::rc::Rc;
 
+/// The longest time between two ends of a memory node, and the longest that it is away.
+const ABSENCE_NS_MAX: u64 = 400_000;
+
 /// A client's life, if nothing cuts it short. While it lasts, the server_spawner has to be there.
-pub(crate) async fn live<S: Subject>(run: Rc<RunState<S>>, control: Control, number: u32, _present: Rc<()>) {
+pub(crate) async fn live<S: Subject>(run: Rc<RunState<S>>, control: Control, number: u32, present: Rc<()>) {
     let mut cache = match run.join(&control, &format!("client {number}"), true).await {
         Ok(cache) => cache,
-        Err(error) if run.explains_join_error(&error) => return,
+        Err(error) if run.explains_join_error(&error) => return succeed(&run, &control, present),
         Err(error) => return run.errors.borrow_mut().push(format!("client {number}: {error}")),
     };
     let load = &run.faulty.case.load;
@@ -29,10 +33,41 @@ pub(crate) async fn live<S: Subject>(run: Rc<RunState<S>>, control: Control, num
     match named(cache.cache.engine().client(), outcome) {
         // A client that stands still, and has not been shut out, may hold all there is.
         Ok(()) | Err(CacheError::OutOfMemory) => {}
-        Err(CacheError::Verb(error)) if run.explains_error(&control, me, &error) => {}
+        Err(CacheError::Verb(error)) if run.explains_error(&control, me, &error) => succeed(&run, &control, present),
         // The node was lost while it was being added.
         Err(CacheError::Damaged { .. }) if run.faulty.faults.node_losses_max > 0 => {}
         Err(error) => run.errors.borrow_mut().push(format!("client {number}: {error}")),
+    }
+}
+
+/// Spawns a successor for a client that was lost with a memory node.
+fn succeed<S: Subject>(run: &Rc<RunState<S>>, control: &Control, present: Rc<()>) {
+    if run.faulty.absences > 0
+        && let Some(number) = run.successor()
+    {
+        spawn(run, control, number, present);
+    }
+}
+
+fn spawn<S: Subject>(run: &Rc<RunState<S>>, control: &Control, number: u32, present: Rc<()>) {
+    // Boxed: a life may end with the next one's beginning.
+    let life: std::pin::Pin<Box<dyn Future<Output = ()>>> =
+        Box::pin(live(run.clone(), control.clone(), number, present));
+    let client = control.spawn(&format!("client {number}"), life);
+    run.numbers.borrow_mut().insert(client, number);
+}
+
+/// Lets a memory node other than the home end and come back empty, as often as the case says.
+pub(crate) async fn end_nodes<S: Subject>(run: Rc<RunState<S>>, control: Control) {
+    let endpoint = control.endpoint("ender");
+    let further = u64::from(run.faulty.case.nodes - 1);
+    for _ in 0..run.faulty.absences {
+        endpoint.pause(1 + endpoint.random() % ABSENCE_NS_MAX).await;
+        let node = 1 + (endpoint.random() % further) as u8;
+        control.take_node_away(node);
+        // Some nodes are back before any client has noticed.
+        endpoint.pause(1 + endpoint.random() % [1_000, ABSENCE_NS_MAX][(endpoint.random() % 2) as usize]).await;
+        control.return_node(node);
     }
 }
 
@@ -136,12 +171,8 @@ pub(crate) async fn shrink_and_restore<G: Pooled<CaseEndpoint>>(engine: &G, chun
 /// Spawns a successor for every client that is killed.
 pub(crate) async fn keep<S: Subject>(run: Rc<RunState<S>>, control: Control, present: Rc<()>) {
     while control.next_killed().await.is_some() {
-        let number = run.next_number.get();
-        if number - run.faulty.case.clients < run.faulty.successors {
-            run.next_number.set(number + 1);
-            let life = live(run.clone(), control.clone(), number, present.clone());
-            let client = control.spawn(&format!("client {number}"), life);
-            run.numbers.borrow_mut().insert(client, number);
+        if let Some(number) = run.successor() {
+            spawn(&run, &control, number, present.clone());
         }
     }
 }

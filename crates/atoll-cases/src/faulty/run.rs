@@ -10,7 +10,7 @@ use crate::subject::{Shared, Subject};
 use atoll_cache::{EnginePool, Pooled};
 use atoll_fabric::Address;
 use atoll_pool::{ChunkId, Layout, PoolSettings};
-use atoll_sim::history::Checked;
+use atoll_sim::history::{Checked, Evictions};
 use atoll_sim::{Sim, SimOptions};
 use std::rc::Rc;
 
@@ -102,6 +102,9 @@ impl<S: Subject> FaultyCase<S> {
         if self.sparse {
             sim.spawn("provider", roles::provide(run.clone(), sim.control()));
         }
+        if self.absences > 0 {
+            sim.spawn_spared("ender", roles::end_nodes(run.clone(), sim.control()));
+        }
         sim.spawn_spared("keeper", roles::keep(run.clone(), sim.control(), present));
         sim.run().map_err(|error| error.to_string())?;
         if let Some(error) = run.errors.take().into_iter().next() {
@@ -110,7 +113,9 @@ impl<S: Subject> FaultyCase<S> {
         let present = Rc::new(());
         spawn_server(&present);
         sim.block_on(recovery::end(run.clone(), sim.control(), present)).map_err(|error| error.to_string())??;
-        let checked = run.history.check_with(self.case.evictions).map_err(|violation| violation.to_string())?;
+        // What was on a node that lost its bytes is evicted.
+        let evictions = if self.faults.node_losses_max > 0 { Evictions::Anytime } else { self.case.evictions };
+        let checked = run.history.check_with(evictions).map_err(|violation| violation.to_string())?;
         run.judge_counts()?;
         run.judge_fences(&control)?;
         let report = sim.run().map_err(|error| error.to_string())?;

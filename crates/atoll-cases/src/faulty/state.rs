@@ -11,6 +11,10 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
+/// Incarnations of each client that one absence of a memory node may end: when the node ends, while
+/// the pool is cleared of it, and when the node comes back.
+const LOST_PER_ABSENCE: u32 = 8;
+
 /// What clients counted, dead clients included.
 #[derive(Default)]
 pub(crate) struct Counts {
@@ -90,6 +94,10 @@ impl<S: Subject> RunState<S> {
     ) -> Result<CountedCache<Lasting<S::Engine>>, PoolError> {
         let endpoint = CaseEndpoint::new(control.endpoint(name));
         let pool = S::Engine::open(&endpoint, self.bytes).await?;
+        #[cfg(feature = "holes")]
+        if let Some(hole) = self.faulty.loss_hole {
+            pool.pool().open_hole(hole);
+        }
         let mut engine = S::Engine::join(&pool, endpoint).await?;
         engine.client().set_times(self.faulty.times);
         engine.client().set_reach(self.faulty.reach);
@@ -104,10 +112,10 @@ impl<S: Subject> RunState<S> {
     pub(crate) fn judge_counts(&self) -> Result<(), String> {
         let (Counts { evictions, damaged, lost }, faults) = (&*self.counts, &self.faulty.faults);
         // A node that loses its bytes damages what was there.
-        if damaged.get() > 0 && faults.node_losses_max == 0 {
+        if damaged.get() > 0 && faults.node_losses_max + self.faulty.absences == 0 {
             return Err(format!("{} sound objects were dropped as damaged", damaged.get()));
         }
-        let is_counted = S::CLIENTS_EVICT && lost.get() == 0 && faults.node_losses_max == 0;
+        let is_counted = S::CLIENTS_EVICT && lost.get() == 0 && faults.node_losses_max + self.faulty.absences == 0;
         let gone = if is_counted { self.history.keys_evicted() as u64 } else { 0 };
         match gone > evictions.get() {
             true => Err(format!("{gone} keys went by themselves, and {} evictions were counted", evictions.get())),
@@ -139,9 +147,11 @@ impl<S: Subject> RunState<S> {
         match error {
             // Where a hole is open, the harm that it names comes after its victim was shut out.
             VerbError::Fenced if self.faulty.case.hole.is_some() => true,
+            VerbError::Fenced if self.faulty.absences + faults.node_losses_max > 0 => true,
             VerbError::Fenced => *fencing == Fencing::Forced && control.is_shut_out(who),
             VerbError::OutcomeUnknown => faults.unknowns_max + faults.link_cuts_max > 0,
-            VerbError::PeerDead => faults.node_losses_max > 0,
+            VerbError::PeerDead => faults.node_losses_max + self.faulty.absences > 0,
+            VerbError::NodeAbsent(_) => self.faulty.absences + faults.node_losses_max > 0,
             _ => false,
         }
     }
@@ -152,11 +162,24 @@ impl<S: Subject> RunState<S> {
     pub(crate) fn explains_join_error(&self, error: &PoolError) -> bool {
         let faults = &self.faulty.faults;
         match error {
-            PoolError::Verb(VerbError::Fenced) => self.faulty.fencing == Fencing::Forced,
+            PoolError::Verb(VerbError::Fenced) => {
+                self.faulty.fencing == Fencing::Forced || self.faulty.absences + faults.node_losses_max > 0
+            }
             PoolError::Verb(VerbError::OutcomeUnknown) => faults.unknowns_max + faults.link_cuts_max > 0,
-            PoolError::Verb(VerbError::PeerDead) => faults.node_losses_max > 0,
-            PoolError::NotAPool | PoolError::Member { .. } => faults.node_losses_max > 0,
+            PoolError::Verb(VerbError::PeerDead) => faults.node_losses_max + self.faulty.absences > 0,
+            PoolError::Verb(VerbError::NodeAbsent(_)) => self.faulty.absences + faults.node_losses_max > 0,
+            PoolError::NotAPool => faults.node_losses_max > 0,
+            PoolError::Member { .. } => faults.node_losses_max + self.faulty.absences > 0,
             _ => false,
         }
+    }
+
+    /// The number of a successor, if there may be one more.
+    pub(crate) fn successor(&self) -> Option<u32> {
+        let number = self.next_number.get();
+        let FaultyCase { case, successors, absences, .. } = &self.faulty;
+        let is_left = number - case.clients < successors + LOST_PER_ABSENCE * absences * case.clients;
+        self.next_number.set(number + u32::from(is_left));
+        is_left.then_some(number)
     }
 }

@@ -38,9 +38,13 @@ impl Taken {
     }
 
     async fn search(&self, count: FreeCount) -> Option<(ChunkId, u32)> {
-        chunks::allocate(&self.endpoint, &self.layout, Wanted { owner: OWNER, state: ChunkState::Open, count, kept: 0 })
-            .await
-            .unwrap()
+        chunks::allocate(
+            &self.endpoint,
+            &self.layout,
+            Wanted { owner: OWNER, state: ChunkState::Open, count, kept: 0, absent: 0 },
+        )
+        .await
+        .unwrap()
     }
 
     async fn give_back(&self, chunk: ChunkId, generation: u32) {

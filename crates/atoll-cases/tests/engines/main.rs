@@ -14,6 +14,7 @@
 //! | `in_flight` | clients with many operations under way |
 //! | `dropped` | futures that are dropped on the way |
 //! | `resizing` | no verb touches memory that was given back |
+//! | `absences` | a memory node that ends and comes back empty |
 //! | `limits` | limits at their edges |
 //! | `free_chunks` | searches for a free chunk |
 //! | `hostile` | any bytes in the pool: values of the key, misses or errors |
@@ -21,6 +22,7 @@
 //!
 //! `cargo test -p atoll-cases --test engines orders::` runs one of them.
 
+mod absences;
 mod any_bytes;
 mod decoders;
 mod dropped;

@@ -29,7 +29,7 @@ use crate::random::Random;
 use crate::shm::process::{self, ForkGuard};
 use crate::{
     Address, Arrivals, Batch, Buffer, Clock, Endpoint, Fabric, FabricError, Identity, Limits, Origin, Region,
-    RegionAttributes, Traffic, VerbError,
+    RegionAttributes, RegionState, Traffic, VerbError,
 };
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
@@ -367,6 +367,14 @@ impl Endpoint for TcpEndpoint {
 
     async fn reach(&self, node: u8) -> Result<(), VerbError> {
         self.reach.open(node)
+    }
+
+    async fn region_state(&self, node: u8) -> RegionState {
+        self.reach.fabric().region_state(node, self.reach.node(node))
+    }
+
+    async fn remake(&self, node: u8, bytes: u64) -> Result<(), VerbError> {
+        self.reach.remake(node, bytes)
     }
 
     fn export(&self, wanted: RegionAttributes) -> Result<Address, FabricError> {

@@ -13,11 +13,14 @@ use crate::fabric::BEGINNING_WORDS;
 use crate::shm::NODES_MAX;
 use crate::{
     CostClass, Domain, Fabric, FabricError, Hold, Identity, Kind, Lifetime, PeerState, Peers, Reach, Region,
-    RegionAttributes, Sharing, VerbError,
+    RegionAttributes, RegionState, Sharing, VerbError,
 };
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
+/// How long an agent may take to answer whether it is there: a client waits that long.
+const PROBE_TIMEOUT: Duration = Duration::from_millis(50);
 /// What stands before the file of the authority in an address.
 const AUTHORITY: &str = "?ca=";
 
@@ -107,6 +110,25 @@ impl TcpFabric {
             }
         }
         Err(unreached.unwrap_or_else(|| FabricError::Absent(self.name_of(node))))
+    }
+
+    /// What is proven of a memory node's region, of which this process has `known` open. A region
+    /// in the memory of an agent's process ends with that process. An agent that has another
+    /// region than the known one proves nothing: other clients may use that one.
+    pub(super) fn region_state(&self, node: u8, known: Option<&TcpRegion>) -> RegionState {
+        let options = TcpOptions { connect_timeout: PROBE_TIMEOUT, ..self.options().clone() };
+        let agent = known.map_or_else(|| self.maker(node), TcpRegion::agent);
+        match Control::connect(self.agent(agent), &options) {
+            Ok(mut control) => match control.ask_once(&Call::Open { node: node.into() }) {
+                Ok(Answer::Absent { .. }) => RegionState::Gone,
+                _ => RegionState::Unknown,
+            },
+            Err(FabricError::System { source, .. }) if source.kind() == std::io::ErrorKind::ConnectionRefused => {
+                let is_of_process = |region: &TcpRegion| region.attributes().lifetime == Lifetime::Process;
+                if known.is_some_and(is_of_process) { RegionState::Away } else { RegionState::Unknown }
+            }
+            Err(_) => RegionState::Unknown,
+        }
     }
 
     fn failed<T>(&self, node: u8, answer: Answer) -> Result<T, FabricError> {
@@ -425,6 +447,32 @@ impl TcpReach {
         // Another thread may have been faster.
         place.get_or_init(|| region);
         Ok(())
+    }
+}
+
+impl TcpReach {
+    /// Creates the region of a node anew, or opens the one that another client has created. A reach
+    /// that had the node's last region open reaches no other.
+    pub(super) fn remake(&self, node: u8, bytes: u64) -> Result<(), VerbError> {
+        let absent = |why: String| VerbError::node_absent(node, why);
+        if let Some(region) = self.node(node) {
+            // Another thread of this process may have created it through this reach.
+            let opened = self.fabric.open(node).map_err(|error| absent(error.to_string()))?;
+            return match opened.id() == region.id() {
+                true => Ok(()),
+                false => Err(absent("this process had its last region open: open the pool again".to_owned())),
+            };
+        }
+        let place = self.nodes.get(usize::from(node)).filter(|_| !self.is_apart);
+        let place = place.ok_or_else(|| absent("there is no such node".to_owned()))?;
+        match self.fabric.create(node, bytes, bytes) {
+            Ok(region) => {
+                place.get_or_init(|| region);
+                Ok(())
+            }
+            Err(FabricError::Exists(_)) => self.open(node),
+            Err(error) => Err(absent(error.to_string())),
+        }
     }
 }
 

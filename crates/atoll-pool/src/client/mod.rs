@@ -85,6 +85,7 @@ impl<E: Endpoint> Client<E> {
         let member = Member::join(&endpoint, pool).await?;
         let client = Self::new(pool, endpoint, Some(member));
         client.looked_ns.set(client.endpoint.now_ns());
+        client.adopt_nodes().await?;
         Ok(client)
     }
 
@@ -364,7 +365,7 @@ impl<E: Endpoint> Client<E> {
         count: FreeCount,
         kept: u64,
     ) -> impl Future<Output = Result<Option<(ChunkId, u32)>, VerbError>> {
-        let wanted = Wanted { owner: self.me(), state: ChunkState::Open, count, kept };
+        let wanted = Wanted { owner: self.me(), state: ChunkState::Open, count, kept, absent: self.endpoint.absent() };
         chunks::allocate(&self.endpoint, &self.pool.layout, wanted)
     }
 

@@ -373,6 +373,16 @@ impl Layout {
         Address::new(0, 0, self.accounts + u64::from(slot) * ACCOUNT_BYTES)
     }
 
+    /// The memory nodes that a client may use.
+    pub(crate) fn used_nodes(&self, slot: u32) -> Address {
+        self.account(slot).add(8 * account_word::USED_NODES as u64)
+    }
+
+    /// The memory nodes without which a client uses the pool.
+    pub(crate) fn absent_nodes(&self, slot: u32) -> Address {
+        self.account(slot).add(8 * account_word::ABSENT_NODES as u64)
+    }
+
     /// What a client has counted of objects.
     pub(crate) fn objects_counted(&self, slot: u32) -> Address {
         self.account(slot).add(8 * account_word::OBJECTS as u64)

@@ -33,7 +33,7 @@ pub async fn declare_dead<E: Endpoint>(endpoint: &E, pool: &Pool, place: &Place)
 
 /// Counts a death, before the place is Fenced. A death that is counted twice costs a needless count
 /// of everything. A death that is not counted leaves the counts wrong.
-pub(super) async fn count_death<E: Endpoint>(endpoint: &E, deaths: Address) -> Result<(), VerbError> {
+pub(crate) async fn count_death<E: Endpoint>(endpoint: &E, deaths: Address) -> Result<(), VerbError> {
     let mut batch = Batch::new();
     batch.fetch_and_add(deaths, 1);
     endpoint.post(&mut batch).await

@@ -102,6 +102,12 @@ impl Member {
             origin.words_mut().copy_from_slice(&sealed(endpoint.origin(), incarnation.epoch));
             batch.write(account, origin);
             batch.write_word(layout.lease(slot), lease);
+            if pool.settings.nodes_max > 1 {
+                // Until the joiner has READ the table of nodes, it counts as a client of both
+                // kinds.
+                batch.write_word(layout.used_nodes(slot), u64::MAX);
+                batch.write_word(layout.absent_nodes(slot), u64::MAX);
+            }
             let swap = batch.compare_and_swap(signal, joining, taken);
             // After the swap: the place's last client has left it or is shut out. So only this
             // client writes the word from now on.

@@ -38,13 +38,14 @@ mod times;
 mod watch;
 
 pub use counts::{objects, objects_exact};
+pub(crate) use fence::count_death;
 pub use fence::{Roll, declare_dead, fence_dead, fence_still, fence_suspect, free};
 pub use member::Member;
 pub(crate) use neighbours::Neighbours;
 pub use neighbours::Reach;
 pub use place::{Incarnation, PROTECTIONS, Place, PlaceState, is_quiet, was_quiet};
+pub(crate) use places::{NodeUsers, members_ever, node_users, some_places};
 pub use places::{is_still, origin, places};
-pub(crate) use places::{members_ever, some_places};
 pub use protected::protected_among;
 pub use protection::Protection;
 pub use times::Times;

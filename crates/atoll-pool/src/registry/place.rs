@@ -9,6 +9,8 @@
 //! | account, 128 B | 0 | the pid of its process in that process's own namespace | owned |
 //! | account | 1 | that namespace | owned |
 //! | account | 2 | seal: a hash of both and the epoch | owned |
+//! | account | 4 | the memory nodes that its client may use, a bit each (see [`loss`](crate::loss)) | owned |
+//! | account | 5 | the memory nodes without which its client uses the pool, a bit each | owned |
 //! | account | 8 | objects added less objects removed, wrapping, by all its incarnations | owned |
 //!
 //! A client is an **incarnation**: a place and an epoch, never used twice. Words of the pool that
@@ -51,11 +53,15 @@ pub(crate) mod signal_word {
 
 /// Words of an account after those of its process, by their numbers.
 pub(crate) mod account_word {
+    pub(crate) const USED_NODES: usize = 4;
+    pub(crate) const ABSENT_NODES: usize = 5;
     pub(crate) const OBJECTS: usize = 8;
 }
 
 const _: () = assert!(8 * (signal_word::PROTECTIONS as u64) < SIGNAL_BYTES);
-const _: () = assert!(ORIGIN_WORDS <= account_word::OBJECTS && 8 * (account_word::OBJECTS as u64) < ACCOUNT_BYTES);
+const _: () = assert!(ORIGIN_WORDS <= account_word::USED_NODES);
+const _: () =
+    assert!(account_word::ABSENT_NODES < account_word::OBJECTS && 8 * (account_word::OBJECTS as u64) < ACCOUNT_BYTES);
 
 /// Protections of a client: one for each operation that may run, and one for each operation's other
 /// work, such as a round.

@@ -1,6 +1,6 @@
 //! How the places of the registry are READ.
 
-use super::place::{Incarnation, ORIGIN_WORDS, Place, SIGNAL_BYTES, unsealed};
+use super::place::{ACCOUNT_BYTES, Incarnation, ORIGIN_WORDS, Place, PlaceState, SIGNAL_BYTES, account_word, unsealed};
 use crate::words::read_word;
 use crate::{Layout, Pool};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, Origin, VerbError};
@@ -93,4 +93,35 @@ pub async fn is_still<E: Endpoint>(endpoint: &E, pool: &Pool, place: &Place) -> 
     let [state, lease] = [layout.signal(slot), layout.lease(slot)].map(|word| batch.read_word(word));
     endpoint.post(&mut batch).await?;
     Ok((batch.word(state), batch.word(lease)) == (place.signal, place.lease))
+}
+
+/// What living clients say of memory nodes.
+#[derive(Debug, Default)]
+pub(crate) struct NodeUsers {
+    /// Nodes that one of them may use, a bit each.
+    pub(crate) used: u64,
+    /// Nodes without which one of them uses the pool.
+    pub(crate) absent: u64,
+}
+
+/// READs what all living clients say of memory nodes, except that of the place `but`. A client that
+/// joins behind this READs the table of nodes behind it.
+pub(crate) async fn node_users<E: Endpoint>(endpoint: &E, pool: &Pool, but: u32) -> Result<NodeUsers, VerbError> {
+    let before = places(endpoint, pool).await?;
+    let accounts =
+        read_first_places(endpoint, pool, |layout| layout.account(0), ACCOUNT_BYTES, before.len() as u64).await?;
+    let after = first_places(endpoint, pool, before.len() as u64).await?;
+    let mut users = NodeUsers::default();
+    let accounts = accounts.words().chunks((ACCOUNT_BYTES / 8) as usize);
+    for ((before, after), account) in before.iter().zip(&after).zip(accounts) {
+        if before.incarnation.slot == but || !before.state.is_alive() && !after.state.is_alive() {
+            continue;
+        }
+        // Words of the same client if its place has not changed meanwhile.
+        let is_told = before.signal == after.signal && before.state == PlaceState::Taken;
+        let word = |index: usize| if is_told { account[index] } else { u64::MAX };
+        users.used |= word(account_word::USED_NODES);
+        users.absent |= word(account_word::ABSENT_NODES);
+    }
+    Ok(users)
 }

@@ -7,6 +7,9 @@
 //! | has another pool's region, which another client made meanwhile | opens that pool |
 //! | has no region, since it came back empty | makes the pool anew, with the settings of the one that is gone |
 //!
+//! Another memory node's region may be gone, too. Then the client that joins takes part in
+//! [`atoll_pool::loss`]. Once that node is back, this process opens all regions anew.
+//!
 //! A region is made, and never made over. So of several clients one makes the home, and the others
 //! open it. A further memory node's region that a client still has open is an error, and the next
 //! client that joins tries again.
@@ -21,7 +24,12 @@ use std::sync::{Arc, PoisonError};
 /// Joins the pool. If its memory is gone, joins the pool that is there now.
 pub(super) fn join<F: PoolFabric>(pool: &Pool<F>) -> Result<Chosen<EndpointOf<F>>, OpenError> {
     let opened = pool.opened_now();
-    match opened.join() {
+    let joined = match opened.join() {
+        // What it had read of a memory node was out of date before it had joined.
+        Err(OpenError::Pool(PoolError::Verb(VerbError::Fenced))) => opened.join(),
+        joined => joined,
+    };
+    match joined {
         Err(error) if is_gone(&error) && pool.0.fabric.cost_class() == CostClass::Network => {
             recover(pool, &opened, error)?;
             pool.opened_now().join()

@@ -176,7 +176,7 @@ impl<E: Endpoint> Core<E> {
         self.client.endpoint.post(&mut batch).await?;
         self.spares.keep(batch.take(voided));
         self.fresh.note_search(true);
-        if freed {
+        if freed || self.client.is_chunk_absent(chunk) {
             return Ok(self.client.free_own(chunk, owned).await?);
         }
         let generation = owned.generation.wrapping_add(1);

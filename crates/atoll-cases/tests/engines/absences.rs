@@ -1,0 +1,67 @@
+//! A memory node other than the home ends, at any moment and more than once, and comes back empty.
+//! Nothing old is served, what is on other nodes stays, and afterwards the pool is whole.
+
+use atoll_cases::promises::faults_do_no_harm;
+use atoll_cases::{DittoSubject, FaultyCase, ForgeSubject, KvsSubject, Subject};
+use atoll_pool::loss::Hole;
+use atoll_sim::{Faults, Random};
+
+/// Runs in which an open hole is looked for.
+const SEEDS: u64 = 100;
+/// The same of long runs.
+const LONG_SEEDS: u64 = 25;
+
+/// Nodes end, and nothing else goes wrong.
+fn ending<S: Subject>(seed: u64) -> FaultyCase<S> {
+    let mut faulty = FaultyCase::<S>::drawn(seed);
+    faulty.faults = Faults::none();
+    faulty.with_absences(1 + Random::stream(seed, 60).below(3) as u32)
+}
+
+/// Nodes end while clients die, stand still and are cut off.
+fn ending_among_faults<S: Subject>(seed: u64) -> FaultyCase<S> {
+    FaultyCase::<S>::drawn(seed).with_absences(1 + Random::stream(seed, 60).below(3) as u32)
+}
+
+#[test]
+fn promise_1_a_node_that_ends_and_comes_back_empty_serves_nothing_old() {
+    faults_do_no_harm(300, ending::<ForgeSubject>);
+    faults_do_no_harm(150, ending::<DittoSubject>);
+    faults_do_no_harm(100, ending::<KvsSubject>);
+}
+
+#[test]
+fn promise_4_nodes_end_while_clients_die_and_nothing_is_lost() {
+    faults_do_no_harm(300, ending_among_faults::<ForgeSubject>);
+    faults_do_no_harm(150, ending_among_faults::<DittoSubject>);
+    faults_do_no_harm(100, ending_among_faults::<KvsSubject>);
+}
+
+/// Whether a run in which a hole of the pool is open fails, and one in which it is closed does not.
+fn is_seen(hole: Hole, seeds: u64, change: impl Fn(&mut FaultyCase<ForgeSubject>)) {
+    let run = |seed| {
+        let mut faulty = ending::<ForgeSubject>(seed);
+        change(&mut faulty);
+        let closed = faulty.run_traced(seed, 0).0;
+        assert!(closed.is_ok(), "seed {seed}, no hole open: {closed:?}");
+        faulty.loss_hole = Some(hole);
+        faulty.run_traced(seed, 0).0.err()
+    };
+    let shown: Vec<_> = (0..seeds).filter_map(run).collect();
+    println!("{hole:?}: shown by {} of {seeds} seeds, {:?}", shown.len(), shown.first());
+    assert!(!shown.is_empty(), "{hole:?} is open and not seen");
+}
+
+#[test]
+fn slots_that_still_point_into_a_node_that_is_gone_are_seen() {
+    is_seen(Hole::KeptSlots, SEEDS, |_| ());
+}
+
+/// Clients that look at the table of nodes seldom use the pool without the node for long.
+#[test]
+fn a_node_that_is_ready_before_all_clients_use_it_is_seen() {
+    is_seen(Hole::HastyReturn, LONG_SEEDS, |faulty| {
+        faulty.times.look_ns = 40 * faulty.times.suspect_ns;
+        faulty.case.load.operations = 200;
+    });
+}

@@ -1,0 +1,345 @@
+//! A memory node whose region is gone, and which comes back empty.
+//!
+//! A memory node other than the home may end, and its bytes with it. Its word in the table of nodes
+//! (see [`nodes`]) then says that it is absent, and how far the pool has come:
+//!
+//! | from | to | by | when |
+//! |---|---|---|---|
+//! | ready | lost | any client | the fabric proves that the region is gone ([`Endpoint::region_state`]) |
+//! | lost | cleared | a client that joins | no client is left that may use the region; dead ones are repaired; the node's chunks are free, and no word points into them |
+//! | cleared | returning, a new identity | any client | the node's agent is there again |
+//! | returning | ready | a client that joins | no client is left that uses the pool without the node; the new region is all zero and has its header |
+//! | returning | cleared | a client that joins | the node's agent is away again |
+//!
+//! Every step is one compare-and-swap from the word that was seen. So several clients may take the
+//! steps at once, and any of them may die.
+//!
+//! **A client has one view of a node as long as it lives.** It announces its view when it joins, in
+//! its account, and ends when the table says something else:
+//!
+//! | the table says when it joins | the client | it ends when the table says |
+//! |---|---|---|
+//! | ready, or no such node | may use the node | absent |
+//! | lost, cleared | uses the pool without the node, once that is cleared | returning |
+//! | returning | waits until the node is ready or cleared | |
+//!
+//! A client without a node sees zeros there, which is what the new region will hold (see
+//! [`gate`](crate::gate)). So a key whose bucket was on the node is absent, and a lookup of it
+//! misses. It cannot be stored before the node is back.
+//!
+//! | danger | why it does not happen |
+//! |---|---|
+//! | a client reads old bytes of the node after another client's miss | the region is gone, and its agent refuses verbs on it |
+//! | a slot that pointed into the old region is followed into the new one | all such slots are empty before "cleared", and only clients that may use the old region write such words |
+//! | a client that has not noticed writes such a word later | "cleared" waits until it has ended or was shut out |
+//! | a client misses a key that another client has stored on the new region | "ready" waits until every client without the node has ended |
+//! | a chunk of the node has two owners | its descriptor is on the home, and changes by the same swaps as ever |
+//!
+//! A client that joins waits for at most ten seconds, then gets an error. A client that stands
+//! still and cannot be shut out keeps the node from being cleared for that time.
+
+use crate::chunks::{self, Chunk, ChunkState};
+use crate::in_flight::ROUNDS_PROVING;
+use crate::nodes::{self, NodeState, Phase};
+use crate::registry::{self, NodeUsers, PlaceState};
+use crate::repair::{self, Estate};
+use crate::words::swap;
+use crate::{ChunkId, Client, Pool, PoolError};
+use atoll_fabric::{Address, Batch, Endpoint, RegionState, VerbError};
+
+/// What a simulation can leave out, to show the harm.
+#[cfg(feature = "holes")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hole {
+    /// A node is cleared although slots still point into it.
+    KeptSlots,
+    /// A node is ready although a client still uses the pool without it.
+    HastyReturn,
+}
+
+#[cfg(feature = "holes")]
+impl Pool {
+    /// Opens a hole for all clients of this process.
+    pub fn open_hole(&self, hole: Hole) {
+        self.layout.nodes.hole.store(hole as u32 + 1, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    fn is_hasty(&self, phase: Phase) -> bool {
+        let hole = if phase == Phase::Lost { Hole::KeptSlots } else { Hole::HastyReturn };
+        self.layout.nodes.hole.load(std::sync::atomic::Ordering::Relaxed) == hole as u32 + 1
+    }
+}
+
+#[cfg(not(feature = "holes"))]
+impl Pool {
+    fn is_hasty(&self, _: Phase) -> bool {
+        false
+    }
+}
+
+/// How long a client that joins waits for other clients.
+const PATIENCE_NS: u64 = 10_000_000_000;
+/// Of so many looks at the table, one asks whether an absent node's agent is there again.
+const LOOKS_PER_QUESTION: u64 = 4;
+
+/// Makes a node that is ready lost, if its region is proven to be gone. Returns whether it is.
+pub(crate) async fn declare<E: Endpoint>(
+    endpoint: &E,
+    pool: &Pool,
+    (node, chunks, identity): (u8, u32, u32),
+) -> Result<bool, VerbError> {
+    if endpoint.region_state(node).await == RegionState::Unknown {
+        return Ok(false);
+    }
+    let ready = NodeState::Ready { identity, chunks };
+    let lost = NodeState::Absent { phase: Phase::Lost, identity, chunks };
+    // Another client may have been faster.
+    swap(endpoint, pool.layout.node(node), ready.word(), lost.word()).await?;
+    Ok(true)
+}
+
+/// The nodes that are absent by the table, a bit each, and those of them that are returning.
+fn absent_of(table: &[NodeState]) -> (u64, u64) {
+    let (mut absent, mut returning) = (0, 0);
+    for (node, state) in (1..).zip(table) {
+        if let NodeState::Absent { phase, .. } = state {
+            absent |= 1_u64 << node;
+            returning |= u64::from(*phase == Phase::Returning) << node;
+        }
+    }
+    (absent, returning)
+}
+
+impl<E: Endpoint> Client<E> {
+    /// Whether the region of an address is gone, so that this client sees zeros there.
+    #[inline(always)]
+    pub fn is_absent(&self, at: Address) -> bool {
+        self.endpoint.is_absent(at)
+    }
+
+    /// Whether a chunk is on a memory node whose region is gone.
+    #[inline]
+    pub fn is_chunk_absent(&self, chunk: ChunkId) -> bool {
+        self.endpoint.absent() != 0 && self.endpoint.absent() >> self.pool.layout.node_of(chunk) & 1 == 1
+    }
+
+    /// Learns which nodes are absent, for a client that only looks at the pool.
+    pub async fn learn_absent(&self) -> Result<(), VerbError> {
+        if !self.is_member() {
+            self.endpoint.set_absent(absent_of(&nodes::table(&self.endpoint, &self.pool).await?).0);
+        }
+        Ok(())
+    }
+
+    /// Takes its view of the memory nodes from the table and announces it. The client has read
+    /// nothing of them yet, and relies on nothing that it has read.
+    pub(crate) async fn adopt_nodes(&self) -> Result<Vec<NodeState>, PoolError> {
+        if self.pool.settings.nodes_max == 1 {
+            return Ok(Vec::new());
+        }
+        let (layout, slot) = (&self.pool.layout, self.me().slot);
+        let mut table = nodes::table(&self.endpoint, &self.pool).await?;
+        loop {
+            let (absent, returning) = absent_of(&table);
+            let mut batch = Batch::new();
+            batch.write_word(layout.used_nodes(slot), !absent);
+            batch.write_word(layout.absent_nodes(slot), absent & !returning);
+            self.endpoint.post(&mut batch).await?;
+            self.endpoint.set_absent(absent);
+            // A node that became absent before the announcement was announced too late.
+            let again = nodes::table(&self.endpoint, &self.pool).await?;
+            let is_gone = again == table && self.declare_lost(&table).await?;
+            match again == table && !is_gone {
+                true => return Ok(table),
+                false if is_gone => table = nodes::table(&self.endpoint, &self.pool).await?,
+                false => table = again,
+            }
+        }
+    }
+
+    /// Checks that this endpoint reaches the regions of all nodes that are ready. Returns whether
+    /// one of them is gone, which the table says then.
+    async fn declare_lost(&self, table: &[NodeState]) -> Result<bool, PoolError> {
+        let mut is_gone = false;
+        for (node, state) in (1..self.pool.layout.nodes_known()).zip(table) {
+            let NodeState::Ready { identity, chunks } = *state else { continue };
+            let ready = (node, chunks, identity);
+            let Err(error) = nodes::reach_and_check(&*self.endpoint, &self.pool, ready).await else { continue };
+            if declare(&*self.endpoint, &self.pool, ready).await? {
+                is_gone = true;
+                continue;
+            }
+            let is_reached = self.endpoint.region_bytes(node).is_some();
+            match error {
+                // Perhaps the way to it is cut. Other nodes can be used.
+                PoolError::Member { .. } | PoolError::Verb(VerbError::NodeAbsent(_)) if is_reached => {}
+                error => return Err(error),
+            }
+        }
+        Ok(is_gone)
+    }
+
+    /// Checks that the table, which it returns, agrees with this client's view of the nodes. If it
+    /// does not, the client is lost.
+    pub(crate) async fn check_nodes(&self) -> Result<Vec<NodeState>, PoolError> {
+        if self.pool.settings.nodes_max == 1 {
+            return Ok(Vec::new());
+        }
+        let table = nodes::table(&self.endpoint, &self.pool).await?;
+        let (absent, returning) = absent_of(&table);
+        if absent != self.endpoint.absent() || returning != 0 {
+            self.endpoint.note(&VerbError::Fenced);
+            return Err(VerbError::Fenced.into());
+        }
+        if absent != 0 && self.endpoint.random().is_multiple_of(LOOKS_PER_QUESTION) {
+            self.call_back(&table).await?;
+        }
+        Ok(table)
+    }
+
+    /// Makes cleared nodes returning whose agents are there again.
+    async fn call_back(&self, table: &[NodeState]) -> Result<(), PoolError> {
+        for (node, state) in (1..).zip(table) {
+            let NodeState::Absent { phase: Phase::Cleared, chunks, .. } = *state else { continue };
+            if self.endpoint.region_state(node).await == RegionState::Gone {
+                let identity = self.endpoint.random() as u32 & nodes::ABSENT_IDENTITY_MASK;
+                let returning = NodeState::Absent { phase: Phase::Returning, identity, chunks };
+                swap(&self.endpoint, self.pool.layout.node(node), state.word(), returning.word()).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Frees all chunks of a node that is lost. `false` if living clients still own some.
+    async fn free_chunks_of(&self, node: u8) -> Result<bool, VerbError> {
+        let (layout, mut are_free) = (&self.pool.layout, true);
+        for chunk in layout.chunks_of(node).into_iter().flatten().map(ChunkId) {
+            let descriptor = chunks::descriptors(&self.endpoint, layout, chunk, 1).await?;
+            let Some(found) = descriptor.first().and_then(|descriptor| descriptor.chunk) else { continue };
+            are_free &= match found.state {
+                ChunkState::Free | ChunkState::Retired | ChunkState::Discarded => true,
+                ChunkState::Bound => chunks::free(&self.endpoint, layout, chunk, found).await?,
+                ChunkState::Queued => {
+                    let leaving = Chunk::owned(ChunkState::Leaving, self.me(), found.generation);
+                    chunks::transition(&self.endpoint, layout, chunk, found.word(), leaving).await?
+                        && chunks::free(&self.endpoint, layout, chunk, leaving).await?
+                }
+                ChunkState::Open | ChunkState::Leaving | ChunkState::Extent | ChunkState::Discarding => false,
+            };
+            // Its next life begins without dead bytes.
+            let dead_bytes = descriptor.first().map_or(0, |descriptor| descriptor.dead_bytes);
+            if are_free && dead_bytes != 0 {
+                swap(&self.endpoint, layout.dead_bytes(chunk), dead_bytes, 0).await?;
+            }
+        }
+        Ok(are_free)
+    }
+}
+
+/// The first node that keeps a client from using the pool. Nodes that return come first: while a
+/// client waits for them, it reads nothing that could be on one of them.
+fn undecided(table: &[NodeState]) -> Option<(u8, NodeState)> {
+    let is = |wanted| {
+        let is_wanted = move |state: &NodeState| matches!(state, NodeState::Absent { phase, .. } if *phase == wanted);
+        (1..).zip(table.iter().copied()).find(|(_, state)| is_wanted(state))
+    };
+    is(Phase::Returning).or_else(|| is(Phase::Lost))
+}
+
+/// Brings a pool to use again, of which a node was lost or returns. The client joins, and has not
+/// used the pool yet.
+pub(crate) async fn recover<S: Estate>(estate: &S) -> Result<(), S::Error> {
+    let client = estate.client();
+    if client.pool.settings.nodes_max == 1 {
+        return Ok(());
+    }
+    let (begun_ns, mut has_read) = (client.endpoint.now_ns(), false);
+    loop {
+        let client = estate.client();
+        client.check_membership().await?;
+        // Once it has read what its view shows, it keeps its view.
+        let table = if has_read { client.check_nodes().await? } else { client.adopt_nodes().await? };
+        let Some((node, state)) = undecided(&table) else { return Ok(()) };
+        has_read |= matches!(state, NodeState::Absent { phase: Phase::Lost, .. });
+        if !Box::pin(take_step(estate, node, state)).await? {
+            let client = estate.client();
+            if client.endpoint.now_ns().wrapping_sub(begun_ns) > PATIENCE_NS {
+                let why = "its region is gone, and a client that stands still may still use it";
+                return Err(VerbError::node_absent(node, why).into());
+            }
+            // It relies on nothing that it has read so far.
+            client.member().renew(&client.endpoint, ROUNDS_PROVING);
+            client.endpoint.pause(client.times().look_ns.max(1)).await;
+        }
+    }
+}
+
+/// Takes the next step with a node, if nothing is in the way; returns whether it did.
+async fn take_step<S: Estate>(estate: &S, node: u8, state: NodeState) -> Result<bool, S::Error> {
+    let NodeState::Absent { phase, identity, chunks } = state else { return Ok(true) };
+    let client = estate.client();
+    let NodeUsers { used, absent } = registry::node_users(&client.endpoint, &client.pool, client.me().slot).await?;
+    let waited_for = if phase == Phase::Lost { used } else { absent };
+    if waited_for >> node & 1 == 1 && (phase == Phase::Lost || !client.pool.is_hasty(phase)) {
+        // Clients that are alive end by themselves. What dead ones held is not read yet.
+        Box::pin(repair::fence(estate, true, &mut 0)).await?;
+        return Ok(false);
+    }
+    let next = match phase {
+        Phase::Lost => {
+            if !Box::pin(clear(estate, node)).await? {
+                return Ok(false);
+            }
+            NodeState::Absent { phase: Phase::Cleared, identity, chunks }
+        }
+        Phase::Returning => match remake(estate.client(), node, identity, chunks).await? {
+            true => NodeState::Ready { identity, chunks },
+            false => NodeState::Absent { phase: Phase::Cleared, identity, chunks },
+        },
+        Phase::Cleared => return Ok(true),
+    };
+    let client = estate.client();
+    // Another client may have been faster.
+    swap(&client.endpoint, client.pool.layout.node(node), state.word(), next.word()).await?;
+    Ok(true)
+}
+
+/// Makes sure that no word points into a node that is lost. No client is left that may use it.
+/// `false` if there is something left that a dead client held.
+async fn clear<S: Estate>(estate: &S, node: u8) -> Result<bool, S::Error> {
+    Box::pin(repair::repair(estate)).await?;
+    // Chunks that this client took over and that were protected when it emptied them.
+    estate.end_look().await?;
+    let client = estate.client();
+    let places = registry::places(&client.endpoint, &client.pool).await?;
+    let is_settled = places.iter().all(|place| place.state != PlaceState::Fenced) && !estate.has_unsettled();
+    // First the chunks, so that no repairer names anything in them again.
+    if !is_settled || !client.free_chunks_of(node).await? {
+        return Ok(false);
+    }
+    if !client.pool.is_hasty(Phase::Lost) && !estate.forget_absent().await? {
+        return Ok(false);
+    }
+    // What was counted there is not known: everything is recounted.
+    let client = estate.client();
+    registry::count_death(&client.endpoint, client.pool.layout.deaths()).await?;
+    client.endpoint.flush().await?;
+    Ok(true)
+}
+
+/// Makes a node's region anew and writes its header; `false` if its agent is away again.
+///
+/// # Errors
+/// [`VerbError::NodeAbsent`] if this endpoint cannot reach the new region, and a later one can.
+async fn remake<E: Endpoint>(client: &Client<E>, node: u8, identity: u32, chunks: u32) -> Result<bool, VerbError> {
+    // The client's own view is that of a client without the node.
+    let (endpoint, pool) = (&*client.endpoint, &client.pool);
+    if let Err(error) = endpoint.remake(node, pool.layout.member_end(node, chunks)).await {
+        return match endpoint.region_state(node).await {
+            RegionState::Away => Ok(false),
+            _ => Err(error),
+        };
+    }
+    nodes::write_header(endpoint, pool, node, chunks, identity).await?;
+    Ok(true)
+}
