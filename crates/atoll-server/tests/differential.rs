@@ -235,7 +235,7 @@ fn bitmap_command(random: &mut Random) -> Vec<String> {
                 args.push(name(random.pick(&["u8", "i8", "u1", "i5", "u63", "i64", "u13", "u64", "x"])));
                 args.push(name(random.pick(&["0", "3", "#0", "#1", "#2", "17", "100", "-1", "#x"])));
                 if word != "GET" && word != "get" {
-                    // Redis saturates a SET of the least number to the greatest: see the family's header.
+                    // Redis saturates a SET of the least number to the greatest: see `bitfield`.
                     let number = random.pick(&NUMBERS);
                     args.push(name(if number.len() == 20 { "-1000" } else { number }));
                 }

@@ -3,7 +3,8 @@
 //! All parts of one command are one atomic step for the whole pool.
 //!
 //! A difference from Redis: with `OVERFLOW SAT` a SET of a number below the kind's least gives the
-//! least. Where the distance to the kind's greatest has more than 63 bits, Redis gives the greatest.
+//! least. Where the distance to the kind's greatest has more than 63 bits, Redis gives the
+//! greatest.
 
 use super::arguments::{integer, is};
 use super::bitmap::bit_number;
