@@ -26,7 +26,7 @@ mod reference;
 
 pub use client::Client;
 pub use name::EngineName;
-pub use plan::{AuditSummary, Bound, Deployment, Plan};
+pub use plan::{AuditSummary, Bound, Deployment, Plan, PoolClock};
 
 use crate::LabError;
 use atoll_baselines::engines;

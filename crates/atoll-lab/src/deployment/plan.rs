@@ -57,6 +57,9 @@ pub struct AuditSummary {
     pub lost_bytes: u64,
 }
 
+/// A look at a cache's clock, in milliseconds since the Unix epoch.
+pub type PoolClock<'a> = Box<dyn Fn() -> Result<u64, LabError> + 'a>;
+
 /// A cache as one process has it open.
 ///
 /// It may be bound to the thread that made it. Every thread of an experiment makes or opens its
@@ -70,8 +73,8 @@ pub trait Deployment {
         Err(LabError::ReferenceOnly)
     }
 
-    /// A look at the cache's clock, in milliseconds since the Unix epoch.
-    fn clock(&self) -> Result<Box<dyn Fn() -> Result<u64, LabError> + '_>, LabError> {
+    /// A look at the cache's clock.
+    fn clock(&self) -> Result<PoolClock<'_>, LabError> {
         Err(LabError::ReferenceOnly)
     }
 

@@ -3,7 +3,7 @@
 use super::client::Client;
 use super::memory::PoolMemory;
 use super::name::EngineName;
-use super::plan::{AuditSummary, Bound, Deployment, Made, Plan};
+use super::plan::{AuditSummary, Bound, Deployment, Made, Plan, PoolClock};
 use crate::LabError;
 use atoll_cache::engines::{EngineChoices, PoolSize};
 use atoll_cache::{Cache, CacheError, EngineKind, EnginePool, Pooled};
@@ -65,7 +65,7 @@ impl<K: EngineKind + 'static, M: PoolMemory + 'static> Deployment for PooledCach
         Ok(!places.iter().any(|place| place.incarnation == who && place.state.is_alive()))
     }
 
-    fn clock(&self) -> Result<Box<dyn Fn() -> Result<u64, LabError> + '_>, LabError> {
+    fn clock(&self) -> Result<PoolClock<'_>, LabError> {
         let (endpoint, at) = (self.memory.endpoint(&self.clock), self.shared.pool().layout.clock());
         Ok(Box::new(move || {
             let mut batch = Batch::new();

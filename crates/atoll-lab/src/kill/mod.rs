@@ -42,7 +42,7 @@ mod timings;
 mod value;
 
 use crate::LabError;
-use crate::deployment::{Bound, Deployment, EngineName, Plan};
+use crate::deployment::{Bound, Deployment, EngineName, Plan, PoolClock};
 use crate::interrupt::Interrupt;
 use crate::output;
 use crate::progress::Progress;
@@ -246,7 +246,7 @@ impl Kills<'_> {
 
 /// Tells the workers the pool's time.
 struct PoolTime<'c> {
-    look: Box<dyn Fn() -> Result<u64, LabError> + 'c>,
+    look: PoolClock<'c>,
     /// What a look found, and when it began.
     found: (u64, Instant),
 }
