@@ -60,10 +60,12 @@ impl Plan {
     }
 }
 
+type Had = Result<Box<dyn Deployment>, LabError>;
+
 /// How the caches of one engine on one memory are had.
 struct Way {
-    create: fn(&Plan, &Clock) -> Result<Box<dyn Deployment>, LabError>,
-    open: fn(&Plan, &Clock) -> Result<Box<dyn Deployment>, LabError>,
+    create: fn(&Plan, &Clock) -> Had,
+    open: fn(&Plan, &Clock) -> Had,
     remove: fn(&Plan) -> Result<(), LabError>,
 }
 
