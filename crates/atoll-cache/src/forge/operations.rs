@@ -94,6 +94,10 @@ impl<E: Endpoint, T: Technique<E>> Engine for Forge<E, T> {
         Ok(self.client.pool_ms(now_ns).await?)
     }
 
+    async fn close(&self) -> Result<(), CacheError> {
+        self.leave().await
+    }
+
     async fn tend(&self) -> Result<(), CacheError> {
         let op = &mut *self.operations.take(&self.client);
         self.client.begin(&mut op.entry).await?;

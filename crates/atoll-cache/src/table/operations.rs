@@ -169,6 +169,10 @@ impl<E: Endpoint, R: Replacement<E>> Engine for Objects<E, R> {
         Ok(self.core.client.pool_ms(now_ns).await?)
     }
 
+    async fn close(&self) -> Result<(), CacheError> {
+        self.leave().await
+    }
+
     async fn tend(&self) -> Result<(), CacheError> {
         Objects::tend(self).await
     }
