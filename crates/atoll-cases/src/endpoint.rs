@@ -17,7 +17,7 @@ pub struct CaseEndpoint {
 
 impl CaseEndpoint {
     /// An endpoint that never pauses and never stops.
-    pub(crate) fn new(inner: SimEndpoint) -> Self {
+    pub fn new(inner: SimEndpoint) -> Self {
         Self::with_stops(inner, 0, Stops::default())
     }
 
@@ -26,21 +26,27 @@ impl CaseEndpoint {
     pub(crate) fn with_stops(inner: SimEndpoint, publish_delay_ns_max: u64, stops: Stops) -> Self {
         Self { inner, publish_delay_ns_max, stops }
     }
+
+    /// Virtual nanoseconds since the simulation began.
+    pub fn virtual_ns(&self) -> u64 {
+        self.inner.virtual_ns()
+    }
 }
 
 impl Endpoint for CaseEndpoint {
     async fn post(&self, batch: &mut Batch) -> Result<(), VerbError> {
         let is = |wanted: fn(&Operation) -> bool| batch.verbs().iter().any(|verb| wanted(&verb.operation));
-        let publishes = is(|operation| matches!(operation, Operation::Write { .. }))
+        let publishes = self.publish_delay_ns_max > 0
+            && is(|operation| matches!(operation, Operation::Write { .. }))
             && is(|operation| matches!(operation, Operation::CompareAndSwap { .. }));
-        if publishes && self.publish_delay_ns_max > 0 {
+        if publishes {
             self.inner.pause(self.random() % self.publish_delay_ns_max).await;
         }
         self.stops.post(&self.inner, batch).await
     }
 
     pass_on!(inner: post_unawaited flush provide discard region_attributes wait boot);
-    pass_on!(inner: region_state remake);
+    pass_on!(inner: region_state remake purpose reach export reach_export);
     pass_on!(inner: provided charge pause now_ns unix_ms agent_ms random limits is_near);
     pass_on!(inner: identity origin is_dead shut_out fabric);
 }

@@ -1,4 +1,4 @@
-//! The lab's part of the command line. A binary mounts [`LabCommand`] as its command `lab`, and
+//! The lab's part of the command line. A binary mounts [`LabCommand`] within its command `lab`, and
 //! [`ReplayCommand`](crate::replay::ReplayCommand) as its command `replay`. Experiments of several
 //! processes start the binary again with `lab process`.
 
@@ -11,11 +11,8 @@ use crate::hit_ratio::distance::DistanceCommand;
 use crate::kill::KillCommand;
 use crate::load::LoadCommand;
 use crate::micro::MicroCommand;
-use crate::papers::{ListCommand, RunCommand};
 use crate::process::ProcessCommand;
 use crate::report::ReportCommand;
-use crate::validation::ValidateCommand;
-use crate::verbs::VerbsCommand;
 
 /// Experiments
 #[derive(Clone, Debug, clap::Subcommand)]
@@ -35,18 +32,10 @@ pub enum LabCommand {
     /// Kill and stop processes of a pool under load at random, and check that nothing is wrong,
     /// lost or slower
     Kill(KillCommand),
-    /// List the experiments
-    List(ListCommand),
-    /// Run an experiment in virtual time, beside what its paper prints
-    Run(RunCommand),
-    /// Count round trips, verbs and bytes of single operations on a simulated network
-    Verbs(VerbsCommand),
     /// Look at a load: its operations, sizes, times to live, frequencies
     Load(LoadCommand),
     /// Make one page of the results in a folder, and tables
     Report(ReportCommand),
-    /// Hold the simulated networks against every figure that the papers print of their hardware
-    Validate(ValidateCommand),
     /// Measure what the steps of a protocol cost this machine's processor, as the table that
     /// simulated clients use
     Costs(CostsCommand),
@@ -65,12 +54,8 @@ impl LabCommand {
             Self::Distance(command) => command.run(),
             Self::Micro(command) => command.run(),
             Self::Kill(command) => command.run(),
-            Self::List(command) => command.run(),
-            Self::Run(command) => command.run(),
-            Self::Verbs(command) => command.run(),
             Self::Load(command) => command.run(),
             Self::Report(command) => command.run(),
-            Self::Validate(command) => command.run(),
             Self::Costs(command) => command.run(),
             Self::Process(command) => command.run(),
         }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// Latencies up to a minute, to three digits.
 #[derive(Clone, Debug)]
-pub(crate) struct Latencies {
+pub struct Latencies {
     histogram: Histogram<u64>,
 }
 
@@ -19,18 +19,20 @@ impl Default for Latencies {
 }
 
 impl Latencies {
+    /// Counts an operation of `ns` nanoseconds.
     #[inline]
-    pub(crate) fn record(&mut self, ns: u64) {
+    pub fn record(&mut self, ns: u64) {
         self.histogram.saturating_record(ns);
     }
 
-    pub(crate) fn add(&mut self, other: &Self) {
+    /// Adds those of another histogram.
+    pub fn add(&mut self, other: &Self) {
         self.histogram.add(&other.histogram).expect("all have the same bounds");
     }
 
     /// The latency that the share `quantile` of the operations did not exceed; 0 if there were
     /// none.
-    pub(crate) fn quantile(&self, quantile: f64) -> u64 {
+    pub fn quantile(&self, quantile: f64) -> u64 {
         if self.histogram.is_empty() { 0 } else { self.histogram.value_at_quantile(quantile) }
     }
 

@@ -15,26 +15,21 @@
 //! | [`hit_ratio`] | an engine on a folder of traces, beside the oracle's algorithms |
 //! | [`advise`] | which engine and capacity fit a load |
 //! | [`micro`] | single operations, beside other caches |
-//! | [`bench`](mod@bench) | experiments on the simulated network: points, sweeps, what holds for all |
-//! | [`papers`] | the papers' figures, one folder a paper |
 //! | [`report`] | results as a page with plots |
 //! | [`costs`] | what a protocol's steps cost the processor, for simulated clients |
-//! | [`validation`] | the simulated networks beside what the papers print of theirs |
-//! | [`verbs`] | round trips, verbs and bytes of single operations |
 //! | [`kill`] | processes of a pool are killed and stopped; nothing may be wrong or lost |
 //! | `fleet` | the processes of an experiment |
 //! | `process` | the command that a process of an experiment runs |
 //! | `interrupt` | ctrl-c |
 //! | `reviewed` | a change around another change |
-//! | `scheduled` | what the kernel counts of a thread |
-//! | `latency` | latencies in a histogram that can be sent between processes |
+//! | [`scheduled`] | what the kernel counts of a thread |
+//! | [`latency`] | latencies in a histogram that can be sent between processes |
 //! | `progress` | the bar on the terminal |
-//! | `output` | what a command prints |
+//! | [`output`] | what a command prints |
 //! | `command` | the command line |
 #![forbid(unsafe_code)]
 
 pub mod advise;
-pub mod bench;
 mod command;
 pub mod costs;
 pub mod deployment;
@@ -45,11 +40,10 @@ mod fleet;
 pub mod hit_ratio;
 mod interrupt;
 pub mod kill;
-mod latency;
+pub mod latency;
 pub mod load;
 pub mod micro;
-mod output;
-pub mod papers;
+pub mod output;
 mod process;
 mod progress;
 pub mod random;
@@ -57,10 +51,8 @@ pub mod reference;
 pub mod replay;
 pub mod report;
 mod reviewed;
-mod scheduled;
+pub mod scheduled;
 pub mod trace;
-pub mod validation;
-pub mod verbs;
 pub mod zipf;
 
 pub use command::LabCommand;

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 /// Prints `result` as one JSON object, or as `text` has it.
-pub(crate) fn print<R: Serialize>(json: bool, result: &R, text: impl FnOnce(&R) -> String) {
+pub fn print<R: Serialize>(json: bool, result: &R, text: impl FnOnce(&R) -> String) {
     if json {
         println!("{}", serde_json::to_string(result).expect("a result is plain data"));
     } else {

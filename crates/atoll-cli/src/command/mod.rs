@@ -1,6 +1,8 @@
 //! The command line: one file for each command.
 
 mod engine;
+#[cfg(feature = "lab")]
+mod lab;
 mod new_pool;
 mod node;
 mod pool;
@@ -33,7 +35,7 @@ pub(crate) enum Command {
     #[cfg(feature = "lab")]
     /// Experiments
     #[command(subcommand)]
-    Lab(atoll_lab::LabCommand),
+    Lab(lab::LabCommand),
     #[cfg(feature = "lab")]
     /// Simulate clients that die, pause and come back, and look for faults
     #[command(subcommand)]
@@ -52,7 +54,7 @@ impl Command {
             #[cfg(feature = "lab")]
             Self::Advise(command) => Ok(command.run()?),
             #[cfg(feature = "lab")]
-            Self::Lab(command) => Ok(command.run()?),
+            Self::Lab(command) => command.run(),
             #[cfg(feature = "lab")]
             Self::Sim(command) => command.run(),
         }

@@ -128,7 +128,7 @@ pub trait Load: Send + Sync {
 }
 
 /// How many of `total` things fall to `client`, if thing i falls to client i mod `clients`.
-pub(crate) fn share(total: u64, client: u64, clients: u64) -> u64 {
+pub fn share(total: u64, client: u64, clients: u64) -> u64 {
     assert!(client < clients, "client {client} of {clients}");
     (total + clients - 1 - client) / clients
 }

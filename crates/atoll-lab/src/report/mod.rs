@@ -12,11 +12,13 @@
 //! |---|---|
 //! | `page` | the page |
 //! | `plot` | a figure as SVG |
-//! | `text` | figures as text for a terminal |
+//! | [`places`] | the places along a figure, and the lines over them |
+//! | [`text`] | figures as text for a terminal |
 
 mod page;
+pub mod places;
 mod plot;
-pub(crate) mod text;
+pub mod text;
 
 pub(crate) use plot::svg;
 

@@ -5,7 +5,7 @@ use super::{Experiment, Figure, Point, number};
 use std::fmt::Write;
 
 /// The text for a terminal.
-pub(crate) fn render(experiment: &Experiment) -> String {
+pub fn render(experiment: &Experiment) -> String {
     let mut text = format!("{}: {}\n", experiment.name, experiment.title);
     for line in wrapped(&experiment.what, 120) {
         let _ = writeln!(text, "{line}");
@@ -65,7 +65,7 @@ fn wrapped(text: &str, columns: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::places::Places;
+    use crate::report::places::Places;
 
     #[test]
     fn a_result_stands_beside_what_the_paper_prints() {

@@ -1,16 +1,12 @@
 //! The decompressed bytes of a trace file.
 
 use super::TraceError;
+use super::frames::{self, Frames};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// The largest window that a zstd frame may ask for, as a power of two: what the published traces
-/// are compressed with.
-const WINDOW_LOG_MAX: u32 = 27;
-const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// Counts the bytes of the file that have been read, for progress.
 struct Counted {
@@ -44,10 +40,8 @@ impl Bytes {
         }
         let read = Arc::new(AtomicU64::new(0));
         let mut raw = BufReader::with_capacity(1 << 17, Counted { file, read: read.clone() });
-        let reader: Box<dyn BufRead + Send> = if raw.fill_buf().map_err(failed)?.starts_with(&ZSTD_MAGIC) {
-            let mut decoder = zstd::Decoder::with_buffer(raw).map_err(failed)?;
-            decoder.window_log_max(WINDOW_LOG_MAX).map_err(failed)?;
-            Box::new(BufReader::with_capacity(1 << 17, decoder))
+        let reader: Box<dyn BufRead + Send> = if raw.fill_buf().map_err(failed)?.starts_with(&frames::MAGIC) {
+            Box::new(BufReader::with_capacity(1 << 17, Frames::new(raw)))
         } else {
             Box::new(raw)
         };

@@ -13,6 +13,7 @@
 //! Invariant: [`Request::time_s`] is at most [`TIME_S_MAX`]. Its nanoseconds fit a word.
 
 mod bytes;
+mod frames;
 pub mod oracle_general;
 pub(crate) mod request;
 pub mod twitter_csv;

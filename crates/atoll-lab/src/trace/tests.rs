@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::fixtures;
+use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use std::io::Write;
 
 fn file(name: &str, content: &[u8]) -> (tempfile::TempDir, PathBuf) {
@@ -15,6 +16,10 @@ fn record(time_s: u32, id: u64, bytes: u32, next: i64) -> Vec<u8> {
     [&time_s.to_le_bytes()[..], &id.to_le_bytes(), &bytes.to_le_bytes(), &next.to_le_bytes()].concat()
 }
 
+fn packed(plain: &[u8]) -> Vec<u8> {
+    compress_to_vec(plain, CompressionLevel::Fastest)
+}
+
 fn read(name: &str, content: &[u8]) -> Result<Vec<Request>, String> {
     let (_folder, path) = file(name, content);
     Trace::open_file(&path).and_then(Iterator::collect).map_err(|error: TraceError| error.to_string())
@@ -23,7 +28,7 @@ fn read(name: &str, content: &[u8]) -> Result<Vec<Request>, String> {
 #[test]
 fn records_are_read_plain_and_compressed_whatever_the_name() {
     let plain = [record(5, 77, 9, 2), record(6, 77, 9, -1), record(7, 78, 1, i64::MAX)].concat();
-    let packed = zstd::encode_all(&plain[..], 3).unwrap();
+    let packed = packed(&plain);
     let expected = read("t.oracleGeneral", &plain).unwrap();
     assert_eq!(expected.len(), 3);
     assert_eq!((expected[0].time_s, expected[0].value_bytes), (5, 9));
@@ -79,9 +84,31 @@ fn damaged_input_is_refused_with_the_place_of_the_damage() {
 fn a_compressed_file_that_is_cut_short_is_refused() {
     let plain: Vec<u8> =
         (0..5000).flat_map(|id| record(id, u64::from(id).wrapping_mul(0x9e37_79b9_7f4a_7c15), 1, -1)).collect();
-    let packed = zstd::encode_all(&plain[..], 3).unwrap();
+    let packed = packed(&plain);
     let error = read("t.oracleGeneral.zst", &packed[..packed.len() / 2]).unwrap_err();
     assert!(error.contains("damaged or cut short"), "{error}");
+}
+
+#[test]
+fn several_frames_are_read_and_what_is_to_be_skipped_is_skipped() {
+    let [first, second] = [record(5, 77, 9, -1), record(6, 78, 9, -1)];
+    let skipped = [&[0x53, 0x2a, 0x4d, 0x18][..], &3_u32.to_le_bytes(), b"any"].concat();
+    let file = [packed(&first), skipped.clone(), packed(&second), skipped].concat();
+    assert_eq!(read("t", &file).unwrap().len(), 2);
+    assert!(read("t", &file[..file.len() - 1]).unwrap_err().contains("damaged or cut short"));
+    assert!(read("t", &[&file[..], b"more"].concat()).unwrap_err().contains("damaged or cut short"));
+}
+
+#[test]
+fn a_frame_that_was_changed_on_its_way_is_refused() {
+    let plain: Vec<u8> = (0..500).flat_map(|id| record(id, u64::from(id), 1, -1)).collect();
+    let good = compress_to_vec(&plain[..], CompressionLevel::Uncompressed);
+    let mut changed = good.clone();
+    // The key of the last record, before the checksum.
+    let place = changed.len() - 4 - 20;
+    changed[place] ^= 1;
+    assert!(read("t", &good).is_ok());
+    assert!(read("t", &changed).unwrap_err().contains("damaged or cut short"));
 }
 
 #[test]

@@ -1,0 +1,65 @@
+//! An experiment: its name, what it shows, and how its figures are measured.
+
+use super::baseline::Baseline;
+use atoll_lab::LabError;
+use atoll_lab::report::{self, Figure};
+use std::path::PathBuf;
+
+/// How an experiment is to be run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// A small version that takes seconds and says nothing about the full one: to see that it
+    /// works.
+    pub quick: bool,
+    /// The folder of traces.
+    pub traces: PathBuf,
+    /// Seed of loads and simulations.
+    pub seed: u64,
+    /// Points that run at a time, each on a thread.
+    pub workers: usize,
+    /// What stands beside FORGE in the figures of its paper.
+    pub baselines: Vec<Baseline>,
+}
+
+impl Options {
+    /// `full`, or `quick` in a quick run.
+    pub fn scaled<T>(&self, full: T, quick: T) -> T {
+        if self.quick { quick } else { full }
+    }
+}
+
+/// What an experiment found.
+pub struct Findings {
+    /// What was measured and how, in a paragraph: everything that differs from what holds for all
+    /// experiments.
+    pub what: String,
+    /// The figures. A result stands beside the paper's number only where the paper's text or tables
+    /// print one.
+    pub figures: Vec<Figure>,
+}
+
+/// How an experiment is measured. The same options give the same findings.
+type Measure = fn(&Options) -> Result<Findings, LabError>;
+
+/// An experiment.
+#[derive(Clone, Copy)]
+pub struct Experiment {
+    /// What it is called: `forge-fig13`. Its results have the same name.
+    pub name: &'static str,
+    /// What it shows, in a line.
+    pub what: &'static str,
+    measure: Measure,
+}
+
+impl Experiment {
+    /// An experiment that is measured so.
+    pub const fn new(name: &'static str, what: &'static str, measure: Measure) -> Self {
+        Self { name, what, measure }
+    }
+
+    /// Runs it.
+    pub fn run(&self, options: &Options) -> Result<report::Experiment, LabError> {
+        let Findings { what, figures } = (self.measure)(options)?;
+        Ok(report::Experiment { name: self.name.to_owned(), title: self.what.to_owned(), what, figures })
+    }
+}

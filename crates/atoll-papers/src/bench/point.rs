@@ -1,0 +1,178 @@
+//! A point of an experiment as a simulation: its pool, the threads that have joined, and phases in
+//! which all threads are at work.
+
+use super::client::Client;
+use super::processor;
+use super::setup::{Setup, Start};
+use super::system::Subject;
+use super::tally::Tally;
+use atoll_cache::{Cache, CacheError, Stats};
+use atoll_cases::ServerSpawner;
+use atoll_cases::endpoint::CaseEndpoint;
+use atoll_fabric::Kind;
+use atoll_lab::LabError;
+use atoll_lab::load::Stream;
+use atoll_sim::network::{Network, Traffic};
+use atoll_sim::sim::region;
+use atoll_sim::{Sim, SimOptions};
+use std::cell::RefCell;
+use std::future::Future;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// A thread between phases. A task borrows its client and puts it back.
+pub(crate) type Place<G> = Rc<RefCell<Option<Client<G>>>>;
+
+/// A simulation with its pool and the threads that have joined.
+pub(crate) struct Point<'s, G: Subject> {
+    setup: &'s Setup,
+    pub(crate) sim: Sim,
+    /// The pool, as each compute node has it open.
+    pub(crate) pools: Vec<Arc<G::Shared>>,
+    pub(crate) places: Vec<Place<G>>,
+    pub(crate) tally: Rc<RefCell<Tally>>,
+    attendant: Option<ServerSpawner>,
+}
+
+impl<'s, G: Subject> Point<'s, G> {
+    /// Makes the pool, and lets all threads of the setup join.
+    pub(crate) fn new(setup: &'s Setup) -> Result<Self, LabError> {
+        let bytes = setup.pool.home_bytes();
+        let further = (1..setup.pool.nodes).map(|_| setup.pool.member_bytes);
+        let regions = std::iter::once(bytes).chain(further).map(|bytes| vec![region(bytes, Kind::Host)]);
+        let mut nodes: Vec<_> = regions.collect();
+        let beside_bytes = setup.tuning.as_ref().and_then(|tuning| tuning.beside_bytes());
+        let beside_bytes = beside_bytes.map_or(Ok(0), |bytes| bytes(&setup.pool))?;
+        if beside_bytes > 0 {
+            nodes[0].push(region(beside_bytes, Kind::Host));
+        }
+        let sim = Sim::new(SimOptions::timed(setup.seed, nodes, Network::new(setup.profile, setup.compute_nodes)));
+        let (endpoint, settings) = (CaseEndpoint::new(sim.endpoint("maker")), setup.pool.clone());
+        ran(sim.block_on(async move { G::format(&endpoint, settings).await.map(drop) }))??;
+        let mut pools = Vec::new();
+        for node in 0..setup.compute_nodes {
+            let endpoint = CaseEndpoint::new(sim.endpoint_on("opener", node));
+            pools.push(ran(sim.block_on(async move { G::open(&endpoint, bytes).await }))??);
+        }
+        let attendant = setup.processor.map(|one| processor::attendant(one, &setup.profile, &pools[0]));
+        let tally = Rc::new(RefCell::new(Tally::default()));
+        let mut point = Self { setup, sim, pools, places: Vec::new(), tally, attendant };
+        for _ in 0..setup.threads {
+            point.join()?;
+        }
+        Ok(point)
+    }
+
+    /// Lets the next thread join. A thread beyond the setup's begins with an empty stream.
+    pub(crate) fn join(&mut self) -> Result<(), LabError> {
+        let thread = self.places.len() as u16;
+        let pool = self.pools[usize::from(thread % self.setup.compute_nodes)].clone();
+        let endpoint = CaseEndpoint::new(self.sim.endpoint_on("client", thread % self.setup.compute_nodes));
+        let mut engine = ran(self.sim.block_on(async move { G::join(&pool, endpoint).await }))??;
+        if let Some(tuning) = &self.setup.tuning {
+            tuning.apply(&mut engine);
+        }
+        let stream: Stream = match thread < self.setup.threads {
+            true => self.setup.load.stream(thread.into(), self.setup.threads.into()),
+            false => Box::new(std::iter::empty()),
+        };
+        let client = Client::new(Cache::new(engine), stream, self.setup.miss_penalty_ns, &self.tally)
+            .with_in_flight(self.setup.in_flight);
+        self.places.push(Rc::new(RefCell::new(Some(client))));
+        Ok(())
+    }
+
+    /// All threads do something of their own, until all have ended.
+    pub(crate) fn phase<F: Future<Output = (Client<G>, Result<(), CacheError>)> + 'static>(
+        &self,
+        what: impl Fn(u64, Client<G>) -> F,
+    ) -> Result<u64, LabError> {
+        self.begin();
+        let present = Rc::new(());
+        if let Some(attend) = &self.attendant {
+            attend(&self.sim, Rc::downgrade(&present));
+        }
+        for (thread, place) in self.places.iter().enumerate() {
+            let (place, tally, present) = (place.clone(), self.tally.clone(), present.clone());
+            let client = place.take().expect("between phases every thread is at its place");
+            let work = what(thread as u64, client);
+            self.sim.spawn("client", async move {
+                let (client, outcome) = work.await;
+                if let Err(error) = outcome {
+                    tally.borrow_mut().fail(error.into());
+                }
+                *place.borrow_mut() = Some(client);
+                drop(present);
+            });
+        }
+        drop(present);
+        let report = ran(self.sim.run())?;
+        match self.tally.borrow_mut().take_failure() {
+            Some(error) => Err(error),
+            None => Ok(report.verbs),
+        }
+    }
+
+    /// Sets, and looks up, what the setup wants before the first request.
+    pub(crate) fn preload(&self) -> Result<(), LabError> {
+        if self.setup.start == Start::Empty {
+            return Ok(());
+        }
+        let (load, threads) = (self.setup.load.clone(), u64::from(self.setup.threads));
+        let keys = |thread, threads| -> Stream { load.preload(thread, threads) };
+        self.phase(|thread, mut client| {
+            let keys = keys(thread, threads);
+            async move {
+                let outcome = client.preload(keys).await;
+                (client, outcome)
+            }
+        })?;
+        if self.setup.start == Start::Loaded {
+            return Ok(());
+        }
+        self.phase(|_, mut client| {
+            let keys = keys(0, 1);
+            async move {
+                let outcome = client.look_up(keys).await;
+                (client, outcome)
+            }
+        })?;
+        Ok(())
+    }
+
+    /// All threads leave the pool. Gives the verbs of the whole run.
+    pub(crate) fn leave(&mut self) -> Result<u64, LabError> {
+        let verbs = self.phase(|_, client| async move {
+            let outcome = client.cache.engine().leave().await;
+            (client, outcome)
+        });
+        self.places.clear();
+        verbs
+    }
+
+    /// Begins to count. Gives the time.
+    pub(crate) fn begin(&self) -> u64 {
+        *self.tally.borrow_mut() = Tally::default();
+        self.traffic().ns
+    }
+
+    pub(crate) fn traffic(&self) -> Traffic {
+        self.sim.traffic().expect("the run is timed")
+    }
+
+    /// Name and sum of every counter of the engines.
+    pub(crate) fn stats(&self) -> Vec<(&'static str, u64)> {
+        let mut sum = Stats::default().named().to_vec();
+        for place in &self.places {
+            let place = place.borrow();
+            let named = place.as_ref().map(|client| client.cache.stats().named());
+            sum.iter_mut().zip(named.into_iter().flatten()).for_each(|(sum, (_, count))| sum.1 += count);
+        }
+        sum
+    }
+}
+
+/// A simulation that does not end is a bug of ours.
+pub(crate) fn ran<T>(outcome: Result<T, atoll_sim::SimError>) -> Result<T, LabError> {
+    outcome.map_err(|error| LabError::Failed(error.to_string()))
+}

@@ -1,0 +1,60 @@
+//! The engines that a point can run on: all whose cache lives in a pool. The pool's settings say
+//! which one, and the setup's tuning whether it is an ablation.
+
+use super::setup::Setup;
+use atoll_baselines::cliquemap::{CliqueMap, ENGINE_CLIQUEMAP};
+use atoll_baselines::ditto_ablations::AblatedDitto;
+use atoll_baselines::engines;
+use atoll_baselines::forge_ablations::AblatedForge;
+use atoll_cache::Pooled;
+use atoll_cache::ditto::ENGINE_DITTO;
+use atoll_cache::engines::{EngineChoices, EngineKind, KindVisitor};
+use atoll_cache::forge::ENGINE_FORGE;
+use atoll_cases::endpoint::CaseEndpoint;
+use atoll_lab::LabError;
+use atoll_pool::PoolError;
+
+/// An engine on the simulated network. Its endpoint is that of the simulated cases, although no
+/// client of a point stops: so an engine is compiled once for both.
+pub(crate) trait Subject: Pooled<CaseEndpoint> + 'static {}
+
+impl<G: Pooled<CaseEndpoint> + 'static> Subject for G {}
+
+/// Something to do with the engine of a point.
+pub(crate) trait Work {
+    /// What comes of it.
+    type Output;
+
+    /// Does it.
+    fn run<G: Subject>(self) -> Result<Self::Output, LabError>;
+}
+
+/// Does `work` with the engine of a setup.
+pub(crate) fn on_system<W: Work>(setup: &Setup, work: W) -> Result<W::Output, LabError> {
+    struct Numbered<W> {
+        number: u64,
+        work: Option<W>,
+    }
+    impl<W: Work> KindVisitor for Numbered<W> {
+        type Output = Result<W::Output, LabError>;
+
+        fn visit<K: EngineKind + 'static>(&mut self) -> Option<Self::Output> {
+            let is_it = K::Options::ENGINE.number == self.number;
+            self.work.take_if(|_| is_it).map(|work| work.run::<K::Client<CaseEndpoint>>())
+        }
+    }
+    let found = setup.pool.engine;
+    if setup.tuning.as_ref().is_some_and(|tuning| tuning.beside_bytes().is_some()) {
+        return match found {
+            ENGINE_FORGE => work.run::<AblatedForge<CaseEndpoint>>(),
+            ENGINE_DITTO => work.run::<AblatedDitto<CaseEndpoint>>(),
+            _ => Err(PoolError::UnknownEngine { found }.into()),
+        };
+    }
+    // Its clients need messages, which not every fabric has yet, so it is in no list of engines.
+    if found == ENGINE_CLIQUEMAP {
+        return work.run::<CliqueMap<CaseEndpoint>>();
+    }
+    engines::visit(&mut Numbered { number: found, work: Some(work) })
+        .unwrap_or_else(|| Err(PoolError::UnknownEngine { found }.into()))
+}

@@ -1,0 +1,94 @@
+//! The list of experiments. To add one: a file with its `measure`, and a line here.
+
+use crate::bench::{Experiment, in_flight};
+use crate::{ditto, forge};
+use atoll_lab::LabError;
+
+/// Makes the list: of each experiment its name, its module, and what it shows.
+macro_rules! experiments {
+    ($($name:literal, $module:path: $what:literal;)*) => {
+        /// All experiments, in the order of `atoll lab list`.
+        pub const ALL: &[Experiment] = &[$({
+            use $module as module;
+            Experiment::new($name, $what, module::measure)
+        },)*];
+    };
+}
+
+experiments! {
+    "forge-fig3", forge::fig3: "FORGE Fig. 3a: traffic by purpose, YCSB, 10 % cache, 16 threads";
+    "forge-fig13", forge::fig13: "FORGE Fig. 13: YCSB A to E, 20 % cache, 16 to 256 threads; YCSB C beside the model's limits";
+    "forge-fig14", forge::fig14: "FORGE Fig. 14: real traces, objects of 256 bytes, 5, 10 and 20 % cache, 128 threads";
+    "forge-fig15", forge::fig15: "FORGE Fig. 15: objects of real sizes, 5, 10 and 20 % cache, 128 threads";
+    "forge-fig16", forge::fig16: "FORGE Fig. 16: 1 to 3 memory nodes, 100 to 300 threads, objects of real sizes, 20 % cache";
+    "forge-fig17", forge::fig17: "FORGE Fig. 17: group size, and miss penalties of 100 and 500 us, 20 % cache, 128 threads";
+    "forge-fig18", forge::fig18: "FORGE Fig. 18: its techniques one by one, YCSB A to E, 20 % cache, 256 threads";
+    "in-flight", in_flight: "Throughput and latency by operations under way per thread, 1 to 64, of 4 to 64 threads";
+    "ditto-fig2", ditto::fig2: "Ditto Fig. 2: a store that tracks nothing and LRU lists, YCSB C, 1 to 256 clients, no misses";
+    "ditto-fig13", ditto::fig13: "Ditto Fig. 13: 32 clients join 32 others at once, and leave again; a quarter of the memory goes and comes back; YCSB C";
+    "ditto-fig14", ditto::fig14: "Ditto Fig. 14: YCSB A to D on Ditto and CliqueMap, YCSB C on Shard-LRU, 1 to 256 clients, no misses";
+    "ditto-fig15", ditto::fig15: "Ditto Fig. 15: CliqueMap with 1 to 32 cores at the memory node beside Ditto, YCSB A and C, 256 clients, no misses";
+    "ditto-fig16", ditto::fig16: "Ditto Fig. 16 and 17: real traces, LRU and LFU together and alone, and CliqueMap, 500 us a miss, 64 clients";
+    "ditto-fig18", ditto::fig18: "Ditto Fig. 18: hit ratios over random eviction's on all real traces, LRU and LFU together and alone, 10 % cache";
+    "ditto-fig19", ditto::fig19: "Ditto Fig. 19: four phases, friendly to LRU and to LFU in turn, 500 us a miss, 16 clients";
+    "ditto-fig20", ditto::fig20: "Ditto Fig. 20: hit ratios over Ditto-LRU's, by the part of the clients that an application friendly to LRU has, 20 clients";
+    "ditto-fig21", ditto::fig21: "Ditto Fig. 21: hit ratios over Ditto-LRU's while clients join, 16 to 160, a block trace, 20 % cache";
+    "ditto-fig22", ditto::fig22: "Ditto Fig. 22: hit ratios while the cache grows from 10 to 40 %, a block trace, 64 clients";
+    "ditto-fig23", ditto::fig23: "Ditto Fig. 23: twelve policies on a block trace, 10 % cache, 64 clients";
+    "ditto-fig24", ditto::fig24: "Ditto Fig. 24: without one technique after the other, two block traces, 10 % cache, 64 clients, no miss penalty";
+    "ditto-fig25", ditto::fig25: "Ditto Fig. 25: size of the frequency-counter cache, YCSB C, 256 clients";
+}
+
+/// The experiment of that name.
+pub fn named(name: &str) -> Result<Experiment, LabError> {
+    let unknown = || LabError::Options(format!("there is no experiment {name}: see atoll lab list"));
+    ALL.iter().find(|experiment| experiment.name == name).copied().ok_or_else(unknown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::{Baseline, Options};
+    use atoll_lab::report;
+    use std::path::{Path, PathBuf};
+
+    /// All baselines stand beside FORGE in the cheapest figure. In each other figure one does, or
+    /// they would take minutes.
+    fn quick(index: usize, traces: PathBuf) -> Options {
+        let baselines = match ALL[index].name {
+            "forge-fig14" => Baseline::ALL.to_vec(),
+            _ => vec![Baseline::ALL[index % Baseline::ALL.len()]],
+        };
+        Options { quick: true, traces, seed: 1, workers: 2, baselines }
+    }
+
+    #[test]
+    fn every_experiment_runs_and_its_results_can_be_shown() {
+        let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces");
+        let found =
+            beside.is_dir().then_some(beside).ok_or("the shared traces are not beside this checkout".to_owned());
+        let Some(traces) = atoll_sim::required("traces", found) else { return };
+        let folder = tempfile::tempdir().unwrap();
+        for (index, experiment) in ALL.iter().enumerate() {
+            let begun = std::time::Instant::now();
+            let result = experiment.run(&quick(index, traces.clone())).unwrap();
+            println!("{}: {:.1} s", experiment.name, begun.elapsed().as_secs_f64());
+            assert_eq!(result.name, experiment.name);
+            report::write(folder.path(), &result).unwrap();
+            let text = report::text::render(&result);
+            let mut points = result.figures.iter().flat_map(|figure| &figure.series).flat_map(|series| &series.points);
+            assert!(points.all(|point| point.y.is_finite() && point.y >= 0.0), "{text}");
+            assert!(text.contains(experiment.name));
+        }
+        assert!(folder.path().join(report::PAGE_FILE).is_file());
+    }
+
+    #[test]
+    fn names_are_told_apart_and_an_unknown_one_is_refused() {
+        let mut names: Vec<_> = ALL.iter().map(|experiment| experiment.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), ALL.len());
+        assert!(named("forge-fig99").err().unwrap().to_string().contains("atoll lab list"));
+    }
+}
