@@ -1,5 +1,6 @@
 //! What the connections of one server have in common.
 
+use super::channels::Channels;
 use super::config::{Config, Started};
 use super::database::Databases;
 use super::isolation::Isolation;
@@ -39,6 +40,7 @@ pub(crate) struct Instance {
     pub(crate) databases: Databases,
     pub(crate) scripts: Scripts,
     pub(crate) peers: Peers,
+    pub(crate) channels: Channels,
     pub(crate) pause: Pause,
     pub(crate) config: Config,
     pub(crate) slow: Slow,

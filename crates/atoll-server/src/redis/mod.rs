@@ -7,6 +7,7 @@
 //! | `ahead` | commands that have been parsed and wait to run |
 //! | `gets` | GETs that follow each other, looked up together |
 //! | `instance` | what the connections of a server have in common |
+//! | `channels` | channels and their subscribers |
 //! | `peers` | the connections as all of them see them |
 //! | `pause` | commands that wait until a pause ends |
 //! | `slow` | commands that took long |
@@ -22,6 +23,7 @@
 
 mod ahead;
 mod census;
+mod channels;
 pub mod command;
 mod config;
 pub mod database;
@@ -78,11 +80,12 @@ pub struct Spoken {
 }
 
 /// A connection is among those of its server until this is dropped.
-struct Listed(Arc<Instance>, u64);
+struct Listed(Arc<Instance>, Arc<Peer>);
 
 impl Drop for Listed {
     fn drop(&mut self) {
-        self.0.peers.remove(self.1);
+        self.0.channels.leave(&self.1);
+        self.0.peers.remove(self.1.handle.id);
     }
 }
 
@@ -108,8 +111,8 @@ impl Protocol for Redis {
         self.0.peers.add(peer.clone());
         Spoken {
             parser: Parser::new(),
-            session: Session::new(peer, !self.0.wants_password()),
-            _listed: Listed(self.0.clone(), handle.id),
+            session: Session::new(peer.clone(), !self.0.wants_password()),
+            _listed: Listed(self.0.clone(), peer),
         }
     }
 
@@ -194,6 +197,10 @@ async fn run_parsed<'i, G: Engine>(
         let Spoken { parser, session, .. } = &mut *state;
         index += gets.max(1);
         let (id, args, end) = ahead.command(index - 1, parser, input);
+        if session.is_subscriber {
+            // A reply says that what came before the command has been sent.
+            session.peer.handle.take_posted(output);
+        }
         if gets == 0 && args.len() > 0 {
             if instance.pause.is_set() && must_wait(instance, (id, args), session) {
                 parser.restart();
@@ -279,7 +286,8 @@ async fn run_one<'i, G: Engine>(
         }
         Way::Refuse => {
             tally.borrow_mut().rejected[id as usize] += 1;
-            context.conclude(Err("NOAUTH Authentication required.".into()));
+            let refusal = context.session.refusal(id, args);
+            context.conclude(Err(refusal));
         }
     }
 }

@@ -158,11 +158,13 @@ pub(super) async fn run<G: Engine>(mut c: Context<'_, G>, interpreters: &mut Int
         }
     }
     let commands = queue.commands();
+    c.session.is_executing = true;
     c.reply.array(commands.len());
     for (id, args) in commands {
         let c = Context { args, session: &mut *c.session, value: &mut *c.value, reply: c.reply.again(), ..c };
         pin!(run_alone(id, c, interpreters)).await;
     }
+    c.session.is_executing = false;
     c.tally.borrow_mut().timed(Id::Exec as usize, began.elapsed());
 }
 

@@ -33,7 +33,7 @@ pub async fn client<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
         "id" => c.reply.integer(c.session.peer.handle.id as i64),
         "info" => {
             c.session.publish();
-            let line = c.session.peer.line(c.shared.uptime_ms());
+            let line = line(c, &c.session.peer);
             c.reply.text(&(line + "\n"));
         }
         "kill" => return kill(c),
@@ -115,6 +115,11 @@ fn kind(text: &[u8]) -> Result<Kind, CommandError> {
     Kind::named(text).ok_or_else(|| CommandError::Other(format!("ERR Unknown client type '{}'", shown(text, 128))))
 }
 
+/// What is known of a connection.
+fn line<G: Engine>(c: &Context<'_, G>, peer: &Peer) -> String {
+    peer.line(c.shared.uptime_ms(), c.instance.channels.counts(peer.handle.id))
+}
+
 /// `CLIENT LIST [TYPE type | ID id...]`
 fn list<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     c.session.publish();
@@ -135,8 +140,7 @@ fn list<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
         }
         _ => return Err(CommandError::Syntax),
     };
-    let now_ms = c.shared.uptime_ms();
-    let text: String = listed.iter().map(|peer| peer.line(now_ms) + "\n").collect();
+    let text: String = listed.iter().map(|peer| line(c, peer) + "\n").collect();
     c.reply.text(&text);
     Ok(())
 }

@@ -82,6 +82,7 @@ fn group(spec: &Spec) -> (&'static str, &'static str) {
         "connection" => ("connection", "@connection"),
         "script" => ("scripting", "@scripting"),
         "transaction" => ("transactions", "@transaction"),
+        "pubsub" => ("pubsub", "@pubsub"),
         "introspect" => ("server", "@connection"),
         _ => ("server", "@dangerous"),
     }

@@ -22,6 +22,7 @@
 //! | [`info`] | the server: INFO, TIME |
 //! | [`keys`] | which arguments are keys: COMMAND GETKEYS and LIST |
 //! | [`slow`] | commands that took long: SLOWLOG, LATENCY; and DEBUG, CLUSTER, which are refused |
+//! | [`pubsub`] | channels: SUBSCRIBE and its relatives, PUBLISH, PUBSUB |
 //! | [`subcommand`] | the subcommands of CLIENT, COMMAND, ... |
 //! | `script` | EVAL and its relatives, SCRIPT |
 //! | `transaction` | MULTI, EXEC, WATCH and their relatives |
@@ -41,6 +42,7 @@ pub mod key;
 pub mod keys;
 pub mod keyspace;
 mod modify;
+pub mod pubsub;
 pub mod range;
 pub mod slow;
 pub mod string;
