@@ -4,6 +4,7 @@ use super::channels::Channels;
 use super::config::{Config, Started};
 use super::database::Databases;
 use super::isolation::Isolation;
+use super::monitors::Monitors;
 use super::pause::Pause;
 use super::peers::Peers;
 use super::script::Scripts;
@@ -41,6 +42,7 @@ pub(crate) struct Instance {
     pub(crate) scripts: Scripts,
     pub(crate) peers: Peers,
     pub(crate) channels: Channels,
+    pub(crate) monitors: Monitors,
     pub(crate) pause: Pause,
     pub(crate) config: Config,
     pub(crate) slow: Slow,

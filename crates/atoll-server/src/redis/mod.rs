@@ -8,6 +8,7 @@
 //! | `gets` | GETs that follow each other, looked up together |
 //! | `instance` | what the connections of a server have in common |
 //! | `channels` | channels and their subscribers |
+//! | `monitors` | connections that see every command |
 //! | `peers` | the connections as all of them see them |
 //! | `pause` | commands that wait until a pause ends |
 //! | `slow` | commands that took long |
@@ -32,6 +33,7 @@ mod gets;
 pub mod glob;
 mod instance;
 mod isolation;
+mod monitors;
 mod pause;
 mod peers;
 pub mod resp;
@@ -85,6 +87,7 @@ struct Listed(Arc<Instance>, Arc<Peer>);
 impl Drop for Listed {
     fn drop(&mut self) {
         self.0.channels.leave(&self.1);
+        self.0.monitors.remove(&self.1);
         self.0.peers.remove(self.1.handle.id);
     }
 }
@@ -190,14 +193,15 @@ async fn run_parsed<'i, G: Engine>(
     state.session.is_timed = ahead.len() == 1 || instance.slow.is_fine();
     let mut index = 0;
     while index < ahead.len() {
-        let gets = match state.session.is_plain() && !instance.pause.is_set() {
+        let is_plain = state.session.is_plain() && !instance.pause.is_set() && !instance.monitors.is_any();
+        let gets = match is_plain {
             true => pin!(gets::run(instance, state, (ahead, index), client, input, output)).await,
             false => 0,
         };
         let Spoken { parser, session, .. } = &mut *state;
         index += gets.max(1);
         let (id, args, end) = ahead.command(index - 1, parser, input);
-        if session.is_subscriber {
+        if session.is_subscriber || session.is_monitor {
             // A reply says that what came before the command has been sent.
             session.peer.handle.take_posted(output);
         }
@@ -303,6 +307,9 @@ async fn run_sampled<G: Engine>(id: Id, mut context: Context<'_, G>) {
     let is_timed = context.session.is_timed || !slow::is_brief(id, context.args);
     let began = if is_timed { Some(sampled.unwrap_or_else(Instant::now)) } else { sampled };
     pin!(command::run(id, &mut context)).await;
+    if context.instance.monitors.is_any() {
+        context.instance.monitors.show(id, &context, false);
+    }
     if let Some(began) = began {
         let (took, mut tally) = (began.elapsed(), context.tally.borrow_mut());
         context.instance.slow.took(id, context.args, context.session, took);

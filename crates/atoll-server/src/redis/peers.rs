@@ -179,6 +179,7 @@ impl Peer {
         let Snapshot { last, database, is_resp3, is_waiting, is_closing, no_evict, no_touch, queued } =
             Snapshot::unpack(self.state.load(Relaxed));
         let marks = [
+            (handle.is_monitor(), 'O'),
             (handle.is_subscriber(), 'P'),
             (is_waiting, 'b'),
             (queued.is_some(), 'x'),

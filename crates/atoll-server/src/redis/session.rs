@@ -37,6 +37,8 @@ pub struct Session {
     pub(crate) is_executing: bool,
     /// Whether it has subscribed to anything.
     pub(crate) is_subscriber: bool,
+    /// Whether it sees every command.
+    pub(crate) is_monitor: bool,
     /// Whether its SCRIPT KILL, which runs next, has ended a script.
     pub(crate) has_killed: bool,
     /// Whether the connection ends once the replies so far have been sent.
@@ -90,6 +92,7 @@ impl Session {
             watched: Vec::new(),
             is_executing: false,
             is_subscriber: false,
+            is_monitor: false,
             has_killed: false,
             closing: false,
         }

@@ -216,7 +216,7 @@ impl<P: Protocol, S: AsyncRead + AsyncWrite + Unpin> Connection<P, S> {
         resident: &Resident,
         output: &mut Output,
     ) -> io::Result<()> {
-        let limit = worker.shared.limits.output(self.handle.is_subscriber());
+        let limit = worker.shared.limits.output(self.handle.is_listener());
         let bytes = output.len() as u64;
         if limit.hard_bytes > 0 && bytes > limit.hard_bytes {
             return Err(io::ErrorKind::QuotaExceeded.into());

@@ -45,6 +45,8 @@ pub struct Handle {
     /// Whether its peer has subscribed: then its silence is no sign, and another limit holds for
     /// what it is owed.
     is_subscriber: AtomicBool,
+    /// Whether its peer sees the commands of other connections: then the same is true.
+    is_monitor: AtomicBool,
     /// Whether it is to end. Never unset.
     is_ending: AtomicBool,
     /// Wakes the connection of the id that is sent.
@@ -79,6 +81,7 @@ impl Handle {
             output_bytes: AtomicUsize::new(0),
             outbox: Outbox::default(),
             is_subscriber: AtomicBool::new(false),
+            is_monitor: AtomicBool::new(false),
             is_ending: AtomicBool::new(false),
             wakes,
         }
@@ -156,6 +159,21 @@ impl Handle {
     /// Says whether its peer has subscribed.
     pub fn set_subscriber(&self, is_subscriber: bool) {
         self.is_subscriber.store(is_subscriber, Relaxed);
+    }
+
+    /// Whether its peer sees the commands of other connections.
+    pub fn is_monitor(&self) -> bool {
+        self.is_monitor.load(Relaxed)
+    }
+
+    /// Says whether its peer sees the commands of other connections.
+    pub fn set_monitor(&self, is_monitor: bool) {
+        self.is_monitor.store(is_monitor, Relaxed);
+    }
+
+    /// Whether its peer listens to what other connections do.
+    pub(super) fn is_listener(&self) -> bool {
+        self.is_subscriber() || self.is_monitor()
     }
 
     /// Lets its worker look at it.

@@ -8,7 +8,7 @@
 //! | replies that a peer does not take | when replies are sent |
 //! | what other threads have posted and a peer does not take | when they post, and once a second |
 //!
-//! What is posted has the limit of subscribers, whether or not the peer has subscribed.
+//! What is posted has the limit of subscribers. All replies of a monitor have it too.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -250,7 +250,7 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
             let handle = &resident.handle;
             handle.end_over(posted_max);
             let is_silent = now_ms.saturating_sub(handle.active_ms()) / 1000 > idle_s_max;
-            if idle_s_max > 0 && resident.is_idle.get() && is_silent && !handle.is_subscriber() {
+            if idle_s_max > 0 && resident.is_idle.get() && is_silent && !handle.is_listener() {
                 handle.end();
             }
         }

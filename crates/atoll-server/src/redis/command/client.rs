@@ -1,4 +1,4 @@
-//! CLIENT: connections, their names, and what is done to them.
+//! CLIENT and MONITOR: connections, their names, what is done to them, and what they do.
 //!
 //! `CLIENT KILL` ends another connection when its worker next looks at it: a command that runs at
 //! that moment ends, those behind it do not run, and no reply is sent. `CLIENT NO-EVICT` changes
@@ -73,6 +73,19 @@ pub async fn client<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
             c.reply.ok();
         }
         _ => return subcommand::help(c, Id::Client),
+    }
+    Ok(())
+}
+
+/// `MONITOR`. As in Redis the second one of a connection has no reply.
+pub async fn monitor<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+    if c.session.is_executing {
+        return Err("ERR MONITOR isn't allowed for DENY BLOCKING client".into());
+    }
+    if !c.session.is_monitor {
+        c.session.is_monitor = true;
+        c.instance.monitors.add(c.session.peer.clone());
+        c.reply.ok();
     }
     Ok(())
 }

@@ -78,6 +78,7 @@ pub async fn quit<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 pub async fn reset<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let peer = c.session.peer.clone();
     c.instance.channels.leave(&peer);
+    c.instance.monitors.remove(&peer);
     peer.handle.take_posted(c.reply.output());
     peer.names().own.clear();
     *c.session = Session::new(peer, !c.instance.wants_password());

@@ -17,7 +17,7 @@
 //! | [`keyspace`] | all keys: SCAN, KEYS, DBSIZE, FLUSHALL |
 //! | [`config`] | the parameters of the server: CONFIG |
 //! | [`connection`] | the connection itself: PING, HELLO, QUIT |
-//! | [`client`] | all connections: CLIENT |
+//! | [`client`] | all connections: CLIENT, MONITOR |
 //! | [`introspect`] | the commands themselves: COMMAND |
 //! | [`info`] | the server: INFO, TIME |
 //! | [`keys`] | which arguments are keys: COMMAND GETKEYS and LIST |

@@ -166,6 +166,7 @@ commands! {
     Keys        "keys"        2  [Readonly]           (0 0 0)  keyspace::keys         "1.0.0" "All keys that match a pattern";
     Latency     "latency"     -2 [Admin Noscript Container] (0 0 0)  slow::latency    "2.8.13" "Moments in which commands took long";
     Mget        "mget"        -2 [Readonly Fast]      (1 -1 1) string::mget           "1.0.0" "The values of many keys";
+    Monitor     "monitor"     1  [Admin Noscript]     (0 0 0)  client::monitor        "1.0.0" "Shows every command of the server";
     Move        "move"        3  [Write Fast Alone]   (1 1 1)  key::relocate          "1.0.0" "Moves a key to another database";
     Mset        "mset"        -3 [Write Denyoom]      (1 -1 2) string::mset           "1.0.1" "Sets many keys";
     Msetnx      "msetnx"      -3 [Write Denyoom Alone](1 -1 2) string::msetnx         "1.0.1" "Sets many keys if none is there";
