@@ -3,6 +3,7 @@
 use super::channels::Channels;
 use super::config::{Config, Started};
 use super::database::Databases;
+use super::events::Events;
 use super::isolation::Isolation;
 use super::monitors::Monitors;
 use super::pause::Pause;
@@ -43,6 +44,7 @@ pub(crate) struct Instance {
     pub(crate) peers: Peers,
     pub(crate) channels: Channels,
     pub(crate) monitors: Monitors,
+    pub(crate) events: Events,
     pub(crate) pause: Pause,
     pub(crate) config: Config,
     pub(crate) slow: Slow,
@@ -74,7 +76,12 @@ impl Instance {
 
     /// How it was started.
     pub(crate) fn started(&self) -> Started<'_> {
-        Started { slow: &self.slow, is_protected: !self.is_open, has_password: self.wants_password() }
+        Started {
+            slow: &self.slow,
+            events: &self.events,
+            is_protected: !self.is_open,
+            has_password: self.wants_password(),
+        }
     }
 
     /// What the workers have published since `CONFIG RESETSTAT`.

@@ -9,6 +9,7 @@
 //! | `instance` | what the connections of a server have in common |
 //! | `channels` | channels and their subscribers |
 //! | `monitors` | connections that see every command |
+//! | `events` | events of keys |
 //! | `peers` | the connections as all of them see them |
 //! | `pause` | commands that wait until a pause ends |
 //! | `slow` | commands that took long |
@@ -28,6 +29,7 @@ mod channels;
 pub mod command;
 mod config;
 pub mod database;
+mod events;
 pub mod extended;
 mod gets;
 pub mod glob;
@@ -124,6 +126,10 @@ impl Protocol for Redis {
         state.session.is_waiting = false;
     }
 
+    fn tend<G: Engine>(&self, client: Client<'_, G>) {
+        self.0.tend(client.cache, client.shared);
+    }
+
     fn refuses(&self, peer: protocol::Peer) -> Option<Cow<'static, [u8]>> {
         (self.0.is_protected() && !peer.is_local()).then_some(Cow::Borrowed(instance::PROTECTED))
     }
@@ -148,27 +154,26 @@ impl Protocol for Redis {
             state.session.has_killed = self.0.scripts.kill();
         }
         let mut batch = self.0.isolation.enter(client.worker).await;
-        loop {
+        let ended = loop {
             state.parser.set_stranger(!state.session.is_authenticated);
             let stopped = scratch.ahead.parse(&mut state.parser, input, *start);
             let parsed = (&mut *state, &mut *scratch);
             let ended = pin!(run_parsed((&self.0, &mut batch), parsed, client, input, start, output)).await;
             if let Some(ended) = ended {
-                state.session.publish();
-                return ended;
+                break ended;
             }
             match stopped {
                 Stopped::Enough => {}
-                Stopped::Drained => {
-                    state.session.publish();
-                    return Ended::Drained;
-                }
+                Stopped::Drained => break Ended::Drained,
                 Stopped::Invalid(error) => {
                     refuse(client.tally, output, &state.session, error);
-                    return Ended::Closing;
+                    break Ended::Closing;
                 }
             }
-        }
+        };
+        state.session.publish();
+        self.0.tell_lost(client.cache, client.shared);
+        ended
     }
 }
 
@@ -193,8 +198,9 @@ async fn run_parsed<'i, G: Engine>(
     state.session.is_timed = ahead.len() == 1 || instance.slow.is_fine();
     let mut index = 0;
     while index < ahead.len() {
-        let is_plain = state.session.is_plain() && !instance.pause.is_set() && !instance.monitors.is_any();
-        let gets = match is_plain {
+        // What is to be told of each command is told when it runs by itself.
+        let is_told = instance.monitors.is_any() || instance.events.has(events::Class::MISS);
+        let gets = match state.session.is_plain() && !instance.pause.is_set() && !is_told {
             true => pin!(gets::run(instance, state, (ahead, index), client, input, output)).await,
             false => 0,
         };

@@ -226,6 +226,7 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
                     *self.cache.borrow_mut() = Rc::new(cache);
                 }
             }
+            self.protocol.tend(self.client(&cache));
         }
     }
 
