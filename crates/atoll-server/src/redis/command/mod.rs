@@ -21,6 +21,8 @@
 //! | [`introspect`] | the commands themselves: COMMAND |
 //! | [`info`] | the server: INFO, TIME |
 //! | [`keys`] | which arguments are keys: COMMAND GETKEYS and LIST |
+//! | [`memory`] | how a value is held, and what memory takes: OBJECT, MEMORY |
+//! | [`lcs`] | the longest common subsequence of two values |
 //! | [`slow`] | commands that took long: SLOWLOG, LATENCY; and DEBUG, CLUSTER, which are refused |
 //! | [`pubsub`] | channels: SUBSCRIBE and its relatives, PUBLISH, PUBSUB |
 //! | [`subcommand`] | the subcommands of CLIENT, COMMAND, ... |
@@ -41,6 +43,8 @@ pub mod introspect;
 pub mod key;
 pub mod keys;
 pub mod keyspace;
+pub mod lcs;
+pub mod memory;
 mod modify;
 pub mod pubsub;
 pub mod range;

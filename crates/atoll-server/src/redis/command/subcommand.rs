@@ -77,6 +77,19 @@ subcommands! {
         "latency|history" 3 "HISTORY <event>" "The seconds in which an event was, and how long it took";
         "latency|latest" 2 "LATEST" "Each event's last time and its longest";
         "latency|reset" -2 "RESET [<event> ...]" "Forgets events";
+    Memory:
+        "memory|doctor" 2 "DOCTOR" "What there is to say about memory";
+        "memory|help" 2 "HELP" "This text";
+        "memory|malloc-stats" 2 "MALLOC-STATS" "There are no statistics of the allocator";
+        "memory|purge" 2 "PURGE" "Accepted; there is nothing to purge";
+        "memory|stats" 2 "STATS" "What takes how much memory";
+        "memory|usage" -3 "USAGE <key> [SAMPLES <count>]" "The bytes of a key and its value in the pool";
+    Object:
+        "object|encoding" 3 "ENCODING <key>" "How Redis would hold the value";
+        "object|freq" 3 "FREQ <key>" "Refused: accesses are not counted for each key";
+        "object|help" 2 "HELP" "This text";
+        "object|idletime" 3 "IDLETIME <key>" "Refused: accesses are not counted for each key";
+        "object|refcount" 3 "REFCOUNT <key>" "1: no two keys share a value";
     Pubsub:
         "pubsub|channels" -2 "CHANNELS [<pattern>]" "The channels that have subscribers";
         "pubsub|help" 2 "HELP" "This text";

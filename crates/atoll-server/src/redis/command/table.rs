@@ -165,12 +165,15 @@ commands! {
     Info        "info"        -1 []                   (0 0 0)  info::info             "1.0.0" "What the server is and does";
     Keys        "keys"        2  [Readonly]           (0 0 0)  keyspace::keys         "1.0.0" "All keys that match a pattern";
     Latency     "latency"     -2 [Admin Noscript Container] (0 0 0)  slow::latency    "2.8.13" "Moments in which commands took long";
+    Lcs         "lcs"         -3 [Readonly]           (1 2 1)  lcs::lcs               "7.0.0" "The longest common subsequence of two values";
+    Memory      "memory"      -2 [Container]          (0 0 0)  memory::memory         "4.0.0" "What keys and the server take of memory";
     Mget        "mget"        -2 [Readonly Fast]      (1 -1 1) string::mget           "1.0.0" "The values of many keys";
     Monitor     "monitor"     1  [Admin Noscript]     (0 0 0)  client::monitor        "1.0.0" "Shows every command of the server";
     Move        "move"        3  [Write Fast Alone]   (1 1 1)  key::relocate          "1.0.0" "Moves a key to another database";
     Mset        "mset"        -3 [Write Denyoom]      (1 -1 2) string::mset           "1.0.1" "Sets many keys";
     Msetnx      "msetnx"      -3 [Write Denyoom Alone](1 -1 2) string::msetnx         "1.0.1" "Sets many keys if none is there";
     Multi       "multi"       1  [Noscript Fast]      (0 0 0)  transaction::multi     "1.2.0" "Lets commands wait for EXEC";
+    Object      "object"      -2 [Container]          (0 0 0)  memory::object         "2.2.3" "How a value is held";
     Persist     "persist"     2  [Write Fast]         (1 1 1)  expire::persist        "2.2.0" "Lets a key expire never";
     Pexpire     "pexpire"     -3 [Write Fast]         (1 1 1)  expire::pexpire        "2.6.0" "Lets a key expire after some milliseconds";
     Pexpireat   "pexpireat"   -3 [Write Fast]         (1 1 1)  expire::pexpireat      "2.6.0" "Lets a key expire at a millisecond";
