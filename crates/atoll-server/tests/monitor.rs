@@ -103,6 +103,22 @@ fn a_monitor_is_marked_and_ends_with_reset() {
 }
 
 #[test]
+fn a_monitor_sees_commands_while_one_of_its_own_waits() {
+    let server = start(options());
+    let (mut monitor, mut other) = (Raw::connect(server.address), Raw::connect(server.address));
+    monitor.call(&["MONITOR"]);
+    other.call(&["CLIENT", "PAUSE", "100000", "WRITE"]);
+    monitor.send(&command(&["SET", "a", "1"]));
+    for round in 0..20 {
+        other.call(&["ECHO", &round.to_string()]);
+        assert!(text(monitor.reply()).ends_with(&format!("] \"ECHO\" \"{round}\"\r\n")));
+    }
+    other.call(&["CLIENT", "UNPAUSE"]);
+    assert_eq!(text(monitor.reply()), "+OK\r\n");
+    assert!(text(monitor.reply()).ends_with("] \"SET\" \"a\" \"1\"\r\n"));
+}
+
+#[test]
 fn every_get_of_a_pipeline_is_seen() {
     let server = start(options());
     let (mut monitor, mut other) = (Raw::connect(server.address), Raw::connect(server.address));

@@ -20,8 +20,9 @@
 //! what a program without a server removes is not told.
 //!
 //! Differences from Redis: an expired key that a command overwrites before a client has found it is
-//! not told. A command other than SET, MSET and their kin looks whether its key is `new` before it
-//! changes it, so two that run at once may both tell so.
+//! not told. A SET whose expiry is past tells `set` and `expire` alone. A command other than SET,
+//! MSET and their kin looks whether its key is `new` before it changes it, so two that run at once
+//! may both tell so.
 //!
 //! While the parameter is empty, a change costs one relaxed load here. A worker begins to note what
 //! its client removes at most a tenth of a second after the parameter was set.

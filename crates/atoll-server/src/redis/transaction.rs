@@ -166,6 +166,10 @@ async fn execute<G: Engine>(c: &mut Context<'_, G>, interpreters: &mut Interpret
         }
     }
     let commands = queue.commands();
+    if c.session.is_subscriber {
+        // What came before the transaction must not come behind its UNSUBSCRIBE.
+        c.session.peer.handle.take_posted(c.reply.output());
+    }
     c.session.is_executing = true;
     c.reply.array(commands.len());
     for (id, args) in commands {

@@ -73,7 +73,12 @@ impl Outbox {
     pub(super) fn post(&self, message: &[u8], sending: usize, limit: OutputLimit) -> Posted {
         let mut waiting = self.waiting();
         let is_first = waiting.bytes.is_empty();
-        let owed = sending + waiting.bytes.len() + message.len();
+        let before = sending + waiting.bytes.len();
+        if before as u64 <= limit.soft_bytes {
+            // Between two messages it only owes less and less, so this is the least.
+            waiting.over_since = None;
+        }
+        let owed = before + message.len();
         if !waiting.permits(owed as u64, limit) {
             waiting.bytes = Vec::new();
             self.bytes.store(0, Relaxed);
@@ -150,6 +155,13 @@ mod tests {
         std::thread::sleep(Duration::from_millis(2));
         assert!(outbox.is_within(0, limit(0, 10, 3600)));
         assert!(!outbox.is_within(0, limit(0, 10, 0)));
+        // A long message behind another one that was taken long ago.
+        outbox.take(&mut Output::default());
+        outbox.waiting().over_since = Instant::now().checked_sub(Duration::from_secs(100));
+        assert_eq!(outbox.post(&[0; 22], 0, limit(0, 10, 60)), Posted::First);
+        outbox.waiting().over_since = Instant::now().checked_sub(Duration::from_secs(100));
+        assert_eq!(outbox.post(&[0; 1], 0, limit(0, 10, 60)), Posted::OverLimit);
+        assert_eq!(outbox.post(&[0; 22], 0, limit(0, 10, 60)), Posted::First);
         // Below it, time begins anew.
         assert!(outbox.is_within(0, limit(0, 22, 0)));
         assert!(outbox.is_within(0, limit(0, 10, 1)));
