@@ -66,6 +66,12 @@ pub trait Protocol: Clone + Send + Sync + 'static {
         std::future::ready(())
     }
 
+    /// A worker's client has looked after its pool, with or without requests. Called ten times a
+    /// second.
+    fn tend<G: Engine>(&self, client: Client<'_, G>) {
+        let _ = client;
+    }
+
     /// Bytes that the command has, at the least, of which a part has arrived.
     fn bytes_expected(state: &Self::State) -> usize;
 

@@ -226,6 +226,7 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
                     *self.cache.borrow_mut() = Rc::new(cache);
                 }
             }
+            self.protocol.tend(self.client(&cache));
         }
     }
 
@@ -240,17 +241,17 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
         }
     }
 
-    /// Ends the connections whose peers have been silent for too long.
+    /// Ends the connections whose peers have been silent for too long, and those that owe too much
+    /// of what was posted.
     fn end_idle(&self) {
-        let idle_s_max = self.shared.limits.idle_s_max();
-        if idle_s_max == 0 {
-            return;
-        }
+        let limits = &self.shared.limits;
+        let (idle_s_max, posted_max) = (limits.idle_s_max(), limits.output(true));
         let now_ms = self.shared.uptime_ms();
         for resident in self.residents.borrow().values() {
             let handle = &resident.handle;
+            handle.end_over(posted_max);
             let is_silent = now_ms.saturating_sub(handle.active_ms()) / 1000 > idle_s_max;
-            if resident.is_idle.get() && is_silent && !handle.is_subscriber() {
+            if idle_s_max > 0 && resident.is_idle.get() && is_silent && !handle.is_listener() {
                 handle.end();
             }
         }

@@ -1,9 +1,11 @@
 //! A value that is replaced by what a command makes of it, in one atomic step for the whole pool.
 //!
 //! The command looks the value up, makes the new one, and puts it only if no other client was
-//! faster; otherwise it begins again. Some client always succeeds.
+//! faster; otherwise it begins again. Some client always succeeds. What it puts is told as the
+//! event `setbit`, for the commands that use this change bits.
 
 use super::{CommandError, Context, range, string};
+use crate::redis::events::Class;
 use atoll_cache::{CacheError, Condition, Engine, Expiry, SetOptions};
 
 /// What becomes of a value.
@@ -12,6 +14,8 @@ pub(super) enum Modified<T> {
     Kept(T),
     /// The new value takes its place and keeps its expiry.
     Put(T),
+    /// As `Put`, but the value has only grown, by zeros. For Redis that is no change.
+    Grown(T),
 }
 
 /// Calls `make(present value, new value)`, which fills the second, until no other client comes in
@@ -28,12 +32,19 @@ pub(super) async fn modify<G: Engine, T>(
         new.clear();
         let made = make(is_there.then(|| c.value.bytes()), &mut new);
         string::forget(c.value);
-        let outcome = match made? {
+        let (outcome, is_change) = match made? {
             Modified::Kept(outcome) => return Ok(outcome),
-            Modified::Put(outcome) => outcome,
+            Modified::Put(outcome) => (outcome, true),
+            Modified::Grown(outcome) => (outcome, false),
         };
         let options = SetOptions { condition, expiry: Expiry::Keep };
         if c.cache.set(key, &new, &options).await.map_err(range::too_long)?.stored {
+            if !is_there {
+                c.notify(Class::NEW, "new", c.args.get(1));
+            }
+            if is_change {
+                c.notify(Class::STRING, "setbit", c.args.get(1));
+            }
             return Ok(outcome);
         }
     }
