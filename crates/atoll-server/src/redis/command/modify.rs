@@ -4,13 +4,13 @@
 //! faster; otherwise it begins again. Some client always succeeds.
 
 use super::{CommandError, Context, range, string};
-use atoll_cache::{CacheError, Condition, Engine, Expiry, SetOptions};
+use atoll_cache::{Attributes, CacheError, Condition, Engine, Expiry, SetOptions};
 
 /// What becomes of a value.
 pub(super) enum Modified<T> {
     /// It stays as it is.
     Kept(T),
-    /// The new value takes its place and keeps its expiry.
+    /// The new value takes its place and keeps its expiry and attributes.
     Put(T),
 }
 
@@ -32,7 +32,8 @@ pub(super) async fn modify<G: Engine, T>(
             Modified::Kept(outcome) => return Ok(outcome),
             Modified::Put(outcome) => outcome,
         };
-        let options = SetOptions { condition, expiry: Expiry::Keep };
+        let attributes = if is_there { c.value.meta().attributes } else { Attributes::NONE };
+        let options = SetOptions { condition, expiry: Expiry::Keep, attributes };
         if c.cache.set(key, &new, &options).await.map_err(range::too_long)?.stored {
             return Ok(outcome);
         }
