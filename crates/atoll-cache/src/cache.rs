@@ -2,7 +2,7 @@
 
 mod changes;
 
-use crate::{CacheError, Cause, Engine, KEY_BYTES_MAX, Lookup, Meta, Removal, Stats, Value};
+use crate::{Attributes, CacheError, Cause, Engine, KEY_BYTES_MAX, Lookup, Meta, Removal, Stats, Value};
 use changes::{Edit, Expire, Remove, Removes, Rewrite, Rewritten, Set, give_back};
 use std::borrow::Cow;
 
@@ -57,6 +57,8 @@ pub struct SetOptions {
     pub condition: Condition,
     /// When the new object expires.
     pub expiry: Expiry,
+    /// What is said of the new value.
+    pub attributes: Attributes,
 }
 
 /// The outcome of a [`Cache::set`].

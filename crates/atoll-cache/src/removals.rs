@@ -143,8 +143,7 @@ pub(crate) async fn removal_of(
     };
     let now_ms = io.client.pool_ms(io.client.endpoint.now_ns()).await?;
     let cause = if cause == Cause::Evicted && header.is_expired(now_ms) { Cause::Expired } else { cause };
-    let meta = Meta { expiry_ms: header.expiry_ms, token: header.token, value_bytes: header.value_bytes };
-    Ok(Some(Box::new(Removal { key, meta, cause })))
+    Ok(Some(Box::new(Removal { key, meta: Meta::of(&header), cause })))
 }
 
 #[cfg(test)]

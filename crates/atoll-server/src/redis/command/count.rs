@@ -3,7 +3,7 @@
 use super::arguments::integer;
 use super::{CommandError, Context, Outcome};
 use crate::redis::extended::{Extended, Sum};
-use atoll_cache::{CacheError, Change, Engine, KEY_BYTES_MAX, Number, Old, Verdict, Want};
+use atoll_cache::{CacheError, Change, Engine, KEY_BYTES_MAX, Meta, Number, Old, Verdict, Want};
 use std::borrow::Cow;
 
 /// `INCR key`
@@ -94,7 +94,10 @@ impl Change for AddExtended<'_> {
     fn decide(&mut self, _now_ms: u64, old: Option<Old<'_>>) -> Verdict {
         self.sum = self.sum(old);
         match self.sum {
-            Ok(_) => Verdict::Put { expiry_ms: old.and_then(|old| old.meta.expiry_ms) },
+            Ok(_) => {
+                let Meta { expiry_ms, attributes, .. } = old.map(|old| old.meta).unwrap_or_default();
+                Verdict::Put { expiry_ms, attributes }
+            }
             Err(_) => Verdict::Leave,
         }
     }

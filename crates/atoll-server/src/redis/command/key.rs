@@ -7,7 +7,7 @@
 use super::arguments::{integer, is};
 use super::{CommandError, Context, Outcome, keyspace, string};
 use crate::redis::events::Class;
-use atoll_cache::{Condition, Engine, Expiry, SetOptions};
+use atoll_cache::{Condition, Engine, Expiry, Meta, SetOptions};
 
 /// `DEL key...` and `UNLINK key...`
 pub async fn del<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
@@ -59,7 +59,7 @@ pub async fn kind<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     Ok(())
 }
 
-/// Copies the object at `from`, with its expiry, to the stored key `to`.
+/// Copies the object at `from`, with its expiry and attributes, to the stored key `to`.
 async fn duplicate<G: Engine>(
     c: &mut Context<'_, G>,
     from: &[u8],
@@ -69,8 +69,9 @@ async fn duplicate<G: Engine>(
     if !c.cache.get(from, c.value).await? {
         return Ok(Copied::Nothing);
     }
-    let expiry = c.value.meta().expiry_ms.map_or(Expiry::Never, Expiry::AtMs);
-    let outcome = c.cache.set(to, c.value.bytes(), &SetOptions { condition, expiry }).await;
+    let Meta { expiry_ms, attributes, .. } = c.value.meta();
+    let options = SetOptions { condition, expiry: expiry_ms.map_or(Expiry::Never, Expiry::AtMs), attributes };
+    let outcome = c.cache.set(to, c.value.bytes(), &options).await;
     string::forget(c.value);
     Ok(if outcome?.stored { Copied::Done } else { Copied::Refused })
 }

@@ -6,13 +6,13 @@
 
 use super::{CommandError, Context, range, string};
 use crate::redis::events::Class;
-use atoll_cache::{CacheError, Condition, Engine, Expiry, SetOptions};
+use atoll_cache::{CacheError, Condition, Engine, Expiry, Meta, SetOptions};
 
 /// What becomes of a value.
 pub(super) enum Modified<T> {
     /// It stays as it is.
     Kept(T),
-    /// The new value takes its place and keeps its expiry.
+    /// The new value takes its place and keeps its expiry and attributes.
     Put(T),
     /// As `Put`, but the value has only grown, by zeros. For Redis that is no change.
     Grown(T),
@@ -28,7 +28,8 @@ pub(super) async fn modify<G: Engine, T>(
     let mut new = Vec::new();
     loop {
         let is_there = c.cache.get(key, c.value).await?;
-        let condition = if is_there { Condition::IfToken(c.value.meta().token) } else { Condition::IfAbsent };
+        let Meta { token, attributes, .. } = if is_there { c.value.meta() } else { Meta::default() };
+        let condition = if is_there { Condition::IfToken(token) } else { Condition::IfAbsent };
         new.clear();
         let made = make(is_there.then(|| c.value.bytes()), &mut new);
         string::forget(c.value);
@@ -37,7 +38,7 @@ pub(super) async fn modify<G: Engine, T>(
             Modified::Put(outcome) => (outcome, true),
             Modified::Grown(outcome) => (outcome, false),
         };
-        let options = SetOptions { condition, expiry: Expiry::Keep };
+        let options = SetOptions { condition, expiry: Expiry::Keep, attributes };
         if c.cache.set(key, &new, &options).await.map_err(range::too_long)?.stored {
             if !is_there {
                 c.notify(Class::NEW, "new", c.args.get(1));

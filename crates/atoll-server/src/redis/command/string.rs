@@ -128,7 +128,7 @@ async fn set_with_options<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
         None if parsed.keep_ttl => Expiry::Keep,
         None => Expiry::Never,
     };
-    let options = SetOptions { condition, expiry };
+    let options = SetOptions { condition, expiry, ..SetOptions::default() };
     let is_stored = match parsed.get {
         true => set_returning(c, &key, value, &options).await?,
         false => {
