@@ -11,7 +11,7 @@
 //! | Queued, its node behind the head | between the head's FAA and owning it | the same |
 //! | Extent, owner dead | writing a large object, or publishing it | Bound if an object has it, else free |
 //! | Bound, no object has it | freeing the extents of an object it made dead | free |
-//! | a frozen slot | splitting a bucket of the index | the split is finished (see [`split`](crate::index::split)) |
+//! | a frozen slot | splitting a bucket of the index | the split is finished (see `index::split`) |
 //! | Index, not in the directory, owner dead | about to list it there | free |
 //! | a pending slot | inserting | cleared when the chunk that it points into is settled |
 //! | a protection | changing something | ignored once its client is shut out |

@@ -7,7 +7,7 @@
 //! | | code     | print     |  |   3   | chunk's generation      | units of 16 bytes         |
 //! +-+----------+-----------+--+-------+-------------------------+---------------------------+
 //!  p = 1: pending, an insertion that is not decided yet; no lookup sees it
-//!  f = 1: frozen, while the bucket is split (see [`split`](crate::index::split))
+//!  f = 1: frozen, while the bucket is split (see `index::split`)
 //!  depth: how often the bucket has been split, or its parent before its birth
 //!
 //! 63       56 55       48 47 46   44 43 40  39 33 32                                        0
