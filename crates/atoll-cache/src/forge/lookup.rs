@@ -179,10 +179,11 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         // One after the other, not with `candidates`: a hit in memory nearby costs a twentieth
         // fewer instructions.
         for place in 0..BUCKET_SLOTS {
-            let (slot, number) = op.seen(place);
+            let slot = Slot(op.bucket.words()[place]);
             if !slot.may_be(hash.fingerprint) || slot.is_pending() || slot.is_frozen() {
                 continue;
             }
+            let (_, number) = op.seen(place);
             match self.read_candidate(slot, key, into, begun_ns).await? {
                 Candidate::Ours(header) => {
                     into.meta = Meta::of(&header);

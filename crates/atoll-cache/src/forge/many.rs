@@ -36,7 +36,7 @@ impl<E: Endpoint, T: Technique<E>> Lookups for Forge<E, T> {
 
     #[inline]
     fn may_be(hash: KeyHash, word: Slot) -> bool {
-        word.may_be(hash.fingerprint) & !word.is_pending() & !word.is_frozen()
+        word.is_live_of(hash.fingerprint)
     }
 
     #[inline]

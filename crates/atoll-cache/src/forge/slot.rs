@@ -206,6 +206,13 @@ impl Slot {
         (self.0 >> FINGERPRINT_SHIFT) as u8 == fingerprint && !self.is_free()
     }
 
+    /// Whether a live word that is not frozen may be of a key with this fingerprint.
+    #[inline]
+    pub fn is_live_of(self, fingerprint: u8) -> bool {
+        let differing = self.0 ^ u64::from(fingerprint) << FINGERPRINT_SHIFT;
+        (differing & (PENDING | FROZEN | 0xff << FINGERPRINT_SHIFT) == 0) & !self.is_free()
+    }
+
     /// The fingerprint.
     #[inline]
     pub fn fingerprint(self) -> u8 {
@@ -320,6 +327,8 @@ mod tests {
             assert!(format.has_generation(slot, 0xffff_fff7));
             assert!(heap_bytes == 1 << 48 || !format.has_generation(slot, 0xffff_fff6));
             let deep = SplitWord::moved_to(slot, 7);
+            assert!(deep.is_live_of(0xff) && !deep.is_live_of(0xfe));
+            assert!(!SplitWord::frozen(deep).is_live_of(0xff) && !deep.pending().is_live_of(0xff));
             assert_eq!((deep.depth(), SplitWord::moved_to(SplitWord::frozen(deep), 0)), (7, slot));
             assert!(slot.is_live() && !slot.pending().is_live() && slot.pending().decided() == slot);
             assert_eq!(slot.length().bytes(), 304);

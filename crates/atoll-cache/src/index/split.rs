@@ -89,6 +89,7 @@ pub(crate) trait Splits: Index<Word: SplitWord> {
 }
 
 type Words = [u64; BUCKET_SLOTS];
+type Sides = [Side; BUCKET_SLOTS];
 type Swaps = ArrayVec<Ticket, BUCKET_SLOTS>;
 
 /// Whether all words of a bucket have this depth, and none is frozen.
@@ -172,7 +173,8 @@ pub(crate) async fn settle<I: Splits>(index: &I, bucket: u32) -> Result<(), Cach
             return Ok(());
         }
         if depth > 0 && words.iter().any(|word| is_at::<I>(*word, depth - 1, true)) {
-            thaw(index, bucket, &words, depth).await?;
+            let sides = sides(index, &words, depth - 1).await?;
+            thaw(index, bucket, (&words, &sides), depth).await?;
             continue;
         }
         let may_split = bucket == size.next_parent() && size.count() < index.directory().buckets_max();
@@ -329,7 +331,7 @@ async fn split<I: Splits>(index: &I, size: Size) -> Result<(), CacheError> {
         .collect();
     index.member().endpoint.post(&mut batch).await?;
     if index.thaws_early() {
-        thaw(index, parent, &words, depth + 1).await?;
+        thaw(index, parent, (&words, &sides), depth + 1).await?;
     }
     let splits = size.splits();
     let mut batch = Batch::new();
@@ -337,7 +339,7 @@ async fn split<I: Splits>(index: &I, size: Size) -> Result<(), CacheError> {
     index.member().endpoint.post(&mut batch).await?;
     // Whichever client has counted it: there are at least so many splits.
     directory.note_splits(splits + 1);
-    thaw(index, parent, &words, depth + 1).await
+    thaw(index, parent, (&words, &sides), depth + 1).await
 }
 
 /// Freezes all slots of the bucket whose turn it is in an index of this size, and returns their
@@ -372,12 +374,16 @@ async fn freeze<I: Splits>(index: &I, size: Size) -> Result<Option<Words>, Cache
 }
 
 /// Thaws the slots that are frozen among these words of a bucket. The bucket has this depth now.
-async fn thaw<I: Splits>(index: &I, bucket: u32, words: &Words, depth: u32) -> Result<(), CacheError> {
+async fn thaw<I: Splits>(
+    index: &I,
+    bucket: u32,
+    (words, sides): (&Words, &Sides),
+    depth: u32,
+) -> Result<(), CacheError> {
     assert!(depth > 0, "a bucket that was split is not at depth 0");
-    let sides = sides(index, words, depth - 1).await?;
     let mut batch = Batch::new();
     let mut swaps = ArrayVec::<_, BUCKET_SLOTS>::new();
-    for (place, (word, side)) in (0..).zip(words.iter().zip(&sides)) {
+    for (place, (word, side)) in (0..).zip(words.iter().zip(sides)) {
         if is_at::<I>(*word, depth - 1, true) {
             let thawed = word_on::<I>(*word, *side, Side::Parent, depth);
             let swap = batch.compare_and_swap(index.slot_at(first_slot(bucket) + place), *word, thawed.bits());
@@ -442,7 +448,7 @@ fn word_on<I: Splits>(frozen: u64, side: Side, bucket: Side, depth: u32) -> I::W
 }
 
 /// The sides of the frozen words of a bucket whose depth was `depth`. The others count as free.
-async fn sides<I: Splits>(index: &I, words: &Words, depth: u32) -> Result<[Side; BUCKET_SLOTS], CacheError> {
+async fn sides<I: Splits>(index: &I, words: &Words, depth: u32) -> Result<Sides, CacheError> {
     let mut sides = [Side::Both; BUCKET_SLOTS];
     let mut batch = Batch::new();
     let mut reads = ArrayVec::<_, BUCKET_SLOTS>::new();
