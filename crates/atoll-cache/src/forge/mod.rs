@@ -208,6 +208,10 @@ impl<A: Annex> EnginePool for ForgePoolWith<A> {
         described.extend([
             ("group_objects_max", pool.group_objects_max.to_string()),
             ("index_slots", (u64::from(forge.buckets) * layout::BUCKET_SLOTS as u64).to_string()),
+            (
+                "index_slots_max",
+                ((u64::from(forge.buckets) * layout::BUCKET_SLOTS as u64) << forge.index_rounds).to_string(),
+            ),
             ("rule", format!("{:?}", forge.options.rule).to_lowercase()),
             ("ghosts", forge.options.ghosts.to_string()),
         ]);
