@@ -8,13 +8,14 @@ use super::operation::{Notes, Operation};
 use super::slot::Slot;
 use super::{Core, Hole};
 use crate::CacheError;
-use crate::index::{Index, Look, index_parts};
+use crate::index::{Index, Look, fixed_buckets, index_parts};
 use crate::record::Record;
 use atoll_fabric::{Address, Buffer, Endpoint};
 use atoll_pool::ChunkId;
 
 impl<E: Endpoint> Index for Core<E> {
     index_parts!(E, Slot, Notes);
+    fixed_buckets!();
 
     #[inline]
     fn record_span(&self, word: Slot) -> Option<(Address, usize, ChunkId)> {
