@@ -89,7 +89,7 @@ impl<E: Endpoint, T: Technique<E>> Index for Forge<E, T> {
         Ok(match self.read_protected(op, slot, word).await? {
             Some((now, _)) if now != word || now.is_frozen() => Look::Changed,
             Some(_) => match self.judge(word, &op.record) {
-                Some(record) => Look::Sound(record.header, record.large()),
+                Some(record) => Look::Sound(record.header, record.large().map(Box::new)),
                 None => Look::Damaged,
             },
             None => Look::Damaged,

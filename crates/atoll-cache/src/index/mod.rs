@@ -213,7 +213,7 @@ pub(crate) enum Look {
     /// The slot still has its word, and the record is unsound.
     Damaged,
     /// The slot's own record. It is in the operation's buffer.
-    Sound(Header, Option<LargeBody>),
+    Sound(Header, Option<Box<LargeBody>>),
 }
 
 /// The index of an engine, as one client uses it.

@@ -169,7 +169,9 @@ async fn key_of<I: Index>(
                 index.drop_damaged(slot, word).await?;
                 None
             }
-            Look::Sound(header, large) => key_of_record(index, op, (slot, word), &header, large, value).await?,
+            Look::Sound(header, large) => {
+                key_of_record(index, op, (slot, word), &header, large.map(|body| *body), value).await?
+            }
         };
         index.end_look(op);
         if let Some(shown) = shown {

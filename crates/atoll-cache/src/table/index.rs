@@ -37,7 +37,7 @@ impl<E: Endpoint> Index for Core<E> {
 
     async fn look(&self, op: &mut Operation, slot: u64, word: Slot) -> Result<Look, CacheError> {
         Ok(match self.read_record(op, word).await? {
-            Some((header, large)) => Look::Sound(header, large),
+            Some((header, large)) => Look::Sound(header, large.map(Box::new)),
             None if self.slot_word(slot).await? != word => Look::Changed,
             None => Look::Damaged,
         })
