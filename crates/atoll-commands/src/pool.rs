@@ -325,11 +325,12 @@ fn verify(command: &NameCommand, fabric: &impl PoolFabric) -> Result<(), Box<dyn
         for fault in &report.faults {
             println!("fault: {fault}");
         }
-        let [free, open, queued, leaving, extent, bound, out_of_use @ ..] = report.chunks;
+        let [free, open, queued, leaving, extent, bound, out_of_use @ .., index] = report.chunks;
         println!("{} objects with {} bytes of keys and values", report.objects, report.body_bytes);
         let (extents, retired) = (extent + bound, out_of_use.iter().sum::<u64>());
         println!(
-            "chunks: {free} free, {open} open, {queued} queued, {leaving} leaving, {extents} extents, {retired} retired"
+            "chunks: {free} free, {open} open, {queued} queued, {leaving} leaving, {extents} extents, {index} index, \
+             {retired} retired"
         );
         println!("{}", if ok { "sound" } else { "NOT SOUND" });
     }
