@@ -1,4 +1,4 @@
-//! The memory of an experiment's pool: this host's, or that of memory nodes (`tcp:HOST:PORT[,HOST:PORT...]`).
+//! The memory of an experiment's pool: this host's, or that of memory nodes (`tcp:HOST:PORT,...`).
 
 use super::plan::Plan;
 use crate::LabError;

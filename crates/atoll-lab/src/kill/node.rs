@@ -162,7 +162,7 @@ impl Drop for Nodes {
     }
 }
 
-/// A port at which nobody listens.
+/// A port without a listener.
 fn free_port(listen: IpAddr) -> Result<u16, LabError> {
     let found = TcpListener::bind((listen, 0)).and_then(|listener| listener.local_addr());
     found
