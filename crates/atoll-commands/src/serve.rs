@@ -43,6 +43,12 @@ pub struct ServeCommand {
     /// File that holds the password which Redis clients must give; its end of line does not count
     #[arg(long, value_name = "PATH")]
     password_file: Option<PathBuf>,
+    /// File with the users of the server, which ACL LOAD reads and ACL SAVE writes
+    #[arg(long, value_name = "PATH", conflicts_with = "password_file")]
+    aclfile: Option<PathBuf>,
+    /// A user with its rules, as in an ACL file: 'ana on #HASH ~* +@read'; may be given often
+    #[arg(long, value_name = "RULES", conflicts_with = "aclfile")]
+    user: Vec<String>,
     /// Whether a server without a password serves its own host only
     #[arg(long, value_name = "yes|no", default_value = "yes", value_parser = yes_or_no, action = clap::ArgAction::Set)]
     protected_mode: bool,
@@ -100,7 +106,13 @@ impl ServeCommand {
             keepalive_s: self.tcp_keepalive,
             ..ServerOptions::default()
         };
-        let redis = Redis::new(RedisOptions { password: self.password()?, is_open: !self.protected_mode });
+        let mut redis = Redis::new(RedisOptions { password: self.password()?, is_open: !self.protected_mode });
+        if let Some(path) = &self.aclfile {
+            redis = redis.with_acl_file(path.clone())?;
+        }
+        for user in &self.user {
+            redis = redis.with_users(&format!("user {user}"), "--user")?;
+        }
         // The port is bound first: a port in use is reported before any memory is allocated.
         let server = Server::bind(options)?;
         match &self.pool {
@@ -166,6 +178,11 @@ impl ServeCommand {
         println!("tcp_keepalive = {}", self.tcp_keepalive);
         let path = self.password_file.as_ref().map(|path| path.display().to_string());
         println!("password_file = {}", shown(path));
+        println!("aclfile = {}", shown(self.aclfile.as_ref().map(|path| path.display().to_string())));
+        for user in &self.user {
+            // The rules may hold a password.
+            println!("user = {}", user.split(' ').next().unwrap_or_default());
+        }
         println!("protected_mode = {}", if self.protected_mode { "yes" } else { "no" });
         println!("metrics = {}", shown(self.metrics.map(|address| address.to_string())));
     }

@@ -10,6 +10,7 @@
 //! `normal` is compared with the replies of one batch: a connection runs no further command before
 //! they are sent. That of `slave` is noted alone.
 
+use super::acl::{Password, Users};
 use super::events;
 use super::slow::Slow;
 use crate::serve::counters::Shared;
@@ -34,6 +35,8 @@ pub(crate) enum Kind {
     Events,
     /// Classes of connections, each with three numbers.
     Outputs,
+    /// A password, none if it is empty.
+    Password,
 }
 
 /// What a parameter changes.
@@ -86,6 +89,9 @@ use Effect::{Noted, Real, Shown};
 use Kind::{Bytes, Events, Flag, Integer, Outputs, Text, Word};
 
 parameters! {
+    "acl-pubsub-default"          Word(&["resetchannels", "allchannels"]), Shown("a new user may use no channel");
+    "aclfile"                     Text, START;
+    "acllog-max-len"              Integer(0, 4096), Real;
     "active-expire-effort"        Integer(1, 10), Noted("1");
     "activedefrag"                Flag, Noted("no");
     "activerehashing"             Flag, Noted("yes");
@@ -136,7 +142,7 @@ parameters! {
     "repl-backlog-size"           Bytes, Noted("1048576");
     "repl-timeout"                Integer(1, i32::MAX as i64), Noted("60");
     "replicaof"                   Text, ALONE;
-    "requirepass"                 Text, Shown("the password is given at the start: --password-file");
+    "requirepass"                 Kind::Password, Real;
     "save"                        Text, CACHE;
     "slaveof"                     Text, ALONE;
     "slowlog-log-slower-than"     Integer(-1, i64::MAX), Real;
@@ -185,6 +191,7 @@ pub(crate) enum Value {
     Text(String),
     /// The limits that were given, by their class.
     Outputs(Vec<(Class, OutputLimit)>),
+    Password(Option<Password>),
 }
 
 /// A class of connections.
@@ -249,6 +256,9 @@ impl Parameter {
     }
 
     fn valid(&self, text: &[u8]) -> Result<Value, String> {
+        if matches!(self.kind, Kind::Password) {
+            return Ok(Value::Password((!text.is_empty()).then(|| Password::of(text))));
+        }
         let text = String::from_utf8_lossy(text).into_owned();
         let one_of =
             |words: &[&str]| words.iter().find(|word| word.eq_ignore_ascii_case(&text)).map(|word| (*word).to_owned());
@@ -273,6 +283,7 @@ impl Parameter {
                 .map(|classes| Value::Number(classes.into()))
                 .ok_or_else(|| "Invalid event class character. Use 'Ag$lshzxeKEtmdn'.".to_owned()),
             Kind::Outputs => outputs(&text).map(Value::Outputs),
+            Kind::Password => unreachable!("handled above"),
         }
     }
 
@@ -300,7 +311,11 @@ impl Parameter {
             "maxmemory" => (shared.facts.capacity_bytes)().to_string(),
             "maxmemory-policy" => super::command::info::policy(shared.facts.experts.as_deref()).to_owned(),
             "protected-mode" => if started.is_protected { "yes" } else { "no" }.to_owned(),
-            "requirepass" => if started.has_password { "********" } else { "" }.to_owned(),
+            // No password is kept in clear text.
+            "requirepass" => if started.users.has_nopass() { "" } else { "********" }.to_owned(),
+            "aclfile" => started.users.file().map_or_else(String::new, |path| path.display().to_string()),
+            "acllog-max-len" => started.users.log.entries_max.load(Relaxed).to_string(),
+            "acl-pubsub-default" => "resetchannels".to_owned(),
             "appendonly" | "cluster-enabled" | "daemonize" => "no".to_owned(),
             "appendfilename" => "appendonly.aof".to_owned(),
             "dbfilename" => "dump.rdb".to_owned(),
@@ -322,7 +337,7 @@ impl Parameter {
         let is_same = match value {
             Value::Number(number) => number.to_string() == present,
             Value::Text(text) => text == present,
-            Value::Outputs(_) => false,
+            Value::Outputs(_) | Value::Password(_) => false,
         };
         (!is_same).then_some(why)
     }
@@ -336,7 +351,8 @@ pub(crate) struct Started<'a> {
     /// Which events are told.
     pub(crate) events: &'a events::Events,
     pub(crate) is_protected: bool,
-    pub(crate) has_password: bool,
+    /// Its users.
+    pub(crate) users: &'a Users,
 }
 
 /// Sets parameters, all or none; the error names the parameter that cannot have its value, and says
@@ -344,7 +360,7 @@ pub(crate) struct Started<'a> {
 pub(crate) fn set(
     config: &Config,
     shared: &Shared,
-    Started { slow, events, .. }: &Started<'_>,
+    Started { slow, events, users, .. }: &Started<'_>,
     values: Vec<(&'static Parameter, Value)>,
 ) -> Result<(), (&'static str, String)> {
     let limits = &shared.limits;
@@ -367,6 +383,8 @@ pub(crate) fn set(
             ("slowlog-max-len", Value::Number(most)) => slow.entries_max.store(most, Relaxed),
             ("latency-monitor-threshold", Value::Number(ms)) => slow.event_ms.store(ms, Relaxed),
             ("notify-keyspace-events", Value::Number(classes)) => events.set(classes as u32),
+            ("acllog-max-len", Value::Number(most)) => users.log.entries_max.store(most, Relaxed),
+            (_, Value::Password(password)) => users.set_default_password(password),
             ("timeout", Value::Number(seconds)) => limits.set_idle_s_max(seconds),
             ("tcp-keepalive", Value::Number(seconds)) => limits.set_keepalive_s(seconds),
             (_, Value::Outputs(given)) => given.into_iter().for_each(|(class, limit)| match class {
@@ -381,7 +399,7 @@ pub(crate) fn set(
                         match value {
                             Value::Number(number) => number.to_string(),
                             Value::Text(text) => text,
-                            Value::Outputs(_) => unreachable!("handled above"),
+                            Value::Outputs(_) | Value::Password(_) => unreachable!("handled above"),
                         },
                     );
                 }

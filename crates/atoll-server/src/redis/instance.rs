@@ -1,5 +1,6 @@
 //! What the connections of one server have in common.
 
+use super::acl::{Password, Users};
 use super::channels::Channels;
 use super::config::{Config, Started};
 use super::database::Databases;
@@ -11,7 +12,6 @@ use super::peers::Peers;
 use super::script::Scripts;
 use super::slow::Slow;
 use crate::serve::counters::{Shared, Totals};
-use sha2::{Digest, Sha256};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -35,9 +35,8 @@ impl std::fmt::Debug for RedisOptions {
 /// One server.
 #[derive(Default)]
 pub(crate) struct Instance {
-    /// The hash of the password: how long a comparison takes then says nothing about the password.
-    password: Option<[u8; 32]>,
     is_open: bool,
+    pub(crate) users: Users,
     pub(crate) isolation: Isolation,
     pub(crate) databases: Databases,
     pub(crate) scripts: Scripts,
@@ -57,31 +56,16 @@ pub(crate) struct Instance {
 
 impl Instance {
     pub(crate) fn new(options: RedisOptions) -> Self {
-        let password = options.password.map(|password| Sha256::digest(password).into());
-        Self { password, is_open: options.is_open, ..Self::default() }
-    }
-
-    /// Whether a connection must give a password first.
-    #[inline]
-    pub(crate) fn wants_password(&self) -> bool {
-        self.password.is_some()
-    }
-
-    /// Whether the user has this password. Without one, every password of the user `default` is
-    /// right.
-    pub(crate) fn is_password(&self, user: &[u8], password: &[u8]) -> bool {
-        let is_right = self.password.is_none_or(|own| own == <[u8; 32]>::from(Sha256::digest(password)));
-        is_right && user == b"default"
+        let instance = Self { is_open: options.is_open, ..Self::default() };
+        if let Some(password) = options.password {
+            instance.users.set_default_password(Some(Password::of(&password)));
+        }
+        instance
     }
 
     /// How it was started.
     pub(crate) fn started(&self) -> Started<'_> {
-        Started {
-            slow: &self.slow,
-            events: &self.events,
-            is_protected: !self.is_open,
-            has_password: self.wants_password(),
-        }
+        Started { slow: &self.slow, events: &self.events, is_protected: !self.is_open, users: &self.users }
     }
 
     /// What the workers have published since `CONFIG RESETSTAT`.
@@ -96,6 +80,7 @@ impl Instance {
     /// Lets [`totals`](Self::totals) begin with what is counted from now on.
     pub(crate) fn forget_counts(&self, shared: &Shared) {
         *self.forgotten.lock().unwrap_or_else(PoisonError::into_inner) = Some(shared.totals());
+        self.users.log.forget_counts();
     }
 
     /// Forty digits that differ for every server.
@@ -114,13 +99,13 @@ impl Instance {
 
     /// Whether only peers on this host are served.
     pub(crate) fn is_protected(&self) -> bool {
-        self.password.is_none() && !self.is_open
+        self.users.has_nopass() && !self.is_open
     }
 }
 
 /// What a peer on another host reads if it may not connect.
 pub(crate) const PROTECTED: &[u8] = b"-DENIED This server has no password, so that it serves its own host only \
-(protected mode). To serve other hosts, start it with --password-file FILE, or with --protected-mode no where \
+(protected mode). To serve other hosts, start it with --password-file FILE or --aclfile FILE, or with --protected-mode no where \
 everybody in the network may read and change the cache.\r\n";
 
 #[cfg(test)]

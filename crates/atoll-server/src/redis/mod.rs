@@ -18,11 +18,13 @@
 //! | `script` | scripts in Lua |
 //! | `isolation` | commands that run alone |
 //! | [`database`] | sixteen sets of keys in one cache |
+//! | [`acl`] | users, and what they may do |
 //! | `census` | how many keys each database has |
 //! | [`glob`] | patterns of keys |
 //! | `config` | the parameters of CONFIG |
 //! | [`extended`] | the floating-point numbers of Redis' counters |
 
+pub mod acl;
 mod ahead;
 mod census;
 mod channels;
@@ -49,9 +51,10 @@ pub use instance::RedisOptions;
 use crate::serve::handle::Handle;
 use crate::serve::protocol::{self, Client, Ended, OUTPUT_BYTES_MAX, Protocol};
 use crate::serve::{Output, counters::Tally};
+use acl::{FileError, Happened};
 use ahead::{Ahead, Stopped};
 use atoll_cache::{Engine, Value};
-use command::{Context, Id, SPECS};
+use command::{CommandError, Context, Id, SPECS};
 use instance::Instance;
 use isolation::Batch;
 use peers::Peer;
@@ -60,6 +63,7 @@ use script::Interpreters;
 use session::{Replies, Session, Way};
 use std::borrow::Cow;
 use std::cell::RefCell;
+use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
@@ -72,6 +76,23 @@ impl Redis {
     /// With these options.
     pub fn new(options: RedisOptions) -> Self {
         Self(Arc::new(Instance::new(options)))
+    }
+
+    /// The same with the users of a file, where `ACL SAVE` saves them. Users that were there before
+    /// are gone.
+    ///
+    /// # Panics
+    /// If it has such a file already.
+    pub fn with_acl_file(self, path: PathBuf) -> Result<Self, FileError> {
+        self.0.users.open_file(path)?;
+        Ok(self)
+    }
+
+    /// The same with these users too, or others of these names: one a line, as a file has them.
+    /// Errors call them by `place`.
+    pub fn with_users(self, lines: &str, place: &str) -> Result<Self, FileError> {
+        self.0.users.add(lines, place)?;
+        Ok(self)
     }
 }
 
@@ -116,7 +137,7 @@ impl Protocol for Redis {
         self.0.peers.add(peer.clone());
         Spoken {
             parser: Parser::new(),
-            session: Session::new(peer.clone(), !self.0.wants_password()),
+            session: Session::new(peer.clone(), self.0.users.standing(&peer)),
             _listed: Listed(self.0.clone(), peer),
         }
     }
@@ -150,12 +171,13 @@ impl Protocol for Redis {
         output: &mut Output,
     ) -> Ended {
         // Only the end of the script lets SCRIPT KILL run.
-        if state.session.is_plain() && script::is_kill(&input[*start..]) {
+        if state.session.is_plain() && script::is_kill(&input[*start..]) && self.0.users.may_kill(&mut state.session) {
             state.session.has_killed = self.0.scripts.kill();
         }
         let mut batch = self.0.isolation.enter(client.worker).await;
         let ended = loop {
-            state.parser.set_stranger(!state.session.is_authenticated);
+            self.0.users.refresh(&mut state.session);
+            state.parser.set_stranger(state.session.standing.is_stranger());
             let stopped = scratch.ahead.parse(&mut state.parser, input, *start);
             let parsed = (&mut *state, &mut *scratch);
             let ended = pin!(run_parsed((&self.0, &mut batch), parsed, client, input, start, output)).await;
@@ -188,7 +210,7 @@ async fn run_parsed<'i, G: Engine>(
     start: &mut usize,
     output: &mut Output,
 ) -> Option<Ended> {
-    if state.session.is_plain() {
+    if state.session.is_plain() && instance.users.frees(&state.session) {
         let keys = ahead.keys(&state.parser, input);
         if !keys.is_empty() {
             let database = instance.databases.get(state.session.database);
@@ -200,7 +222,8 @@ async fn run_parsed<'i, G: Engine>(
     while index < ahead.len() {
         // What is to be told of each command is told when it runs by itself.
         let is_told = instance.monitors.is_any() || instance.events.has(events::Class::MISS);
-        let gets = match state.session.is_plain() && !instance.pause.is_set() && !is_told {
+        let is_free = state.session.is_plain() && instance.users.frees(&state.session);
+        let gets = match is_free && !instance.pause.is_set() && !is_told {
             true => pin!(gets::run(instance, state, (ahead, index), client, input, output)).await,
             false => 0,
         };
@@ -244,8 +267,11 @@ async fn run_parsed<'i, G: Engine>(
 /// Whether a command waits until a pause ends. One that is refused in any case does not.
 #[cold]
 fn must_wait(instance: &Instance, (id, args): (Option<Id>, Args<'_>), session: &mut Session) -> bool {
-    let concerned = transaction::check(id, args)
-        .is_ok_and(|id| session.way(id) != Way::Refuse && instance.pause.concerns(id, session));
+    let concerned = transaction::check(id, args).is_ok_and(|id| {
+        instance.users.check(session, id, args).is_ok()
+            && session.way(id) != Way::Refuse
+            && instance.pause.concerns(id, session)
+    });
     session.is_waiting = concerned;
     concerned
 }
@@ -265,14 +291,12 @@ async fn run_one<'i, G: Engine>(
     let mut context = Context { cache, value, tally, shared, instance, worker, session, args, reply, spec: &SPECS[0] };
     let id = match transaction::check(id, args) {
         Ok(id) => id,
-        Err(error) => {
-            if let Some(id) = id {
-                tally.borrow_mut().rejected[id as usize] += 1;
-            }
-            context.session.break_queue();
-            return context.conclude(Err(error));
-        }
+        Err(error) => return reject(context, id, error),
     };
+    let happened = if context.session.queue.is_some() { Happened::Queueing } else { Happened::Arriving };
+    if let Err(refusal) = acl::admit(&mut context, id, happened) {
+        return reject(context, Some(id), refusal);
+    }
     match context.session.way(id) {
         Way::Beside => pin!(run_sampled(id, context)).await,
         Way::Alone => {
@@ -296,10 +320,27 @@ async fn run_one<'i, G: Engine>(
         }
         Way::Refuse => {
             tally.borrow_mut().rejected[id as usize] += 1;
-            let refusal = context.session.refusal(id, args);
-            context.conclude(Err(refusal));
+            context.conclude(Err(command::pubsub::refusal(id, args)));
         }
     }
+}
+
+/// Refuses a command before it runs, and with it those since MULTI. EXEC ends its transaction.
+#[cold]
+fn reject<G: Engine>(mut context: Context<'_, G>, id: Option<Id>, mut why: CommandError) {
+    if let Some(id) = id {
+        context.tally.borrow_mut().rejected[id as usize] += 1;
+    }
+    match id {
+        Some(Id::Exec) => {
+            context.session.forget_queue();
+            let text = why.to_string();
+            let text = text.strip_prefix("ERR ").unwrap_or(&text);
+            why = CommandError::Other(format!("EXECABORT Transaction discarded because of: {text}"));
+        }
+        _ => context.session.break_queue(),
+    }
+    context.conclude(Err(why));
 }
 
 /// Runs one command, and takes its time if it is one to be timed.

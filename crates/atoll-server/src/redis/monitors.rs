@@ -31,7 +31,8 @@ pub(crate) struct Monitors {
 }
 
 /// Subcommands that are shown although those beside them are not.
-const SHOWN: [&str; 3] = ["config|help", "latency|help", "slowlog|help"];
+const SHOWN: [&str; 7] =
+    ["acl|cat", "acl|genpass", "acl|help", "acl|whoami", "config|help", "latency|help", "slowlog|help"];
 /// Subcommands that are not shown although those beside them are.
 const HIDDEN: [&str; 6] =
     ["client|kill", "client|list", "client|no-evict", "client|pause", "client|unblock", "client|unpause"];

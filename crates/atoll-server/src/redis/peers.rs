@@ -3,6 +3,7 @@
 //! A connection publishes what it last did once a batch, with one relaxed store. So other
 //! connections see it as it was at the end of its last batch; it sees itself as it is.
 
+use super::acl;
 use super::channels::Counts;
 use super::command::{Id, SPECS, subcommand};
 use super::resp::Protocol;
@@ -29,6 +30,8 @@ pub(crate) struct Names {
 pub(crate) struct Peer {
     pub(crate) handle: Arc<Handle>,
     names: Mutex<Names>,
+    /// The number of the user that it is, and its name.
+    user: Mutex<(u64, Arc<[u8]>)>,
     /// A [`Snapshot`], packed.
     state: AtomicU64,
 }
@@ -150,7 +153,18 @@ impl Session {
 
 impl Peer {
     pub(crate) fn new(handle: Arc<Handle>) -> Self {
-        Self { handle, names: Mutex::default(), state: AtomicU64::new(Snapshot::default().pack()) }
+        let user = Mutex::new((0, acl::DEFAULT.into()));
+        Self { handle, names: Mutex::default(), user, state: AtomicU64::new(Snapshot::default().pack()) }
+    }
+
+    /// It is this user from now on. The caller has locked the users.
+    pub(crate) fn set_user(&self, id: u64, name: &Arc<[u8]>) {
+        *self.user.lock().unwrap_or_else(PoisonError::into_inner) = (id, name.clone());
+    }
+
+    /// The number of the user that it is, and its name.
+    pub(crate) fn user(&self) -> (u64, Arc<[u8]>) {
+        self.user.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// What the peer has said about itself.
@@ -201,7 +215,7 @@ impl Peer {
             line,
             "id={} addr={} laddr={} fd={} name={} age={age} idle={idle} flags={flags} db={database} sub={} psub={} \
              ssub={} multi={multi} qbuf={input} qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll={} \
-             omem={output} tot-mem={} events=r cmd={} user=default redir=-1 resp={} lib-name={} lib-ver={}",
+             omem={output} tot-mem={} events=r cmd={} user={} redir=-1 resp={} lib-name={} lib-ver={}",
             handle.id,
             handle.peer,
             handle.local,
@@ -213,6 +227,7 @@ impl Peer {
             u8::from(output > 0),
             input + output,
             last.name(),
+            said(&self.user().1),
             if is_resp3 { 3 } else { 2 },
             said(&names.library),
             said(&names.version),

@@ -1,9 +1,10 @@
 //! The state that a connection has agreed on with its peer.
 
-use super::command::{CommandError, Flag, Id, SPECS, pubsub};
+use super::acl::Standing;
+use super::command::{Flag, Id, SPECS, pubsub};
 use super::peers::{Last, Peer};
 use super::transaction::{Queue, Watched};
-use crate::redis::resp::{Args, Protocol};
+use crate::redis::resp::Protocol;
 use std::sync::Arc;
 
 /// The state of one connection that commands see and change.
@@ -27,8 +28,8 @@ pub struct Session {
     pub(crate) no_evict: bool,
     /// Whether the peer wishes that its lookups do not count as accesses.
     pub(crate) no_touch: bool,
-    /// Whether the peer has given the password that this server wants.
-    pub is_authenticated: bool,
+    /// Which user it is, and what that may do.
+    pub(crate) standing: Standing,
     /// The commands since MULTI.
     pub(crate) queue: Option<Box<Queue>>,
     /// The keys of WATCH.
@@ -70,13 +71,13 @@ pub(crate) enum Way {
     Queue,
     /// The queue runs, alone.
     Exec,
-    /// The peer may not run it now: see [`Session::refusal`].
+    /// The peer takes messages for replies, and may not run it now.
     Refuse,
 }
 
 impl Session {
     /// A connection that has said nothing yet.
-    pub(crate) fn new(peer: Arc<Peer>, is_authenticated: bool) -> Self {
+    pub(crate) fn new(peer: Arc<Peer>, standing: Standing) -> Self {
         Self {
             peer,
             protocol: Protocol::default(),
@@ -87,7 +88,7 @@ impl Session {
             is_waiting: false,
             no_evict: false,
             no_touch: false,
-            is_authenticated,
+            standing,
             queue: None,
             watched: Vec::new(),
             is_executing: false,
@@ -98,21 +99,16 @@ impl Session {
         }
     }
 
-    /// Whether every command runs at once and is answered.
+    /// Whether every command that it may run runs at once and is answered.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
-        self.is_authenticated && self.queue.is_none() && self.replies == Replies::Sent && !self.is_listening()
+        self.queue.is_none() && self.replies == Replies::Sent && !self.is_listening()
     }
 
     /// Whether the peer takes messages for replies, so that it may run few commands.
     #[inline]
     pub(crate) fn is_listening(&self) -> bool {
         self.is_subscriber && self.protocol == Protocol::Resp2
-    }
-
-    /// Why a command is refused.
-    pub(crate) fn refusal(&self, id: Id, args: Args<'_>) -> CommandError {
-        if self.is_authenticated { pubsub::refusal(id, args) } else { "NOAUTH Authentication required.".into() }
     }
 
     /// The next command is not answered.
@@ -140,7 +136,6 @@ impl Session {
     pub(crate) fn way(&self, id: Id) -> Way {
         let flags = SPECS[id as usize].flags;
         match id {
-            _ if !self.is_authenticated && !flags.contains(&Flag::NoAuth) => Way::Refuse,
             _ if self.is_listening() && !pubsub::is_for_subscribers(id) => Way::Refuse,
             Id::Exec if self.queue.is_some() => Way::Exec,
             Id::Multi | Id::Discard | Id::Watch | Id::Quit | Id::Reset => Way::Beside,

@@ -82,17 +82,26 @@ pub(crate) fn is_brief(id: Id, args: Args<'_>) -> bool {
     SPECS[id as usize].keys.0 > 0 && args.len() <= BRIEF_ARGS_MAX && is_short
 }
 
-/// What a log may show of a command's arguments: no password.
+/// What a log may show of a command's arguments: no password, and nothing of what users may do.
 pub(crate) fn public(args: Args<'_>) -> Vec<Vec<u8>> {
-    let (is_auth, mut hidden) = (args.get(0).eq_ignore_ascii_case(b"auth"), 0);
-    let is_hello = args.get(0).eq_ignore_ascii_case(b"hello");
+    let is = |index: usize, word: &[u8]| args.len() > index && args.get(index).eq_ignore_ascii_case(word);
+    let is_about_users = is(0, b"acl") && [&b"setuser"[..], b"deluser", b"getuser"].iter().any(|word| is(1, word));
+    // The first argument of those that are all hidden, and how many follow a word.
+    let (all_from, word, behind) = match () {
+        () if is(0, b"auth") => (1, None, 0),
+        () if is_about_users => (2, None, 0),
+        () if is(0, b"hello") => (usize::MAX, Some(&b"auth"[..]), 2),
+        () if is(0, b"config") && is(1, b"set") => (usize::MAX, Some(&b"requirepass"[..]), 1),
+        () => (usize::MAX, None, 0),
+    };
+    let mut hidden = 0;
     let shown = |(index, arg): (usize, &[u8])| {
-        if index > 0 && (is_auth || hidden > 0) {
-            hidden -= i32::from(!is_auth);
+        if index >= all_from || hidden > 0 {
+            hidden = usize::saturating_sub(hidden, 1);
             return b"(redacted)".to_vec();
         }
-        if is_hello && arg.eq_ignore_ascii_case(b"auth") {
-            hidden = 2;
+        if word.is_some_and(|word| index > 0 && arg.eq_ignore_ascii_case(word)) {
+            hidden = behind;
         }
         arg.to_vec()
     };

@@ -14,6 +14,7 @@
 //! changed. What went and came back is as it was, and for Redis has changed: a key that was absent,
 //! an expiry, databases that changed places twice.
 
+use super::acl::{self, Happened};
 use super::command::error::unknown;
 use super::command::{CommandError, Context, Flag, Id, Outcome, SPECS, subcommand};
 use super::resp::Args;
@@ -108,7 +109,8 @@ impl Session {
         }
     }
 
-    fn forget(&mut self) {
+    /// Forgets the commands since MULTI, and the keys that are watched.
+    pub(super) fn forget_queue(&mut self) {
         self.queue = None;
         self.watched = Vec::new();
     }
@@ -173,7 +175,12 @@ async fn execute<G: Engine>(c: &mut Context<'_, G>, interpreters: &mut Interpret
     c.session.is_executing = true;
     c.reply.array(commands.len());
     for (id, args) in commands {
-        let c = Context { args, session: &mut *c.session, value: &mut *c.value, reply: c.reply.again(), ..*c };
+        let mut c = Context { args, session: &mut *c.session, value: &mut *c.value, reply: c.reply.again(), ..*c };
+        // What a user may do may have changed since the command arrived.
+        if let Err(refusal) = acl::admit(&mut c, id, Happened::Executing) {
+            c.conclude(Err(refusal));
+            continue;
+        }
         pin!(run_alone(id, c, interpreters)).await;
     }
     c.session.is_executing = false;
@@ -208,7 +215,7 @@ pub(super) async fn discard<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     if c.session.queue.is_none() {
         return Err("ERR DISCARD without MULTI".into());
     }
-    c.session.forget();
+    c.session.forget_queue();
     c.reply.ok();
     Ok(())
 }

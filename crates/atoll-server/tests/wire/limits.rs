@@ -93,7 +93,7 @@ fn what_has_no_meaning_here_is_noted_or_refused() {
         ("maxmemory-policy", "noeviction"),
         ("appendonly", "yes"),
         ("save", "900 1"),
-        ("requirepass", "x"),
+        ("acl-pubsub-default", "allchannels"),
         ("cluster-enabled", "yes"),
         ("port", "1"),
     ] {

@@ -3,6 +3,7 @@
 
 mod common;
 
+mod acl;
 mod administration;
 mod clients;
 mod differential;

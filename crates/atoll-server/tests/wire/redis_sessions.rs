@@ -113,9 +113,11 @@ fn a_connection_gives_the_password_first() {
     let server = start_redis(Redis::new(with_password()), options());
     let mut raw = Raw::connect(server.address);
     let refused = "-NOAUTH Authentication required.\r\n";
-    for refusal in [&["GET", "a"][..], &["PING"], &["MULTI"], &["EXEC"], &["INFO"], &["CLIENT", "ID"]] {
+    for refusal in [&["GET", "a"][..], &["PING"], &["MULTI"], &["INFO"], &["CLIENT", "ID"]] {
         assert_eq!(text(raw.call(refusal)), refused, "{refusal:?}");
     }
+    let aborted = "-EXECABORT Transaction discarded because of: NOAUTH Authentication required.\r\n";
+    assert_eq!(text(raw.call(&["EXEC"])), aborted);
     assert!(text(raw.call(&["HELLO", "3"])).starts_with("-NOAUTH HELLO"));
     let wrong = "-WRONGPASS invalid username-password pair or user is disabled.\r\n";
     assert_eq!(text(raw.call(&["AUTH", "open"])), wrong);

@@ -165,6 +165,8 @@ struct Filter<'a> {
     kind: Option<Kind>,
     peer: Option<&'a [u8]>,
     local: Option<&'a [u8]>,
+    /// The number of a user.
+    user: Option<u64>,
     age_s_min: Option<u64>,
     spares_own: bool,
 }
@@ -186,9 +188,9 @@ impl<'a> Filter<'a> {
                 () if is(word, "addr") => filter.peer = Some(value),
                 () if is(word, "laddr") => filter.local = Some(value),
                 () if is(word, "user") => {
-                    if value != b"default" {
-                        return Err(CommandError::Other(format!("ERR No such user '{}'", shown(value, 128))));
-                    }
+                    let found = c.instance.users.get(value).map(|named| named.id);
+                    let why = || CommandError::Other(format!("ERR No such user '{}'", shown(value, usize::MAX)));
+                    filter.user = Some(found.ok_or_else(why)?);
                 }
                 () if is(word, "maxage") => {
                     let age = parse_integer(value).ok_or("ERR maxage is not an integer or out of range")?;
@@ -210,6 +212,7 @@ impl<'a> Filter<'a> {
             && self.kind.is_none_or(|kind| peer.kind() == kind)
             && self.peer.is_none_or(|address| handle.peer.as_bytes() == address)
             && self.local.is_none_or(|address| handle.local.as_bytes() == address)
+            && self.user.is_none_or(|id| peer.user().0 == id)
             && self.age_s_min.is_none_or(|least| age_s >= least)
             && !(self.spares_own && handle.id == own)
     }

@@ -1,12 +1,13 @@
 //! Commands about the connection itself.
 //!
-//! There is one user, `default`. A connection of RESP2 that has subscribed gets another reply to
+//! A connection of RESP2 that has subscribed gets another reply to
 //! PING: its form is that of a message.
 
 use super::arguments::{integer, is};
 use super::client::{BAD_NAME, name};
 use super::error::shown;
 use super::{CommandError, Context, Id, Outcome, info, keyspace};
+use crate::redis::acl::{self, Happened, Reason};
 use crate::redis::peers::Last;
 use crate::redis::resp::Protocol;
 use crate::redis::session::Session;
@@ -45,7 +46,7 @@ pub async fn select<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 /// `AUTH [user] password`
 pub async fn auth<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let (user, password) = match c.args.len() {
-        2 if !c.instance.wants_password() => {
+        2 if c.instance.users.has_nopass() => {
             let why = "ERR AUTH <password> called without any password configured for the default user. \
                        Are you sure your configuration is correct?";
             return Err(why.into());
@@ -60,10 +61,13 @@ pub async fn auth<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 }
 
 fn authenticate<G: Engine>(c: &mut Context<'_, G>, user: &[u8], password: &[u8]) -> Outcome {
-    if !c.instance.is_password(user, password) {
+    let Some(standing) = c.instance.users.authenticate(user, password, &c.session.peer) else {
+        let happened = if c.session.is_executing { Happened::Executing } else { Happened::Arriving };
+        acl::note(c, Reason::Auth, happened, c.args.get(0), user);
         return Err("WRONGPASS invalid username-password pair or user is disabled.".into());
-    }
-    c.session.is_authenticated = true;
+    };
+    c.session.standing = standing;
+    c.instance.users.refresh(c.session);
     Ok(())
 }
 
@@ -81,7 +85,8 @@ pub async fn reset<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     c.instance.monitors.remove(&peer);
     peer.handle.take_posted(c.reply.output());
     peer.names().own.clear();
-    *c.session = Session::new(peer, !c.instance.wants_password());
+    let standing = c.instance.users.standing(&peer);
+    *c.session = Session::new(peer, standing);
     c.session.last = Last::command(Id::Reset);
     c.reply.set_protocol(Protocol::default());
     c.reply.simple("RESET");
@@ -112,7 +117,7 @@ pub async fn hello<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
             return Err(CommandError::Other(format!("ERR Syntax error in HELLO option '{}'", shown(word, usize::MAX))));
         }
     }
-    if !c.session.is_authenticated {
+    if !c.session.standing.is_authenticated() {
         let why = "NOAUTH HELLO must be called with the client already authenticated, otherwise the \
                    HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and \
                    select the RESP protocol version at the same time";

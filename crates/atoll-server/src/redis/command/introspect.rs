@@ -4,7 +4,8 @@
 //! First key, last key and step describe the keys of all commands that Atoll has.
 
 use super::arguments::is;
-use super::{Context, Flag, Id, Outcome, SPECS, Spec, keys, subcommand, table};
+use super::{Context, Id, Outcome, SPECS, Spec, keys, subcommand, table};
+use crate::redis::acl;
 use crate::redis::resp::Reply;
 use atoll_cache::Engine;
 
@@ -52,48 +53,34 @@ fn describe(reply: &mut Reply<'_>, spec: &Spec) {
     flags.for_each(|flag| reply.simple(flag));
     let (first, last, step) = spec.keys;
     [first, last, step].iter().for_each(|&number| reply.integer(number.into()));
-    let categories = categories(spec);
-    reply.set(categories.len());
-    categories.iter().for_each(|category| reply.simple(category));
+    let categories = acl::categories(spec.name);
+    reply.set(categories.clone().count());
+    categories.for_each(|category| reply.simple(&format!("@{category}")));
     reply.array(0);
     reply.array(0);
     reply.array(0);
 }
 
-/// The categories of a command's access control.
-pub(super) fn categories(spec: &Spec) -> Vec<&'static str> {
-    let access = match spec.flags {
-        flags if flags.contains(&Flag::Write) => Some("@write"),
-        flags if flags.contains(&Flag::Readonly) => Some("@read"),
-        _ => None,
-    };
-    let speed = if spec.flags.contains(&Flag::Fast) { "@fast" } else { "@slow" };
-    [access, Some(group(spec).1), Some(speed)].into_iter().flatten().collect()
-}
-
-/// Redis' group and access category for the families.
-fn group(spec: &Spec) -> (&'static str, &'static str) {
+/// Redis' group for the families.
+fn group(spec: &Spec) -> &'static str {
     match spec.family {
-        "string" | "range" | "count" | "lcs" => ("string", "@string"),
-        "bitmap" | "bitfield" => ("bitmap", "@bitmap"),
-        "key" | "expire" => ("generic", "@keyspace"),
-        "keyspace" if ["dbsize", "flushall", "flushdb", "swapdb"].contains(&spec.name) => ("server", "@keyspace"),
-        "keyspace" => ("generic", "@keyspace"),
-        "connection" => ("connection", "@connection"),
-        "script" => ("scripting", "@scripting"),
-        "transaction" => ("transactions", "@transaction"),
-        "memory" if spec.name == "object" => ("generic", "@keyspace"),
-        "memory" => ("server", "@read"),
-        "pubsub" => ("pubsub", "@pubsub"),
-        "introspect" => ("server", "@connection"),
-        _ => ("server", "@dangerous"),
+        "string" | "range" | "count" | "lcs" => "string",
+        "bitmap" | "bitfield" => "bitmap",
+        "keyspace" if ["dbsize", "flushall", "flushdb", "swapdb"].contains(&spec.name) => "server",
+        "key" | "expire" | "keyspace" => "generic",
+        "connection" => "connection",
+        "script" => "scripting",
+        "transaction" => "transactions",
+        "memory" if spec.name == "object" => "generic",
+        "pubsub" => "pubsub",
+        _ => "server",
     }
 }
 
 fn document(reply: &mut Reply<'_>, spec: &Spec) {
     reply.bulk(spec.name.as_bytes());
     reply.map(3);
-    for (field, text) in [("summary", spec.summary), ("since", spec.since), ("group", group(spec).0)] {
+    for (field, text) in [("summary", spec.summary), ("since", spec.since), ("group", group(spec))] {
         reply.bulk(field.as_bytes());
         reply.bulk(text.as_bytes());
     }

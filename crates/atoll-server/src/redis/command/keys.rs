@@ -1,17 +1,21 @@
-//! COMMAND GETKEYS and GETKEYSANDFLAGS: which arguments of a command are keys, and what it does to
-//! them.
+//! Which arguments of a command are keys, and what it does to them: for COMMAND GETKEYS and
+//! GETKEYSANDFLAGS, and for access control.
 
+use super::arguments::is;
 use super::{CommandError, Context, Flag, Id, Outcome, SPECS, bitfield, subcommand, table};
+use crate::redis::acl;
 use crate::redis::resp::Args;
 use atoll_cache::Engine;
 use atoll_cache::cache::parse_integer;
+use std::iter::StepBy;
+use std::ops::Range;
 
 /// Where the command that is asked about begins.
 const FROM: usize = 2;
 
 /// Whether it is a subcommand about one key.
-fn is_about_key(id: Id, args: Args<'_>, from: usize) -> bool {
-    let is_named = |name: &str| args.len() > from + 1 && args.get(from + 1).eq_ignore_ascii_case(name.as_bytes());
+fn is_about_key(id: Id, args: Args<'_>) -> bool {
+    let is_named = |name: &str| args.len() > 1 && args.get(1).eq_ignore_ascii_case(name.as_bytes());
     match id {
         Id::Object => ["encoding", "freq", "idletime", "refcount"].into_iter().any(is_named),
         Id::Memory => is_named("usage"),
@@ -19,29 +23,48 @@ fn is_about_key(id: Id, args: Args<'_>, from: usize) -> bool {
     }
 }
 
-/// The arguments of the command that is asked about.
-fn places(id: Id, args: Args<'_>, from: usize) -> Vec<usize> {
+/// Which arguments of a command are keys.
+fn places(id: Id, args: Args<'_>) -> StepBy<Range<usize>> {
     let (first, last, step) = SPECS[id as usize].keys;
-    let count = args.len() - from;
+    let none = (0..0).step_by(1);
     if SPECS[id as usize].flags.contains(&Flag::Script) {
-        let keys = parse_integer(args.get(from + 2)).and_then(|keys| usize::try_from(keys).ok());
-        return keys.filter(|keys| *keys <= count - 3).map_or(Vec::new(), |keys| (from + 3..from + 3 + keys).collect());
+        let keys = parse_integer(args.get(2)).and_then(|keys| usize::try_from(keys).ok());
+        return keys.filter(|keys| *keys <= args.len() - 3).map_or(none, |keys| (3..3 + keys).step_by(1));
     }
-    if is_about_key(id, args, from) {
-        return vec![from + 2];
+    if is_about_key(id, args) {
+        return (2..3).step_by(1);
     }
     if first <= 0 {
-        return Vec::new();
+        return none;
     }
-    let last = if last < 0 { count as i64 + i64::from(last) } else { i64::from(last) };
-    (first as usize..count.min(last as usize + 1)).step_by(step as usize).map(|place| from + place).collect()
+    let last = if last < 0 { args.len() as i64 + i64::from(last) } else { i64::from(last) };
+    (first as usize..args.len().min(last as usize + 1)).step_by(step as usize)
+}
+
+/// What a command does to a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::redis) struct Access {
+    /// Whether its reply says something of the value.
+    pub(in crate::redis) reads: bool,
+    /// Whether it may change the key or its value.
+    pub(in crate::redis) writes: bool,
+}
+
+/// Which arguments of a command, which the table has checked, are keys, and what it does to them.
+pub(in crate::redis) fn accessed(id: Id, args: Args<'_>) -> impl Iterator<Item = (usize, Access)> {
+    places(id, args).enumerate().map(move |(index, place)| {
+        let flags = flags(id, index, args);
+        let writes = ["insert", "update", "delete"].iter().any(|word| flags.contains(word));
+        (place, Access { reads: flags.contains(&"access"), writes })
+    })
 }
 
 /// What a command does to its key number `index`, in the words of Redis.
 fn flags(id: Id, index: usize, args: Args<'_>) -> &'static [&'static str] {
     let spec = &SPECS[id as usize];
     match (spec.name, index) {
-        ("bitfield", _) if !bitfield::writes(args.from(FROM + 2)) => &["RO", "access"],
+        ("bitfield", _) if !bitfield::writes(args.from(2)) => &["RO", "access"],
+        ("set", _) if args.from(3).any(|word| is(word, "get")) => &["RW", "access", "update"],
         ("bitop", 0) => &["OW", "update"],
         ("bitop", _) => &["RO", "access"],
         ("object" | "memory", _) => &["RO"],
@@ -61,24 +84,25 @@ fn flags(id: Id, index: usize, args: Args<'_>) -> &'static [&'static str] {
 
 /// `COMMAND GETKEYS command argument...`, and `COMMAND GETKEYSANDFLAGS` alike.
 pub(super) fn get<G: Engine>(c: &mut Context<'_, G>, with_flags: bool) -> Outcome {
-    let id = table::find(c.args.get(FROM)).ok_or("ERR Invalid command specified")?;
+    let args = c.args.command_at(FROM);
+    let id = table::find(args.get(0)).ok_or("ERR Invalid command specified")?;
     let spec = &SPECS[id as usize];
     let is_script = spec.flags.contains(&Flag::Script);
-    if spec.keys.0 <= 0 && !is_script && !is_about_key(id, c.args, FROM) {
+    if spec.keys.0 <= 0 && !is_script && !is_about_key(id, args) {
         return Err("ERR The command has no key arguments".into());
     }
-    if !spec.takes(c.args.len() - FROM) || is_about_key(id, c.args, FROM) && c.args.len() < FROM + 3 {
+    if !spec.takes(args.len()) || is_about_key(id, args) && args.len() < 3 {
         return Err(CommandError::from("ERR Invalid number of arguments specified for command"));
     }
-    let places = places(id, c.args, FROM);
+    let places = places(id, args);
     c.reply.array(places.len());
     for (index, place) in places.into_iter().enumerate() {
         if with_flags {
             c.reply.array(2);
         }
-        c.reply.bulk(c.args.get(place));
+        c.reply.bulk(args.get(place));
         if with_flags {
-            let flags = flags(id, index, c.args);
+            let flags = flags(id, index, args);
             c.reply.set(flags.len());
             flags.iter().for_each(|flag| c.reply.simple(flag));
         }
@@ -88,28 +112,20 @@ pub(super) fn get<G: Engine>(c: &mut Context<'_, G>, with_flags: bool) -> Outcom
 
 /// `COMMAND LIST [FILTERBY (MODULE name | ACLCAT category | PATTERN pattern)]`
 pub(super) fn list<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    use super::arguments::is;
-    let category = |spec: &super::Spec| super::introspect::categories(spec);
-    let all = SPECS.iter().flat_map(|spec| {
-        let subcommands = subcommand::of_name(spec.name).iter().map(|one| one.name);
-        std::iter::once((spec, spec.name)).chain(subcommands.map(move |name| (spec, name)))
-    });
+    let all = subcommand::all_names();
     let names: Vec<&str> = match c.args.len() {
-        2 => all.map(|(_, name)| name).collect(),
+        2 => all.collect(),
         5 if is(c.args.get(2), "filterby") => {
             let (by, value) = (c.args.get(3), c.args.get(4));
             match () {
                 () if is(by, "module") => Vec::new(),
                 () if is(by, "aclcat") => {
-                    let is_in = |spec: &super::Spec| {
-                        category(spec).iter().any(|name| name.as_bytes()[1..].eq_ignore_ascii_case(value))
-                    };
-                    all.filter(|(spec, _)| is_in(spec)).map(|(_, name)| name).collect()
+                    all.filter(|name| acl::categories(name).any(|category| is(value, category))).collect()
                 }
                 () if is(by, "pattern") => {
                     let pattern = value.to_ascii_lowercase();
                     let matches = |name: &str| crate::redis::glob::matches(&pattern, name.as_bytes());
-                    all.map(|(_, name)| name).filter(|name| matches(name)).collect()
+                    all.filter(|name| matches(name)).collect()
                 }
                 () => return Err(CommandError::Syntax),
             }

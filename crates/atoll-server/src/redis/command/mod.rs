@@ -15,6 +15,7 @@
 //! | [`key`] | keys whatever they hold: DEL, EXISTS, TYPE, TOUCH |
 //! | [`expire`] | when keys expire |
 //! | [`keyspace`] | all keys: SCAN, KEYS, DBSIZE, FLUSHALL |
+//! | [`acl`](mod@acl) | users: ACL |
 //! | [`config`] | the parameters of the server: CONFIG |
 //! | [`connection`] | the connection itself: PING, HELLO, QUIT |
 //! | [`client`] | all connections: CLIENT, MONITOR |
@@ -29,6 +30,7 @@
 //! | `script` | EVAL and its relatives, SCRIPT |
 //! | `transaction` | MULTI, EXEC, WATCH and their relatives |
 
+pub mod acl;
 pub mod arguments;
 pub mod bitfield;
 pub mod bitmap;

@@ -9,7 +9,7 @@
 //! back, as in Redis 7.2. The names that a connection has subscribed to have at most 64 MiB.
 
 use super::error::unknown_or_arity;
-use super::{CommandError, Context, Id, Outcome, subcommand};
+use super::{CommandError, Context, Id, Outcome, subcommand, table};
 use crate::redis::channels::{Counts, Kind};
 use crate::redis::resp::Args;
 use atoll_cache::Engine;
@@ -49,6 +49,12 @@ pub async fn subscribe<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
         confirm(c, "subscribe", Some(name), counts);
     }
     c.session.is_subscriber = true;
+    // A user that may no longer do this ends the connections that have done it. That connection
+    // looked before this one had subscribed.
+    let id = table::find(c.spec.name.as_bytes()).expect("the command is in the table");
+    if !c.instance.users.frees(c.session) && c.instance.users.check(c.session, id, c.args).is_err() {
+        c.session.closing = true;
+    }
     Ok(())
 }
 

@@ -37,6 +37,20 @@ macro_rules! subcommands {
 }
 
 subcommands! {
+    Acl:
+        "acl|cat" -2 "CAT [<category>]" "The categories of commands, or the commands of one";
+        "acl|deluser" -3 "DELUSER <user> [<user> ...]" "Removes users, whose connections end";
+        "acl|dryrun" -4 "DRYRUN <user> <command> [<argument> ...]" "Whether a user may run a command, which is not run";
+        "acl|genpass" -2 "GENPASS [<bits>]" "A random password";
+        "acl|getuser" 3 "GETUSER <user>" "What a user may do";
+        "acl|help" 2 "HELP" "This text";
+        "acl|list" 2 "LIST" "All users as a file has them";
+        "acl|load" 2 "LOAD" "Takes all users from the file";
+        "acl|log" -2 "LOG [<count>|RESET]" "What was refused, the newest first";
+        "acl|save" 2 "SAVE" "Writes all users into the file";
+        "acl|setuser" -3 "SETUSER <user> [<rule> ...]" "Makes a user, or changes one by rules";
+        "acl|users" 2 "USERS" "The names of all users";
+        "acl|whoami" 2 "WHOAMI" "The user of this connection";
     Client:
         "client|caching" 3 "CACHING (YES|NO)" "For clients that are told of changes, which is not supported";
         "client|getname" 2 "GETNAME" "The name of this connection";
@@ -113,6 +127,12 @@ subcommands! {
 /// The subcommands of the command of this name.
 pub(in crate::redis) fn of_name(name: &str) -> &'static [Subcommand] {
     table::find(name.as_bytes()).map_or(&[], of)
+}
+
+/// The names of all commands and subcommands.
+pub(in crate::redis) fn all_names() -> impl Iterator<Item = &'static str> {
+    let subcommands = |name| of_name(name).iter().map(|one| one.name);
+    SPECS.iter().flat_map(move |spec| std::iter::once(spec.name).chain(subcommands(spec.name)))
 }
 
 /// The subcommand that is called, which [`check`] has found; noted as the connection's last

@@ -122,6 +122,7 @@ macro_rules! commands {
 }
 
 commands! {
+    Acl         "acl"         -2 [Admin Noscript Container]    (0 0 0)  acl::acl              "6.0.0" "Users, and what they may do";
     Append      "append"      3  [Write Denyoom Fast] (1 1 1)  range::append          "2.0.0" "Appends to a value";
     Auth        "auth"        -2 [NoAuth Noscript Fast] (0 0 0) connection::auth      "1.0.0" "Gives the password";
     Bitcount    "bitcount"    -2 [Readonly]           (1 1 1)  bitmap::bitcount       "2.6.0" "The number of bits that are set";

@@ -30,8 +30,15 @@ pub(super) fn split(line: &[u8], unquoted: &mut Vec<u8>, spans: &mut Vec<Span>) 
     }
 }
 
+/// The words of `line`; `None` if a quote is not closed, or is closed within a word.
+pub(crate) fn words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let (mut unquoted, mut spans) = (Vec::new(), Vec::new());
+    split(line, &mut unquoted, &mut spans).ok()?;
+    Some(spans.iter().map(|span| unquoted[span.start as usize..span.end as usize].to_vec()).collect())
+}
+
 /// What C's `isspace` says.
-fn is_blank(byte: u8) -> bool {
+pub(crate) fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c)
 }
 
@@ -84,12 +91,6 @@ fn unescaped(letter: u8) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
-        let (mut unquoted, mut spans) = (Vec::new(), Vec::new());
-        split(line, &mut unquoted, &mut spans).ok()?;
-        Some(spans.iter().map(|span| unquoted[span.start as usize..span.end as usize].to_vec()).collect())
-    }
 
     #[test]
     fn words_are_unquoted_as_redis_does_it() {

@@ -10,5 +10,6 @@ pub mod inline;
 pub mod parser;
 pub mod reply;
 
+pub(crate) use inline::{is_blank, words};
 pub use parser::{Args, Parser, ProtocolError};
 pub use reply::{Protocol, Reply};

@@ -119,6 +119,11 @@ impl<'a> Args<'a> {
         &self.bytes[span.start as usize..span.end as usize]
     }
 
+    /// The command that begins at argument `index` of this one.
+    pub(crate) fn command_at(self, index: usize) -> Self {
+        Self { spans: &self.spans[index..], ..self }
+    }
+
     /// The arguments from `index` on.
     #[inline]
     pub fn from(self, index: usize) -> impl ExactSizeIterator<Item = &'a [u8]> {

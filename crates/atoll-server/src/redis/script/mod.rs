@@ -22,6 +22,7 @@ mod interpreter;
 mod json;
 mod reply;
 
+use super::acl::{self, Happened};
 use super::command::arguments::{integer, is};
 use super::command::{self, CommandError, Context, Flag, Id, Outcome, SPECS, subcommand};
 use super::resp::parser::Span;
@@ -210,7 +211,7 @@ async fn play<G: Engine>(
     let lua = &interpreter.lua;
     let thread = lua.create_thread(interpreter.run.clone())?;
     // SELECT of a script is for the script alone.
-    let mut session = Session::new(c.session.peer.clone(), true);
+    let mut session = Session::new(c.session.peer.clone(), c.session.standing.clone());
     session.database = c.session.database;
     let is_read_only = matches!(id, Id::EvalRo | Id::EvalshaRo);
     let mut given = MultiValue::from_iter([Value::Function(function)]);
@@ -276,11 +277,12 @@ async fn call<G: Engine>(
     if flags.contains(&Flag::Noscript) {
         return Err("ERR This Redis command is not allowed from script".into());
     }
+    let reply = Reply::new(output, Protocol::Resp2);
+    let mut context = Context { args, session, value: &mut *c.value, reply, ..*c };
+    acl::admit(&mut context, id, Happened::InScript)?;
     if is_read_only && flags.contains(&Flag::Write) {
         return Err("ERR Write commands are not allowed from read-only scripts.".into());
     }
-    let reply = Reply::new(output, Protocol::Resp2);
-    let mut context = Context { args, session, value: &mut *c.value, reply, ..*c };
     context.tally.borrow_mut().begin();
     pin!(command::run(id, &mut context)).await;
     if context.instance.monitors.is_any() {

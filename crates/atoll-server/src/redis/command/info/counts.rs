@@ -4,6 +4,7 @@
 //! samples. Every other command is timed each time.
 
 use super::{Facts, Written};
+use crate::redis::acl::Reason;
 use crate::redis::channels::Kind;
 use crate::redis::command::SPECS;
 use crate::serve::counters::{LATENCY_BUCKETS, Totals, latency_bound_ns};
@@ -46,7 +47,9 @@ pub(super) fn stats(text: &mut String, &Facts { shared, instance, totals, .. }: 
     ] {
         write!(text, "{name}:0\r\n")?;
     }
-    write!(text, "total_error_replies:{}\r\n", totals.tally.errors)
+    write!(text, "total_error_replies:{}\r\n", totals.tally.errors)?;
+    let denied = |(reason, name)| write!(text, "acl_access_denied_{name}:{}\r\n", instance.users.log.denied(reason));
+    Reason::ALL.into_iter().try_for_each(denied)
 }
 
 /// Each command that was called or refused: its name, and its place.
