@@ -9,7 +9,7 @@
 //! | `resetpass` | no password is right |
 //! | `(rule ...)` | adds a selector, made by these rules |
 //! | `clearselectors` | removes the selectors that were added |
-//! | `reset` | makes the user as if it were new |
+//! | `reset` | makes the user as if it were new, but for a flag that says `sanitize-payload` |
 //! | any other | changes the first selector: see `selector` |
 //!
 //! A command may run if one selector permits it. `sanitize-payload` and `skip-sanitize-payload` are
@@ -33,7 +33,8 @@ pub struct User {
     is_on: bool,
     /// Whether any password is right; then there are none.
     has_nopass: bool,
-    skips_sanitizing: bool,
+    /// What was said of payloads to restore.
+    sanitizes: Option<bool>,
     passwords: Vec<Password>,
     /// The first one is changed by rules without parentheses. Never empty.
     selectors: Vec<Selector>,
@@ -43,7 +44,7 @@ impl Default for User {
     /// One that may do nothing.
     fn default() -> Self {
         let selectors = vec![Selector::default()];
-        Self { is_on: false, has_nopass: false, skips_sanitizing: false, passwords: Vec::new(), selectors }
+        Self { is_on: false, has_nopass: false, sanitizes: None, passwords: Vec::new(), selectors }
     }
 }
 
@@ -79,12 +80,12 @@ impl User {
             [] => {}
             _ if is("on") => self.is_on = true,
             _ if is("off") => self.is_on = false,
-            _ if is("sanitize-payload") => self.skips_sanitizing = false,
-            _ if is("skip-sanitize-payload") => self.skips_sanitizing = true,
+            _ if is("sanitize-payload") => self.sanitizes = Some(true),
+            _ if is("skip-sanitize-payload") => self.sanitizes = Some(false),
             _ if is("nopass") => (self.has_nopass, self.passwords) = (true, Vec::new()),
             _ if is("resetpass") => (self.has_nopass, self.passwords) = (false, Vec::new()),
             _ if is("clearselectors") => self.selectors.truncate(1),
-            _ if is("reset") => *self = Self::default(),
+            _ if is("reset") => *self = Self { sanitizes: Some(true), ..Self::default() },
             [b'>', clear @ ..] => self.add(Password::of(clear)),
             [b'#', digits @ ..] => self.add(Password::from_hex(digits).ok_or(RuleError::BadHash)?),
             [b'<', clear @ ..] => self.remove(Password::of(clear))?,
@@ -179,7 +180,8 @@ impl User {
         let words = [
             (true, if self.is_on { "on" } else { "off" }),
             (self.has_nopass, "nopass"),
-            (self.skips_sanitizing, "skip-sanitize-payload"),
+            (self.sanitizes == Some(false), "skip-sanitize-payload"),
+            (self.sanitizes == Some(true), "sanitize-payload"),
         ];
         words.into_iter().filter(|(is_set, _)| *is_set).map(|(_, word)| word)
     }
@@ -329,7 +331,7 @@ mod tests {
     #[test]
     fn reset_makes_a_new_user() {
         let rules = ["on", "nopass", "allkeys", "allchannels", "+@all", "(+get)", "skip-sanitize-payload", "reset"];
-        assert_eq!(made_by(&rules).unwrap(), User::default());
+        assert_eq!(described(&made_by(&rules).unwrap()), "off sanitize-payload resetchannels -@all");
         assert_eq!(described(&User::free()), "on nopass ~* &* +@all");
         assert!(User::free().is_free() && !User::default().is_free());
     }

@@ -106,7 +106,6 @@ const CONVERSATION: &[(usize, &[&str])] = &[
     (1, &["GET"]),
     (1, &["ECHO", "x"]),
     (1, &["ACL", "LOG"]),
-    (1, &["HELLO", "2"]),
     (0, &["ACL", "LOG", "3"]),
     (0, &["ACL", "LOG", "100"]),
     (0, &["ACL", "LOG", "RESET"]),
