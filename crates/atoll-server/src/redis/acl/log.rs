@@ -94,7 +94,8 @@ impl Entry {
     pub(crate) fn new(reason: Reason, happened: Happened, object: &[u8], user: &[u8], mut client: String) -> Self {
         let object = object[..object.len().min(OBJECT_BYTES_MAX)].to_vec();
         let user = user[..user.len().min(super::NAME_BYTES_MAX)].into();
-        client.truncate(client.floor_char_boundary(CLIENT_BYTES_MAX));
+        let end = (0..=CLIENT_BYTES_MAX.min(client.len())).rev().find(|end| client.is_char_boundary(*end));
+        client.truncate(end.unwrap_or(0));
         client.shrink_to_fit();
         Self { count: 1, reason, happened, object, user, at: Instant::now(), client }
     }

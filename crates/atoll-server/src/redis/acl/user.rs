@@ -226,7 +226,9 @@ impl User {
 /// Joins the arguments of a selector that was written as several: `(+get`, `~a)`. The error is the
 /// argument that opens a parenthesis which is not closed.
 pub fn joined<'a>(rules: impl Iterator<Item = &'a [u8]>) -> Result<Vec<Vec<u8>>, &'a [u8]> {
-    let (mut all, mut open): (Vec<Vec<u8>>, Option<(&[u8], Vec<u8>)>) = (Vec::new(), None);
+    let mut all = Vec::new();
+    // The argument that opens a parenthesis, and what has been joined since.
+    let mut open: Option<(&[u8], Vec<u8>)> = None;
     for rule in rules {
         match &mut open {
             _ if rule.first() == Some(&b'(') && rule.last() != Some(&b')') => open = Some((rule, rule.to_vec())),

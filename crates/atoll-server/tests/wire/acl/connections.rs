@@ -93,7 +93,7 @@ fn a_subscriber_ends_when_its_user_loses_the_channel() {
     let server = server();
     let mut operator = Raw::connect(server.address);
     ok(&mut operator, &["ACL", "SETUSER", "u", "on", "nopass", "+@all", "&c*", "&d"]);
-    let mut subscribed = |kind: &str, name: &str| {
+    let subscribed = |kind: &str, name: &str| {
         let mut raw = connect_as(&server, "u");
         let reply = text(raw.call(&[kind, name]));
         assert!(reply.ends_with(":1\r\n"), "{reply}");
