@@ -7,7 +7,7 @@ use atoll_cache::{Cache, Engine, SetOptions, Value};
 use atoll_fabric::Clock;
 use atoll_server::serve::Output;
 use atoll_server::serve::handle::Handle;
-use atoll_server::serve::protocol::{Client, Ended, OUTPUT_BYTES_MAX};
+use atoll_server::serve::protocol::{Client, Ended, Listener, OUTPUT_BYTES_MAX};
 use atoll_server::{Protocol, Server, ServerOptions};
 use common::{facts, options};
 use std::convert::Infallible;
@@ -20,12 +20,17 @@ use std::sync::Arc;
 struct Lines;
 
 impl Protocol for Lines {
-    const COMMANDS: &'static [&'static str] = &["get", "set", "bye"];
-    const TOO_MANY: &'static [u8] = b"too many\n";
-
     /// Its number.
     type State = u64;
     type Scratch = Value;
+
+    fn commands() -> Vec<&'static str> {
+        vec!["get", "set", "bye"]
+    }
+
+    fn too_many(_: Listener) -> &'static [u8] {
+        b"too many\n"
+    }
 
     fn connect(&self, handle: &Arc<Handle>) -> u64 {
         handle.id

@@ -41,7 +41,7 @@ mod transaction;
 pub use instance::RedisOptions;
 
 use crate::serve::handle::Handle;
-use crate::serve::protocol::{self, Client, Ended, OUTPUT_BYTES_MAX, Protocol};
+use crate::serve::protocol::{self, Client, Ended, Listener, OUTPUT_BYTES_MAX, Protocol};
 use crate::serve::{Output, counters::Tally};
 use ahead::{Ahead, Stopped};
 use atoll_cache::{Engine, Value};
@@ -97,11 +97,16 @@ pub struct Scratch {
 }
 
 impl Protocol for Redis {
-    const COMMANDS: &'static [&'static str] = &command::table::NAMES;
-    const TOO_MANY: &'static [u8] = b"-ERR max number of clients reached\r\n";
-
     type State = Spoken;
     type Scratch = Scratch;
+
+    fn commands() -> Vec<&'static str> {
+        command::table::NAMES.to_vec()
+    }
+
+    fn too_many(_: Listener) -> &'static [u8] {
+        b"-ERR max number of clients reached\r\n"
+    }
 
     fn connect(&self, handle: &Arc<Handle>) -> Spoken {
         let peer = Arc::new(Peer::new(handle.clone()));
@@ -118,7 +123,7 @@ impl Protocol for Redis {
         state.session.is_waiting = false;
     }
 
-    fn refuses(&self, peer: protocol::Peer) -> Option<Cow<'static, [u8]>> {
+    fn refuses(&self, _: Listener, peer: protocol::Peer) -> Option<Cow<'static, [u8]>> {
         (self.0.is_protected() && !peer.is_local()).then_some(Cow::Borrowed(instance::PROTECTED))
     }
 
@@ -243,7 +248,7 @@ async fn run_one<'i, G: Engine>(
     client: Client<'_, G>,
     output: &mut Output,
 ) {
-    let Client { cache, tally, shared, worker } = client;
+    let Client { cache, tally, shared, worker, .. } = client;
     let reply = Reply::new(output, session.protocol);
     let mut context = Context { cache, value, tally, shared, instance, worker, session, args, reply, spec: &SPECS[0] };
     let id = match transaction::check(id, args) {

@@ -65,7 +65,7 @@ const CODES_MAX: usize = 128;
 #[derive(Clone, Debug)]
 pub struct Tally {
     /// Commands that were run, in the order of
-    /// [`Protocol::COMMANDS`](super::protocol::Protocol::COMMANDS).
+    /// [`Protocol::commands`](super::protocol::Protocol::commands).
     pub calls: Box<[u64]>,
     /// Commands that ended in an error, in the same order.
     pub failed: Box<[u64]>,
@@ -222,7 +222,7 @@ impl Counters {
 #[derive(Debug)]
 pub struct Shared {
     /// The names of the protocol's commands.
-    pub commands: &'static [&'static str],
+    pub commands: Box<[&'static str]>,
     /// The pool's facts.
     pub facts: PoolFacts,
     /// One for each worker.

@@ -6,6 +6,7 @@
 //! here, and a connection that no other thread addresses costs nothing more.
 
 use super::counters::Shared;
+use super::protocol::Listener;
 use super::worker::Stream;
 use std::fmt::Display;
 use std::os::fd::AsRawFd;
@@ -17,6 +18,8 @@ use tokio::sync::mpsc::UnboundedSender;
 pub struct Handle {
     /// Differs for every connection since the server started; counts from 1.
     pub id: u64,
+    /// The listener that it was accepted by.
+    pub listener: Listener,
     /// Where the peer is: `ADDRESS:PORT`, or `PATH:0` for a Unix socket.
     pub peer: String,
     /// Where the peer has connected to, in the same form.
@@ -45,7 +48,12 @@ pub struct Handle {
 
 impl Handle {
     /// The handle of connection `id` over `stream`, which `wakes` wakes.
-    pub(super) fn new(id: u64, stream: &Stream, shared: &Shared, wakes: UnboundedSender<u64>) -> Self {
+    pub(super) fn new(
+        (id, listener): (u64, Listener),
+        stream: &Stream,
+        shared: &Shared,
+        wakes: UnboundedSender<u64>,
+    ) -> Self {
         fn shown<T: Display, E>(address: Result<T, E>) -> String {
             address.map_or_else(|_| "?:0".to_owned(), |address| address.to_string())
         }
@@ -61,6 +69,7 @@ impl Handle {
         let now_ms = shared.uptime_ms();
         Self {
             id,
+            listener,
             peer,
             local,
             is_unix,

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | this one | the acceptor: listens, hands connections to the workers in turn, stops all |
 //! | [`protocol`] | the interface of a protocol to the server |
+//! | `both` | two protocols, each at its listener |
 //! | [`listen`] | the addresses that the server listens on |
 //! | `worker` | one thread with one client of the cache |
 //! | `asking` | futures of the cache, and what they wait for |
@@ -27,6 +28,7 @@
 //! disturb the requests of a worker.
 
 mod asking;
+mod both;
 mod buffers;
 mod connection;
 pub mod counters;
@@ -39,6 +41,7 @@ pub mod output;
 pub mod protocol;
 mod worker;
 
+pub use both::{Both, Either};
 pub use output::Output;
 
 use crate::http;
@@ -49,7 +52,7 @@ use facts::PoolFacts;
 use limits::Limits;
 use listen::{ListenError, UnixSocket};
 use options::ServerOptions;
-use protocol::{Peer, Protocol};
+use protocol::{Listener, Peer, Protocol};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
@@ -60,7 +63,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::LocalSet;
-use worker::{Stream, Worker};
+use worker::{Arrival, Stream, Worker};
 
 /// Why a server did not start, or ended without being stopped.
 #[derive(Debug, thiserror::Error)]
@@ -104,6 +107,7 @@ impl Stopper {
 pub struct Server {
     options: ServerOptions,
     tcp: TcpListener,
+    second: Option<TcpListener>,
     unix: Option<UnixSocket>,
     metrics: Option<TcpListener>,
     stopper: Stopper,
@@ -125,14 +129,20 @@ impl Server {
     /// Binds the addresses of `options`.
     pub fn bind(options: ServerOptions) -> Result<Self, ServeError> {
         let tcp = listen::tcp(SocketAddr::new(options.address, options.port))?;
+        let second = options.second.map(listen::tcp).transpose()?;
         let unix = options.unix.as_deref().map(UnixSocket::bind).transpose()?;
         let metrics = options.metrics.map(listen::tcp).transpose()?;
-        Ok(Self { options, tcp, unix, metrics, stopper: Stopper::default() })
+        Ok(Self { options, tcp, second, unix, metrics, stopper: Stopper::default() })
     }
 
     /// The TCP address that it listens on.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.tcp.local_addr()
+    }
+
+    /// The second address that it listens on, if it has one.
+    pub fn second_address(&self) -> Option<io::Result<SocketAddr>> {
+        self.second.as_ref().map(TcpListener::local_addr)
     }
 
     /// The address of the metrics, if it has one.
@@ -154,9 +164,9 @@ impl Server {
         E: std::fmt::Display,
         F: Fn(usize) -> Result<Cache<G>, E> + Send + Sync,
     {
-        let threads = self.options.threads.max(1);
+        let (threads, commands) = (self.options.threads.max(1), P::commands());
         let shared = Arc::new(Shared {
-            workers: (0..threads).map(|_| Counters::new(P::COMMANDS.len())).collect(),
+            workers: (0..threads).map(|_| Counters::new(commands.len())).collect(),
             clients: AtomicUsize::new(0),
             accepted: AtomicU64::new(0),
             refused: AtomicU64::new(0),
@@ -164,12 +174,13 @@ impl Server {
             limits: Limits::new(self.options.clients_max, self.options.idle_s_max, self.options.keepalive_s),
             options: ServerOptions { port: self.tcp.local_addr()?.port(), ..self.options.clone() },
             started: Instant::now(),
-            commands: P::COMMANDS,
+            commands: commands.into(),
             facts,
         });
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let acceptor = Acceptor {
             tcp: self.tcp,
+            second: self.second,
             unix: self.unix,
             metrics: self.metrics,
             stop_on_signals: self.options.stop_on_signals,
@@ -224,7 +235,7 @@ fn run_worker<P, G, E, F>(
     index: usize,
     client: &F,
     shared: Arc<Shared>,
-    streams: mpsc::UnboundedReceiver<(u64, Stream)>,
+    streams: mpsc::UnboundedReceiver<Arrival>,
     ready: &mpsc::UnboundedSender<Result<(), ServeError>>,
 ) where
     P: Protocol,
@@ -250,11 +261,12 @@ fn run_worker<P, G, E, F>(
     }
 }
 
-/// Where connections go: each worker's channel takes a connection and its id.
-type Channels = [mpsc::UnboundedSender<(u64, Stream)>];
+/// Where connections go: the channels of the workers.
+type Channels = [mpsc::UnboundedSender<Arrival>];
 
 struct Acceptor {
     tcp: TcpListener,
+    second: Option<TcpListener>,
     unix: Option<UnixSocket>,
     metrics: Option<TcpListener>,
     stop_on_signals: bool,
@@ -273,6 +285,7 @@ impl Acceptor {
             tokio::spawn(http::serve(listener, self.shared.clone()));
         }
         let tcp = tokio::net::TcpListener::from_std(self.tcp)?;
+        let second = self.second.map(tokio::net::TcpListener::from_std).transpose()?;
         let unix = match &self.unix {
             Some(socket) => Some(tokio::net::UnixListener::from_std(socket.listener()?)?),
             None => None,
@@ -292,10 +305,13 @@ impl Acceptor {
             first(self.stopper.0.notified(), signalled).await;
         };
         let (shared, next) = (&self.shared, &AtomicU64::new(0));
-        let over_tcp = async {
+        let over_tcp = async |tcp: Option<tokio::net::TcpListener>, listener| {
+            let Some(tcp) = tcp else { return std::future::pending().await };
             loop {
                 match tcp.accept().await {
-                    Ok((stream, from)) => admit(protocol, Peer::Tcp(from.ip()), shared, channels, next, stream),
+                    Ok((stream, from)) => {
+                        admit(protocol, (listener, Peer::Tcp(from.ip())), shared, channels, next, stream);
+                    }
                     Err(error) => retry(error).await,
                 }
             }
@@ -304,11 +320,14 @@ impl Acceptor {
             let Some(unix) = unix else { return std::future::pending().await };
             loop {
                 match unix.accept().await {
-                    Ok((stream, _)) => admit(protocol, Peer::Unix, shared, channels, next, stream),
+                    Ok((stream, _)) => {
+                        admit(protocol, (Listener::First, Peer::Unix), shared, channels, next, stream);
+                    }
                     Err(error) => retry(error).await,
                 }
             }
         };
+        let over_tcp = first(over_tcp(Some(tcp), Listener::First), over_tcp(second, Listener::Second));
         first(stopped, first(over_tcp, over_unix)).await;
         Ok(())
     }
@@ -355,7 +374,7 @@ impl Accepted for tokio::net::UnixStream {
 /// Hands a connection to the next worker, unless there are too many or the protocol refuses it.
 fn admit<P: Protocol, S: Accepted>(
     protocol: &P,
-    peer: Peer,
+    (listener, peer): (Listener, Peer),
     shared: &Shared,
     channels: &Channels,
     next: &AtomicU64,
@@ -364,15 +383,15 @@ fn admit<P: Protocol, S: Accepted>(
     let id = next.fetch_add(1, Relaxed) + 1;
     shared.accepted.fetch_add(1, Relaxed);
     if shared.clients.load(Relaxed) as u64 >= shared.limits.clients_max() {
-        return refuse_peer(&mut stream, shared, P::TOO_MANY);
+        return refuse_peer(&mut stream, shared, P::too_many(listener));
     }
-    if let Some(why) = protocol.refuses(peer) {
+    if let Some(why) = protocol.refuses(listener, peer) {
         return refuse_peer(&mut stream, shared, &why);
     }
     // Only the peer knows of a stream that has failed already.
     let Ok(stream) = stream.into_stream(&shared.limits) else { return };
     shared.clients.fetch_add(1, Relaxed);
-    if channels[id as usize % channels.len()].send((id, stream)).is_err() {
+    if channels[id as usize % channels.len()].send((id, listener, stream)).is_err() {
         shared.clients.fetch_sub(1, Relaxed);
     }
 }

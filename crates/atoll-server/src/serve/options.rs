@@ -13,6 +13,9 @@ pub struct ServerOptions {
     pub port: u16,
     /// The Unix socket to listen on, in addition.
     pub unix: Option<PathBuf>,
+    /// A second TCP address to listen on: [`Both`](crate::serve::Both) serves another protocol
+    /// there.
+    pub second: Option<SocketAddr>,
     /// Threads that serve connections, each with its own client of the cache; at least 1.
     pub threads: usize,
     /// Where Prometheus reads the metrics over HTTP.
@@ -35,6 +38,7 @@ impl Default for ServerOptions {
             address: IpAddr::V4(Ipv4Addr::LOCALHOST),
             port: 6379,
             unix: None,
+            second: None,
             threads: 1,
             metrics: None,
             clients_max: 10_000,

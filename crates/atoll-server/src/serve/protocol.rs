@@ -19,6 +19,16 @@ use std::sync::Arc;
 /// or read.
 pub const OUTPUT_BYTES_MAX: usize = 1 << 20;
 
+/// A listener of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listener {
+    /// The address of [`ServerOptions::address`](super::options::ServerOptions::address), or the
+    /// Unix socket.
+    First,
+    /// That of [`ServerOptions::second`](super::options::ServerOptions::second).
+    Second,
+}
+
 /// Where a connection comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
@@ -40,10 +50,12 @@ impl Peer {
 
 /// A protocol, with what its connections have in common. All workers have a clone.
 pub trait Protocol: Clone + Send + Sync + 'static {
-    /// Its commands, as the metrics name them: [`Tally::calls`] counts them in this order.
-    const COMMANDS: &'static [&'static str];
-    /// The error for a peer that exceeds the limit of connections.
-    const TOO_MANY: &'static [u8];
+    /// Its commands, as the metrics name them: [`Tally::calls`] counts them in this order, from
+    /// [`Client::first_command`] on.
+    fn commands() -> Vec<&'static str>;
+
+    /// The error for a peer of that listener that exceeds the limit of connections.
+    fn too_many(listener: Listener) -> &'static [u8];
 
     /// What a connection has agreed on with its peer, and how far its input is understood.
     type State: 'static;
@@ -54,8 +66,8 @@ pub trait Protocol: Clone + Send + Sync + 'static {
     fn connect(&self, handle: &Arc<Handle>) -> Self::State;
 
     /// What a peer is told whose connection is refused because of where it comes from.
-    fn refuses(&self, peer: Peer) -> Option<Cow<'static, [u8]>> {
-        let _ = peer;
+    fn refuses(&self, listener: Listener, peer: Peer) -> Option<Cow<'static, [u8]>> {
+        let _ = (listener, peer);
         None
     }
 
@@ -63,6 +75,12 @@ pub trait Protocol: Clone + Send + Sync + 'static {
     /// connection ends.
     fn wait(&self, state: &mut Self::State) -> impl Future<Output = ()> {
         let _ = state;
+        std::future::ready(())
+    }
+
+    /// What is to be done beside commands. One worker calls it every tenth of a second.
+    fn tend<G: Engine>(&self, client: Client<'_, G>) -> impl Future<Output = ()> {
+        let _ = client;
         std::future::ready(())
     }
 
@@ -106,6 +124,8 @@ pub struct Client<'a, G: Engine> {
     pub shared: &'a Shared,
     /// Which of the server's workers it is.
     pub worker: usize,
+    /// Where the protocol's commands begin in the tally: not at 0 if it is the second of two.
+    pub first_command: usize,
 }
 
 impl<G: Engine> Clone for Client<'_, G> {

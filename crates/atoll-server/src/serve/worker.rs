@@ -21,7 +21,7 @@ use super::connection::Connection;
 use super::counters::{Counters, Shared, Tally};
 use super::first;
 use super::handle::Handle;
-use super::protocol::{Client, Protocol};
+use super::protocol::{Client, Listener, Protocol};
 use atoll_cache::{Cache, Engine};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -42,7 +42,10 @@ const PUBLISH_PERIOD: Duration = Duration::from_secs(1);
 /// How often a worker checks the other clients of its pool, with or without requests.
 const TEND_PERIOD: Duration = Duration::from_millis(100);
 
-/// A connection on its way to its worker.
+/// A connection on its way to its worker: its id, the listener that accepted it, the stream.
+pub(crate) type Arrival = (u64, Listener, Stream);
+
+/// A stream of either kind.
 pub(crate) enum Stream {
     /// Over TCP.
     Tcp(std::net::TcpStream),
@@ -118,7 +121,7 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
         Self {
             protocol,
             cache: RefCell::new(Rc::new(cache)),
-            tally: RefCell::new(Tally::new(P::COMMANDS.len())),
+            tally: RefCell::new(Tally::new(shared.commands.len())),
             now_ms: Cell::new(shared.uptime_ms()),
             shared,
             buffers: Buffers::default(),
@@ -150,25 +153,25 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
     /// What a batch has of it.
     #[inline]
     pub(super) fn client<'a>(&'a self, cache: &'a Cache<G>) -> Client<'a, G> {
-        Client { cache, tally: &self.tally, shared: &self.shared, worker: self.index }
+        Client { cache, tally: &self.tally, shared: &self.shared, worker: self.index, first_command: 0 }
     }
 
     /// Serves the connections that come through the channel until it ends, with clients that `join`
     /// makes if the pool shuts one out. Runs within a `LocalSet`.
     pub(crate) async fn run<E>(
         self: Rc<Self>,
-        streams: UnboundedReceiver<(u64, Stream)>,
+        streams: UnboundedReceiver<Arrival>,
         join: impl Fn() -> Result<Cache<G>, E>,
     ) {
         first(self.clone().serve(streams), self.tend_regularly(join)).await;
     }
 
-    async fn serve(self: Rc<Self>, mut streams: UnboundedReceiver<(u64, Stream)>) {
+    async fn serve(self: Rc<Self>, mut streams: UnboundedReceiver<Arrival>) {
         let publishing = tokio::task::spawn_local(self.clone().publish_regularly());
         let waking = tokio::task::spawn_local(self.clone().wake_residents());
         let driving = tokio::task::spawn_local(asking::drive(self.clone()));
-        while let Some((id, stream)) = streams.recv().await {
-            let handle = Arc::new(Handle::new(id, &stream, &self.shared, self.wakes.clone()));
+        while let Some((id, listener, stream)) = streams.recv().await {
+            let handle = Arc::new(Handle::new((id, listener), &stream, &self.shared, self.wakes.clone()));
             let resident = Rc::new(Resident::new(handle.clone()));
             self.residents.borrow_mut().insert(id, resident.clone());
             tokio::task::spawn_local(self.clone().attend(handle, stream, resident));
@@ -220,6 +223,9 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
             tokio::time::sleep(TEND_PERIOD).await;
             self.now_ms.set(self.shared.uptime_ms());
             let cache = self.cache();
+            if self.index == 0 {
+                self.asking(pin!(self.protocol.tend(self.client(&cache)))).await;
+            }
             if self.asking(pin!(cache.tend())).await.is_err_and(|error| error.is_shut_out()) {
                 // If there is no place now, there may be one the next time.
                 if let Ok(cache) = join() {
