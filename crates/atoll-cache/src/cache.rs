@@ -2,7 +2,7 @@
 
 mod changes;
 
-use crate::{CacheError, Cause, Engine, KEY_BYTES_MAX, Lookup, Meta, Removal, Removals, Stats, Value};
+use crate::{Attributes, CacheError, Cause, Engine, KEY_BYTES_MAX, Lookup, Meta, Removal, Stats, Value};
 use changes::{Edit, Expire, Remove, Removes, Rewrite, Rewritten, Set, give_back};
 use std::borrow::Cow;
 
@@ -57,6 +57,8 @@ pub struct SetOptions {
     pub condition: Condition,
     /// When the new object expires.
     pub expiry: Expiry,
+    /// What is said of the new value.
+    pub attributes: Attributes,
 }
 
 /// The outcome of a [`Cache::set`].
@@ -161,7 +163,7 @@ impl<G: Engine> Cache<G> {
     }
 
     async fn change<C: Removes>(&self, key: &[u8], change: &mut C) -> Result<u64, CacheError> {
-        let is_noted = self.engine.removals().is_some_and(Removals::is_on);
+        let is_noted = self.engine.removals().is_some_and(|removals| removals.notes(Cause::Removed));
         if is_noted {
             change.see();
         }

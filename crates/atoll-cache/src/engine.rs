@@ -3,7 +3,7 @@
 //! An engine is one folder with an implementation of [`Engine`]. [`Cache`](crate::Cache) checks the
 //! limits of keys and values, and builds all its operations from the engine's.
 
-use crate::{Meta, Removals, Stats, Value};
+use crate::{Attributes, Meta, Removals, Stats, Value};
 use atoll_fabric::{Arrivals, VerbError};
 use atoll_pool::PoolError;
 
@@ -102,8 +102,10 @@ pub enum Verdict {
     Put {
         /// When it expires; `None` for never.
         expiry_ms: Option<u64>,
+        /// What is said of the value.
+        attributes: Attributes,
     },
-    /// Value and token stay, the expiry changes. Only for a key that is there.
+    /// Value, attributes and token stay, the expiry changes. Only for a key that is there.
     Expire {
         /// When it expires; `None` for never.
         expiry_ms: Option<u64>,

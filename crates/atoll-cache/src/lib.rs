@@ -77,7 +77,7 @@ pub use lasting::Lasting;
 pub use pooled::{EnginePool, Pooled};
 pub use removals::{Cause, Removal, Removals};
 pub use stats::Stats;
-pub use value::{Meta, Value};
+pub use value::{Attributes, Meta, Value};
 
 /// Longest key in bytes.
 pub const KEY_BYTES_MAX: usize = 64 << 10;

@@ -2,7 +2,7 @@
 //! it. Programs built on [`Engine`] can be tested on it without a pool.
 
 use crate::stats::Counters;
-use crate::{CacheError, Change, Engine, Lookup, Meta, Old, Stats, VALUE_BYTES_MAX, Value, Verdict};
+use crate::{Attributes, CacheError, Change, Engine, Lookup, Meta, Old, Stats, VALUE_BYTES_MAX, Value, Verdict};
 use atoll_fabric::{Clock, Traffic};
 use atoll_pool::Upkeep;
 use std::cell::{Cell, RefCell};
@@ -12,11 +12,13 @@ struct Entry {
     value: Vec<u8>,
     expiry_ms: Option<u64>,
     token: u64,
+    attributes: Attributes,
 }
 
 impl Entry {
     fn meta(&self) -> Meta {
-        Meta { expiry_ms: self.expiry_ms, token: self.token, value_bytes: self.value.len() }
+        let Self { expiry_ms, token, attributes, .. } = *self;
+        Meta { expiry_ms, token, value_bytes: self.value.len(), attributes }
     }
 
     fn is_live(&self, now_ms: u64) -> bool {
@@ -74,9 +76,10 @@ impl Engine for Model {
                 entries.remove(key);
                 self.stats.removes.add(1);
             }
-            Verdict::Put { expiry_ms } => {
+            Verdict::Put { expiry_ms, attributes } => {
                 self.token_last.set(self.token_last.get() + 1);
-                let entry = Entry { value: change.value().to_vec(), expiry_ms, token: self.token_last.get() };
+                let (value, token) = (change.value().to_vec(), self.token_last.get());
+                let entry = Entry { value, expiry_ms, token, attributes };
                 entries.insert(key.to_vec(), entry);
                 self.stats.puts.add(1);
             }

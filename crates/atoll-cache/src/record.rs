@@ -5,7 +5,7 @@
 //!          | key length, low 8 | form 2 | main queue 1 | blind 1
 //! word 1   token: a number that no other write has 48 | value length, low 15 | 0 1
 //! word 2   expiry, ms since 1970 48 | the chunk's generation, low 16       from form 1 on
-//! word 3   key length 17 | value length 30 | 0 17                          from form 2 on
+//! word 3   key length, high 9 | value length, high 15 | kind 8 | flags 32   from form 2 on
 //! then     the key, then the value, without a gap                    a small object
 //! word 4   checksum of key and value     word 5  hash of the key     form 3: a large object
 //! word 6.. sixteen extents, each: chunk 32 | the chunk's generation 32
@@ -16,7 +16,7 @@
 //! |---|---|---|
 //! | 0 brief | 16 | a small object that never expires, with a key of at most 255 bytes |
 //! | 1 dated | 24 | a small object that expires; every small object on the table of objects |
-//! | 2 long | 32 | a small object with a longer key |
+//! | 2 long | 32 | a small object with a longer key, or with attributes |
 //! | 3 large | | a large object |
 //!
 //! A brief record does not hold the chunk's generation. Its checksum covers the generation, and a
@@ -29,7 +29,7 @@
 //!
 //! Records are decoded from remote bytes: [`Record::decode`] is the only checked constructor.
 
-use crate::{Meta, Value};
+use crate::{Attributes, Meta, Value};
 use atoll_fabric::Buffer;
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_inline};
 
@@ -51,7 +51,14 @@ const EXPIRY_MAX: u64 = (1 << 48) - 1;
 const TOKEN_MASK: u64 = (1 << 48) - 1;
 const CHECKSUM_MASK: u64 = (1 << 40) - 1;
 const BRIEF_KEY_BYTES_MAX: usize = 255;
-const VALUE_LOW_MASK: usize = 0x7fff;
+/// Lengths have their low bits in the first two words, and the others in the fourth.
+const KEY_LOW_BITS: u32 = 8;
+const VALUE_LOW_BITS: u32 = 15;
+const VALUE_LOW_MASK: usize = (1 << VALUE_LOW_BITS) - 1;
+const KEY_HIGH_BITS: u32 = 9;
+const KEY_HIGH_MASK: usize = (1 << KEY_HIGH_BITS) - 1;
+const KIND_SHIFT: u32 = KEY_HIGH_BITS + VALUE_LOW_BITS;
+const FLAGS_SHIFT: u32 = KIND_SHIFT + 8;
 const MAIN: u64 = 1 << 62;
 const BLIND: u64 = 1 << 63;
 
@@ -115,13 +122,16 @@ pub struct Header {
     pub generation: u16,
     /// A number that no other write has.
     pub token: u64,
+    /// What was said of the value.
+    pub attributes: Attributes,
 }
 
 impl Meta {
     /// The metadata in a record's header.
     #[inline]
     pub(crate) fn of(header: &Header) -> Self {
-        Self { expiry_ms: header.expiry_ms, token: header.token, value_bytes: header.value_bytes }
+        let Header { expiry_ms, token, value_bytes, attributes, .. } = *header;
+        Self { expiry_ms, token, value_bytes, attributes }
     }
 }
 
@@ -132,12 +142,24 @@ impl Header {
         key_bytes: usize,
         value_bytes: usize,
         blind: bool,
-        expiry_ms: Option<u64>,
+        (expiry_ms, attributes): (Option<u64>, Attributes),
         token: u64,
     ) -> Self {
-        let (number, generation, token) = (0, 0, (token & TOKEN_MASK).max(1));
-        let (main, large, tagged) = (false, false, false);
-        Self { key_bytes, value_bytes, number, main, large, blind, expiry_ms, tagged, generation, token }
+        let (number, generation, main, large, tagged) = (0, 0, false, false, false);
+        Self { key_bytes, value_bytes, number, main, large, blind, expiry_ms, tagged, generation, token: 0, attributes }
+            .with_token(token)
+    }
+
+    /// The same header with the token of a write.
+    #[inline]
+    pub(crate) fn with_token(self, token: u64) -> Self {
+        Self { token: (token & TOKEN_MASK).max(1), ..self }
+    }
+
+    /// Whether key or attributes have no room in the shorter forms.
+    #[inline]
+    fn is_long(&self) -> bool {
+        self.key_bytes > BRIEF_KEY_BYTES_MAX || self.attributes != Attributes::NONE
     }
 
     /// The form of its record.
@@ -145,7 +167,7 @@ impl Header {
     fn form(&self) -> Form {
         match () {
             () if self.large => Form::Large,
-            () if self.key_bytes > BRIEF_KEY_BYTES_MAX => Form::Long,
+            () if self.is_long() => Form::Long,
             () if self.tagged || self.expiry_ms.is_some() => Form::Dated,
             () => Form::Brief,
         }
@@ -202,7 +224,11 @@ impl Header {
             words[2] = expiry_ms | u64::from(self.generation) << 48;
         }
         if matches!(form, Form::Long | Form::Large) {
-            words[3] = self.key_bytes as u64 | (self.value_bytes as u64) << 17;
+            let Attributes { kind, flags } = self.attributes;
+            words[3] = (self.key_bytes as u64) >> KEY_LOW_BITS
+                | (self.value_bytes as u64) >> VALUE_LOW_BITS << KEY_HIGH_BITS
+                | u64::from(kind) << KIND_SHIFT
+                | u64::from(flags) << FLAGS_SHIFT;
         }
     }
 
@@ -222,6 +248,7 @@ impl Header {
             tagged: false,
             generation,
             token: word(1) & TOKEN_MASK,
+            attributes: Attributes::NONE,
         };
         if form != Form::Brief as u64 {
             let expiry_ms = word(2) & EXPIRY_MAX;
@@ -230,8 +257,11 @@ impl Header {
             header.generation = (word(2) >> 48) as u16;
         }
         if form >= Form::Long as u64 {
-            (header.key_bytes, header.value_bytes) =
-                (word(3) as usize & 0x1_ffff, (word(3) >> 17) as usize & 0x3fff_ffff);
+            let high = word(3) as usize;
+            header.key_bytes |= (high & KEY_HIGH_MASK) << KEY_LOW_BITS;
+            header.value_bytes |= (high >> KEY_HIGH_BITS & VALUE_LOW_MASK) << VALUE_LOW_BITS;
+            header.attributes =
+                Attributes { kind: (word(3) >> KIND_SHIFT) as u8, flags: (word(3) >> FLAGS_SHIFT) as u32 };
         }
         header
     }
@@ -247,6 +277,12 @@ impl Header {
         (self.end() as u64).next_multiple_of(16)
     }
 
+    /// Bytes of a small object's record with this key, value and attributes, rounded up to units,
+    /// if it holds its generation.
+    pub(crate) fn small_record_bytes(&self) -> u64 {
+        Self { large: false, tagged: true, ..*self }.record_bytes()
+    }
+
     /// Bytes of the object's record and, if it is large, of its key and value in extents.
     pub fn held_bytes(&self) -> u64 {
         self.record_bytes() + if self.large { self.body_bytes() as u64 } else { 0 }
@@ -258,7 +294,8 @@ impl Header {
     }
 }
 
-/// Bytes of a small object's record, rounded up to units, if it holds its generation.
+/// Bytes of a small object's record without attributes, rounded up to units, if it holds its
+/// generation.
 pub fn small_record_bytes(key_bytes: usize, value_bytes: usize) -> u64 {
     let form = if key_bytes > BRIEF_KEY_BYTES_MAX { Form::Long } else { Form::Dated };
     ((KEY_AT[form as usize] + key_bytes + value_bytes) as u64).next_multiple_of(16)
@@ -313,8 +350,8 @@ impl<'a> Record<'a> {
         if end > bytes.len() || words[0] & CHECKSUM_MASK != hasher.checksum(words[0], &bytes[8..end], sealed) {
             return None;
         }
-        if form == Form::Long as usize && header.key_bytes <= BRIEF_KEY_BYTES_MAX {
-            // No client writes this form for such a key.
+        if form == Form::Long as usize && !header.is_long() {
+            // No client writes this form for such an object.
             return None;
         }
         let value_at = key_at + if header.large { 0 } else { header.key_bytes };
@@ -394,13 +431,16 @@ mod tests {
             tagged: true,
             generation: 0xbeef,
             token: TOKEN_MASK,
+            attributes: Attributes::NONE,
         }
     }
 
     /// Headers of all forms of small records.
-    fn headers(key: &[u8], value: &[u8]) -> [Header; 3] {
+    fn headers(key: &[u8], value: &[u8]) -> [Header; 4] {
         let dated = header(key, value);
-        [dated, Header { expiry_ms: None, ..dated }, Header { expiry_ms: None, tagged: false, ..dated }]
+        let brief = Header { expiry_ms: None, tagged: false, ..dated };
+        let attributes = Attributes { kind: 0x81, flags: u32::MAX - 1 };
+        [dated, Header { expiry_ms: None, ..dated }, brief, Header { attributes, ..brief }]
     }
 
     #[test]
@@ -412,7 +452,7 @@ mod tests {
             for header in headers(key, value) {
                 encode_small(&mut buffer, &hasher, &header, key, value);
                 let record = Record::decode(&buffer, &hasher, header.generation).unwrap();
-                let tagged = header.tagged || key.len() > BRIEF_KEY_BYTES_MAX;
+                let tagged = header.tagged || header.is_long();
                 assert_eq!((record.header, record.key), (Header { tagged, ..header }, key));
                 assert_eq!(&buffer.bytes()[record.value_at..][..value.len()], value);
                 for bit in 0..8 * (record.value_at + value.len()) {
@@ -428,7 +468,7 @@ mod tests {
     fn a_brief_record_is_of_one_generation_and_another_says_which_it_is_of() {
         let hasher = Hasher::new(7);
         let (key, value) = (b"some key".as_slice(), [9u8; 3].as_slice());
-        let [_, dated, brief] = headers(key, value);
+        let [_, dated, brief, _] = headers(key, value);
         let (mut of_dated, mut of_brief) = (Buffer::new(), Buffer::new());
         encode_small(&mut of_dated, &hasher, &dated, key, value);
         encode_small(&mut of_brief, &hasher, &brief, key, value);
@@ -475,7 +515,9 @@ mod tests {
         let hasher = Hasher::new(7);
         let body =
             LargeBody { checksum: 5, key_hash: 6, extents: std::array::from_fn(|index| u64::MAX - index as u64) };
-        let header = Header { large: true, value_bytes: 512 << 20, key_bytes: 64 << 10, ..header(b"", b"") };
+        let attributes = Attributes { kind: 7, flags: 0x8000_0001 };
+        let lengths = Header { value_bytes: (512 << 20) + 77, key_bytes: 64 << 10, ..header(b"", b"") };
+        let header = Header { large: true, attributes, ..lengths };
         let mut buffer = Buffer::new();
         encode_large(&mut buffer, &hasher, &header, &body);
         let record = Record::decode(&buffer, &hasher, 0).unwrap();

@@ -15,7 +15,8 @@
 //! - An expired object that a change overwrites is not noted: the change found nothing there.
 //!
 //! A client notes nothing until the program [asks](Removals::begin). Until then a change pays one
-//! branch. A lookup that hits pays nothing.
+//! branch. A lookup that hits pays nothing. A program that asks for [lost](Removals::begin_lost)
+//! objects alone pays nothing for its own changes, however many objects a flush removes.
 
 use crate::index::Index;
 use crate::record::Record;
@@ -47,10 +48,20 @@ pub struct Removal {
     pub cause: Cause,
 }
 
+/// Which removals a client notes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Scope {
+    #[default]
+    None,
+    /// Those that no caller asked for.
+    Lost,
+    All,
+}
+
 /// The removals of one client that its caller has not taken yet.
 #[derive(Debug, Default)]
 pub struct Removals {
-    is_on: Cell<bool>,
+    scope: Cell<Scope>,
     /// In the order in which the client removed them.
     noted: RefCell<Vec<Removal>>,
 }
@@ -59,13 +70,35 @@ impl Removals {
     /// From now on, the client notes the objects that it removes. The caller must take the notes
     /// after each operation. Otherwise they use more and more memory.
     pub fn begin(&self) {
-        self.is_on.set(true);
+        self.scope.set(Scope::All);
     }
 
-    /// Whether the client notes the objects that it removes.
+    /// As [`begin`](Self::begin), for objects that no caller has removed or replaced:
+    /// [`Cause::Evicted`] and [`Cause::Expired`].
+    pub fn begin_lost(&self) {
+        self.scope.set(Scope::Lost);
+    }
+
+    /// From now on, the client notes nothing. Notes that were not taken are dropped.
+    pub fn end(&self) {
+        self.scope.set(Scope::None);
+        self.noted.take();
+    }
+
+    /// Whether the client notes objects that it removes, of some cause at least.
     #[inline]
     pub fn is_on(&self) -> bool {
-        self.is_on.get()
+        self.scope.get() != Scope::None
+    }
+
+    /// Whether the client notes objects that it removes for this cause.
+    #[inline]
+    pub(crate) fn notes(&self, cause: Cause) -> bool {
+        match self.scope.get() {
+            Scope::None => false,
+            Scope::Lost => matches!(cause, Cause::Evicted | Cause::Expired),
+            Scope::All => true,
+        }
     }
 
     /// Takes the notes since the last call.
@@ -74,8 +107,10 @@ impl Removals {
     }
 
     pub(crate) fn note(&self, removal: Removal) {
-        debug_assert!(self.is_on(), "nothing is noted that nobody takes");
-        self.noted.borrow_mut().push(removal);
+        // An operation may end after the program has asked for less.
+        if self.notes(removal.cause) {
+            self.noted.borrow_mut().push(removal);
+        }
     }
 
     /// Notes the result of [`removal_of`] after the client has removed the object.
@@ -108,6 +143,32 @@ pub(crate) async fn removal_of(
     };
     let now_ms = io.client.pool_ms(io.client.endpoint.now_ns()).await?;
     let cause = if cause == Cause::Evicted && header.is_expired(now_ms) { Cause::Expired } else { cause };
-    let meta = Meta { expiry_ms: header.expiry_ms, token: header.token, value_bytes: header.value_bytes };
-    Ok(Some(Box::new(Removal { key, meta, cause })))
+    Ok(Some(Box::new(Removal { key, meta: Meta::of(&header), cause })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_notes_what_its_program_asks_for() {
+        let removals = Removals::default();
+        let all = [Cause::Evicted, Cause::Expired, Cause::Replaced, Cause::Removed];
+        let noted = || {
+            for cause in all {
+                let meta = Meta::default();
+                removals.note(Removal { key: b"k".to_vec(), meta, cause });
+            }
+            removals.take().into_iter().map(|removal| removal.cause).collect::<Vec<_>>()
+        };
+        assert!(!removals.is_on() && noted().is_empty());
+        removals.begin_lost();
+        assert!(removals.is_on());
+        assert_eq!(noted(), all[..2]);
+        removals.begin();
+        assert_eq!(noted(), all);
+        removals.note(Removal { key: Vec::new(), meta: Meta::default(), cause: Cause::Evicted });
+        removals.end();
+        assert!(!removals.is_on() && removals.take().is_empty());
+    }
 }

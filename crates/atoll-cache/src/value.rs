@@ -2,6 +2,20 @@
 
 use atoll_fabric::Buffer;
 
+/// What a protocol says of a value. It is kept with the object; no engine reads it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Attributes {
+    /// What the bytes are; 0 for a string.
+    pub kind: u8,
+    /// A client's own: the flags of memcached.
+    pub flags: u32,
+}
+
+impl Attributes {
+    /// A string of which no client said anything.
+    pub const NONE: Self = Self { kind: 0, flags: 0 };
+}
+
 /// An object's metadata: what is known of it besides its bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Meta {
@@ -12,6 +26,8 @@ pub struct Meta {
     pub token: u64,
     /// Length of the value in bytes.
     pub value_bytes: usize,
+    /// What was said of the value when it was stored.
+    pub attributes: Attributes,
 }
 
 /// A buffer for the value of a hit. Reuse it: in steady state a lookup then allocates nothing and
@@ -28,7 +44,8 @@ pub struct Value {
 impl Value {
     /// An empty place.
     pub const fn new() -> Self {
-        Self { buffer: Buffer::new(), start: 0, meta: Meta { expiry_ms: None, token: 0, value_bytes: 0 } }
+        let meta = Meta { expiry_ms: None, token: 0, value_bytes: 0, attributes: Attributes::NONE };
+        Self { buffer: Buffer::new(), start: 0, meta }
     }
 
     /// The value of the last hit.

@@ -304,7 +304,7 @@ impl<G: Engine + 'static, R: Recorder> Part<'_, G, R> {
     ) -> Result<(), CacheError> {
         let (expiry, until) = self.expiry().await?;
         self.begin(key, Call::set_until(value.clone(), recorded, until));
-        let outcome = self.cache.set(key, &value, &SetOptions { condition, expiry }).await?;
+        let outcome = self.cache.set(key, &value, &SetOptions { condition, expiry, ..SetOptions::default() }).await?;
         let token = outcome.stored.then_some(outcome.token);
         self.end(Outcome::Set { stored: outcome.stored, seen: Seen::Nothing, token });
         Ok(())
@@ -315,7 +315,7 @@ impl<G: Engine + 'static, R: Recorder> Part<'_, G, R> {
         let call = Call::set_until(value.clone(), history::Condition::IfPresent, until);
         let mut old = Value::new();
         self.begin(key, call);
-        let options = SetOptions { condition: Condition::IfPresent, expiry };
+        let options = SetOptions { condition: Condition::IfPresent, expiry, ..SetOptions::default() };
         let outcome = self.cache.set_returning(key, &value, &options, Some(&mut old)).await?;
         let seen = if outcome.old.is_some() { Seen::value(old.bytes()) } else { Seen::Absent };
         self.end(Outcome::Set { stored: outcome.stored, seen, token: None });

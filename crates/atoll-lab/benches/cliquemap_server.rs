@@ -1,8 +1,8 @@
 //! What the server of CliqueMap does for a message, in nanoseconds of this machine: `cargo bench -p
 //! atoll-lab --bench cliquemap_server`.
 //!
-//! The figures stand in `bench/processor.rs` of `atoll-papers`. Messages come from memory, and answers
-//! go nowhere: receiving and sending are the network's.
+//! The figures stand in `bench/processor.rs` of `atoll-papers`. Messages come from memory, and
+//! answers go nowhere: receiving and sending are the network's.
 
 use atoll_baselines::cliquemap::wire::{self, Change, Condition, Head, Operation};
 use atoll_baselines::cliquemap::{CliqueMapOptions, CliqueMapPool, Policy, Server};

@@ -65,15 +65,7 @@ fn micro_measures_processes_that_did_not_make_the_cache() {
 }
 
 #[test]
-fn the_simulated_networks_are_held_against_the_papers_and_costs_are_measured() {
-    let report = json(&["lab", "validate", "--json"]);
-    let rows = report["rows"].as_array().unwrap();
-    assert!(rows.len() >= 25, "{report}");
-    for row in rows {
-        let (model, ratio) = (row["model"].as_f64().unwrap(), row["ratio"].as_f64().unwrap());
-        let nearest = model.clamp(row["paper"].as_f64().unwrap(), row["paper_max"].as_f64().unwrap());
-        assert!((model / nearest - ratio).abs() < 1e-9, "{row}");
-    }
+fn what_the_steps_of_a_protocol_cost_is_measured() {
     let costs = json(&["lab", "costs", "--rounds", "3", "--json"]);
     assert!(costs["hash_ps"].as_u64().unwrap() > 0, "{costs}");
 }

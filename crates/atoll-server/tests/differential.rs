@@ -64,7 +64,7 @@ fn random_command(random: &mut Random) -> Vec<String> {
     let value = |random: &mut Random| random.pick(&VALUES).to_owned();
     let number = |random: &mut Random| random.pick(&NUMBERS).to_owned();
     let name = |text: &str| text.to_owned();
-    match random.below(48) {
+    match random.below(50) {
         0..4 => vec![name("GET"), key(random)],
         4..7 => vec![name("set"), key(random), value(random)],
         7..10 => {
@@ -179,6 +179,16 @@ fn random_command(random: &mut Random) -> Vec<String> {
         41 => vec![random.pick(&["DISCARD", "UNWATCH"]).to_owned()],
         42 => vec![name("WATCH"), key(random), key(random)],
         43..46 => bitmap_command(random),
+        46 | 47 => {
+            let mut args = vec![name("LCS"), key(random), key(random)];
+            for _ in 0..random.below(4) {
+                match random.pick(&["LEN", "idx", "IDX", "IDX", "WITHMATCHLEN", "MINMATCHLEN", "bogus"]) {
+                    "MINMATCHLEN" => args.extend([name("MINMATCHLEN"), number(random)]),
+                    word => args.push(name(word)),
+                }
+            }
+            args
+        }
         _ => match random.below(4) {
             0 => vec![name("CLIENT"), name("SETNAME"), value(random)],
             1 => vec![name("CLIENT"), name("GETNAME")],

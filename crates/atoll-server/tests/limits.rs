@@ -95,7 +95,6 @@ fn what_has_no_meaning_here_is_noted_or_refused() {
         ("maxmemory-policy", "noeviction"),
         ("appendonly", "yes"),
         ("save", "900 1"),
-        ("notify-keyspace-events", "KEA"),
         ("requirepass", "x"),
         ("cluster-enabled", "yes"),
         ("port", "1"),

@@ -80,6 +80,17 @@ def check(protocol):
     assert r.info("keyspace")["db7"]["keys"] == 1
     assert other.flushdb() and not other.exists("k") and r.exists("k")
 
+    listener = r.pubsub(ignore_subscribe_messages=True)
+    listener.subscribe("news")
+    listener.psubscribe("n?ws")
+    assert r.pubsub_numsub("news") == [(b"news", 1)] and r.pubsub_numpat() == 1
+    assert r.publish("news", "hello") == 2
+    # Two confirmations come first, which are ignored.
+    messages = [listener.get_message(timeout=5) for _ in range(4)]
+    kinds = [(one["type"], one["data"]) for one in messages if one]
+    assert kinds == [("message", b"hello"), ("pmessage", b"hello")], kinds
+    listener.close()
+
     pipeline = r.pipeline(transaction=False)
     for index in range(10_000):
         pipeline.set(f"p{index}", index)

@@ -50,8 +50,8 @@ pub mod pool;
 
 pub use atoll_cache::audit::Audit;
 pub use atoll_cache::{
-    CacheError, Cause, Condition, EngineId, EngineOptions, ExpireCondition, ExpireOutcome, Expiry, KEY_BYTES_MAX, Meta,
-    Number, Removal, SetOptions, SetOutcome, Stats, VALUE_BYTES_MAX, Value,
+    Attributes, CacheError, Cause, Condition, EngineId, EngineOptions, ExpireCondition, ExpireOutcome, Expiry,
+    KEY_BYTES_MAX, Meta, Number, Removal, SetOptions, SetOutcome, Stats, VALUE_BYTES_MAX, Value,
 };
 pub use atoll_pool::Repaired;
 pub use cache::{BuildError, Builder, Cache, Codec, Error, LoadError, Statistics, TypedCache, TypedError, WeakCache};

@@ -148,7 +148,7 @@ impl<E: Endpoint + Messenger> Session<E> {
             into.hold(buffer, 0, Meta::default());
             return Ok(Candidate::Other);
         }
-        let meta = Meta { expiry_ms: header.expiry_ms, token: header.token, value_bytes };
+        let meta = Meta { expiry_ms: header.expiry_ms, token: header.token, value_bytes, ..Meta::default() };
         into.hold(buffer, RECORD_HEADER_BYTES + key.len(), meta);
         Ok(Candidate::Ours(header))
     }

@@ -17,7 +17,7 @@ fn asked(verdict: Verdict) -> Option<(Operation, Option<u64>)> {
     match verdict {
         Verdict::Leave => None,
         Verdict::Remove => Some((Operation::Remove, None)),
-        Verdict::Put { expiry_ms } => Some((Operation::Put, expiry_ms)),
+        Verdict::Put { expiry_ms, .. } => Some((Operation::Put, expiry_ms)),
         Verdict::Expire { expiry_ms } => Some((Operation::Expire, expiry_ms)),
     }
 }
@@ -42,7 +42,7 @@ impl<E: Endpoint + Messenger> Session<E> {
         let meta = match answer.before {
             Some(before) if !self.is_over(before.expiry_ms).await? => {
                 let value_bytes = before.value_bytes as usize;
-                Some(Meta { expiry_ms: before.expiry_ms, token: before.token, value_bytes })
+                Some(Meta { expiry_ms: before.expiry_ms, token: before.token, value_bytes, ..Meta::default() })
             }
             _ => None,
         };

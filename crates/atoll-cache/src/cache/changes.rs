@@ -70,7 +70,7 @@ impl Change for Set<'_> {
         match self.is_over {
             _ if !self.stored => Verdict::Leave,
             true => Verdict::Remove,
-            false => Verdict::Put { expiry_ms },
+            false => Verdict::Put { expiry_ms, attributes: self.options.attributes },
         }
     }
 
@@ -315,7 +315,10 @@ impl Change for Rewrite<'_> {
         self.outcome = Some(outcome);
         self.old = old.map(|old| old.meta);
         match outcome.is_value() {
-            true => Verdict::Put { expiry_ms: self.old.and_then(|old| old.expiry_ms) },
+            true => {
+                let Meta { expiry_ms, attributes, .. } = self.old.unwrap_or_default();
+                Verdict::Put { expiry_ms, attributes }
+            }
             false => Verdict::Leave,
         }
     }

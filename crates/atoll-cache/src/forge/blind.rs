@@ -39,7 +39,7 @@ use super::technique::Technique;
 use super::update::{New, Try};
 use super::{Forge, Hole};
 use crate::index::Index;
-use crate::record::{Header, small_record_bytes};
+use crate::record::Header;
 use crate::{CacheError, Change, Meta, Old, Verdict};
 use atoll_fabric::{Address, Batch, Endpoint};
 use atoll_pool::ChunkId;
@@ -66,17 +66,18 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     ) -> Result<Option<Try>, CacheError> {
         assert!(change.is_blind(), "the change does not depend on the object");
         let Some(guess) = self.guess(hash, key) else { return Ok(None) };
-        let Verdict::Put { expiry_ms } = change.decide(now_ms, None) else { return Ok(None) };
+        let Verdict::Put { expiry_ms, attributes } = change.decide(now_ms, None) else { return Ok(None) };
         let (value, known) = (change.value(), guess.known);
         let queue = if known.main { Queue::Main } else { Queue::Small };
-        let record_bytes = small_record_bytes(key.len(), value.len());
+        let header = Header::of_new(key.len(), value.len(), true, (expiry_ms, attributes), 0);
+        let record_bytes = header.small_record_bytes();
         let is_large = record_bytes > self.client.pool.layout.chunk_bytes / 2;
         if is_large || !self.has_room(queue, record_bytes) {
             return Ok(None);
         }
         let token = self.client.next_token().await?;
         self.client.member().prepare(&self.client.endpoint, &mut op.notes.protection).await?;
-        let header = Header { main: known.main, ..Header::of_new(key.len(), value.len(), true, expiry_ms, token) };
+        let header = Header { main: known.main, ..header.with_token(token) };
         let hits = self.shared.hotness.count(guess.chunk, known.number, self.shared.format.tag_of(known.word));
         let carry = hits.saturating_add(1).min(3);
         // Another operation may have used the room meanwhile.

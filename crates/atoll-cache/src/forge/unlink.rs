@@ -79,7 +79,7 @@ impl<E: Endpoint, T: Technique<E>> Unlink for Forge<E, T> {
             self.drop_damaged(slot, word).await?;
             return Ok(false);
         };
-        let removal = match cause.filter(|_| self.removals.is_on()) {
+        let removal = match cause.filter(|cause| self.removals.notes(*cause)) {
             Some(cause) => Box::pin(self.removal_in(word, &op.record, cause)).await?,
             None => None,
         };

@@ -189,10 +189,10 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                 op.old = value;
                 tried
             }
-            (Verdict::Put { expiry_ms }, found) => {
+            (Verdict::Put { expiry_ms, attributes }, found) => {
                 let value = change.value();
                 let token = self.client.next_token().await?;
-                let header = Header::of_new(key.len(), value.len(), change.is_blind(), expiry_ms, token);
+                let header = Header::of_new(key.len(), value.len(), change.is_blind(), (expiry_ms, attributes), token);
                 self.try_put(op, (hash, key), value, header, found, false).await
             }
         }
@@ -273,7 +273,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             self.check_present(hash.bucket)?;
         }
         let chunk_bytes = self.client.pool.layout.chunk_bytes;
-        header.large = record::small_record_bytes(key.len(), value.len().max(header.value_bytes)) > chunk_bytes / 2;
+        header.large = header.small_record_bytes() > chunk_bytes / 2;
         let (queue, carry) = self.queue_for(op, hash, found.as_ref());
         header.main = queue == Queue::Main;
         let fresh_chunks = match header.large && !same_body {

@@ -9,6 +9,7 @@ use super::class::Class;
 use super::operation::Operation;
 use super::slot::{Block, Content, KeyHash, Slot};
 use super::{Core, Hole};
+use crate::Attributes;
 use crate::record::{self, Header, LargeBody, Record};
 use atoll_fabric::{Address, Buffer, Endpoint};
 
@@ -74,8 +75,8 @@ impl<E: Endpoint> Core<E> {
     }
 
     /// Whether an object's key and value lie in chunks of their own.
-    pub(super) fn is_large(&self, key_bytes: usize, value_bytes: usize) -> bool {
-        let bytes = record::small_record_bytes(key_bytes, value_bytes) + self.shared.settings.extension_bytes;
+    pub(super) fn is_large(&self, header: &Header) -> bool {
+        let bytes = header.small_record_bytes() + self.shared.settings.extension_bytes;
         bytes > self.client.pool.layout.chunk_bytes / 2
     }
 
@@ -160,6 +161,7 @@ impl<E: Endpoint> Core<E> {
             tagged: true,
             generation: tag,
             token: self.client.endpoint.random(),
+            attributes: Attributes::NONE,
         };
         record::encode_small(&mut op.outgoing, &self.shared.hasher, &header, &[], &bucket.to_le_bytes());
         self.put_extension_before(op, &[]);

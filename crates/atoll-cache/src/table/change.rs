@@ -171,10 +171,10 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
                 op.old = value;
                 tried
             }
-            (Verdict::Put { expiry_ms }, found) => {
+            (Verdict::Put { expiry_ms, attributes }, found) => {
                 let value = change.value();
                 let token = self.core.client.next_token().await?;
-                let header = Header::of_new(key.len(), value.len(), change.is_blind(), expiry_ms, token);
+                let header = Header::of_new(key.len(), value.len(), change.is_blind(), (expiry_ms, attributes), token);
                 self.try_put(op, New { header, large: None, key, value, hash }, found, false).await
             }
         }
@@ -196,7 +196,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         let chunk_bytes = core.client.pool.layout.chunk_bytes;
         // A repairer finds out from the record alone which tag its block had.
         new.header.tagged = true;
-        new.header.large = core.is_large(new.key.len(), new.value.len().max(new.header.value_bytes));
+        new.header.large = core.is_large(&new.header);
         let class =
             core.class_for(&new.header).ok_or(CacheError::Damaged { what: "a record larger than its limit" })?;
         let fresh_chunks = match new.header.large && !same_body {

@@ -73,7 +73,9 @@ impl<E: Endpoint> Core<E> {
         cause: Option<Cause>,
     ) -> Result<Option<Box<Removal>>, CacheError> {
         match cause {
-            Some(cause) if self.removals.is_on() && word.is_live() => Box::pin(self.read_removal(word, cause)).await,
+            Some(cause) if self.removals.notes(cause) && word.is_live() => {
+                Box::pin(self.read_removal(word, cause)).await
+            }
             _ => Ok(None),
         }
     }

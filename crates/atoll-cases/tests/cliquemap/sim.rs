@@ -146,7 +146,8 @@ async fn one_operation<G: Engine>(cache: &mut Cache<G>, random: &mut Random) -> 
         3 | 4 => {
             let condition = conditions[random.below(4) as usize];
             let expiry = [Expiry::Never, Expiry::Keep, Expiry::AtMs(1)][random.below(3) as usize];
-            let set = cache.set(&key, &value, &SetOptions { condition, expiry }).await.unwrap();
+            let set =
+                cache.set(&key, &value, &SetOptions { condition, expiry, ..SetOptions::default() }).await.unwrap();
             format!("{} {:?} {}", set.stored, bytes(set.old), set.token == 0)
         }
         5 => {

@@ -24,6 +24,7 @@
 
 mod absences;
 mod any_bytes;
+mod attributes;
 mod decoders;
 mod dropped;
 mod expiry;

@@ -12,7 +12,7 @@ use atoll_pool::PoolSettings;
 use atoll_sim::Random;
 use std::collections::HashMap;
 
-type Shm = ShmEndpoint;
+pub(crate) type Shm = ShmEndpoint;
 
 fn values_of_every_size<G: Pooled<Shm>>(settings: PoolSettings) {
     const SIZES: [usize; 20] = [

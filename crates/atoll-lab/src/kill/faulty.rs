@@ -66,7 +66,7 @@ impl Review for FaultyReview {
             (Some(Fault::LostChange), Verdict::Put { .. }) | (Some(Fault::LostRemoval), Verdict::Remove) => {
                 Verdict::Leave
             }
-            (Some(Fault::LostExpiry), Verdict::Put { .. }) => Verdict::Put { expiry_ms: None },
+            (Some(Fault::LostExpiry), Verdict::Put { attributes, .. }) => Verdict::Put { expiry_ms: None, attributes },
             (Some(Fault::Damaged), Verdict::Put { .. }) => {
                 let middle = self.value.len() / 2;
                 if let Some(byte) = self.value.get_mut(middle) {

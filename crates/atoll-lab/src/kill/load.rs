@@ -178,7 +178,8 @@ impl<'a, G: Engine> Load<'a, G> {
     }
 
     fn options(condition: Condition, expiry_ms: u64) -> SetOptions {
-        SetOptions { condition, expiry: if expiry_ms == 0 { Expiry::Never } else { Expiry::AtMs(expiry_ms) } }
+        let expiry = if expiry_ms == 0 { Expiry::Never } else { Expiry::AtMs(expiry_ms) };
+        SetOptions { condition, expiry, ..SetOptions::default() }
     }
 
     /// Puts the next version of `key`.

@@ -193,7 +193,8 @@ impl Player {
             self.content.resize(bytes, b'v');
         }
         let begin_ns = self.timer.now_ns();
-        let outcome = client.set(&self.key, &self.content[..bytes], &SetOptions { condition, expiry }).await;
+        let options = SetOptions { condition, expiry, ..SetOptions::default() };
+        let outcome = client.set(&self.key, &self.content[..bytes], &options).await;
         let ns = self.timer.now_ns() - begin_ns;
         self.tally.busy_ns += ns;
         match outcome {

@@ -200,7 +200,13 @@ impl<G: Subject> Lane<'_, G> {
         if self.buffers.content.len() < bytes {
             self.buffers.content.resize(bytes, b'v');
         }
-        self.cache.set(&self.buffers.key, &self.buffers.content[..bytes], &SetOptions { condition, expiry }).await?;
+        self.cache
+            .set(
+                &self.buffers.key,
+                &self.buffers.content[..bytes],
+                &SetOptions { condition, expiry, ..SetOptions::default() },
+            )
+            .await?;
         Ok(())
     }
 }

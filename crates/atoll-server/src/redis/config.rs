@@ -10,6 +10,7 @@
 //! `normal` is compared with the replies of one batch: a connection runs no further command before
 //! they are sent. That of `slave` is noted alone.
 
+use super::events;
 use super::slow::Slow;
 use crate::serve::counters::Shared;
 use crate::serve::limits::OutputLimit;
@@ -29,6 +30,8 @@ pub(crate) enum Kind {
     /// One of these words.
     Word(&'static [&'static str]),
     Text,
+    /// Letters of classes of events.
+    Events,
     /// Classes of connections, each with three numbers.
     Outputs,
 }
@@ -80,7 +83,7 @@ macro_rules! parameters {
 }
 
 use Effect::{Noted, Real, Shown};
-use Kind::{Bytes, Flag, Integer, Outputs, Text, Word};
+use Kind::{Bytes, Events, Flag, Integer, Outputs, Text, Word};
 
 parameters! {
     "active-expire-effort"        Integer(1, 10), Noted("1");
@@ -125,7 +128,7 @@ parameters! {
     "maxmemory-clients"           Bytes, Shown("no connection is evicted");
     "maxmemory-policy"            Word(POLICIES), ENGINE;
     "maxmemory-samples"           Integer(1, i32::MAX as i64), Noted("5");
-    "notify-keyspace-events"      Text, Shown("keyspace notifications are not supported");
+    "notify-keyspace-events"      Events, Real;
     "port"                        INT, START;
     "protected-mode"              Flag, START;
     "proto-max-bulk-len"          Bytes, Shown("a value may have this many bytes");
@@ -266,6 +269,9 @@ impl Parameter {
                 .map(Value::Text)
                 .ok_or_else(|| format!("argument(s) must be one of the following: {}", words.join(", "))),
             Kind::Text => Ok(Value::Text(text)),
+            Kind::Events => events::parse(&text)
+                .map(|classes| Value::Number(classes.into()))
+                .ok_or_else(|| "Invalid event class character. Use 'Ag$lshzxeKEtmdn'.".to_owned()),
             Kind::Outputs => outputs(&text).map(Value::Outputs),
         }
     }
@@ -282,6 +288,7 @@ impl Parameter {
             "slowlog-log-slower-than" => started.slow.threshold_us.load(Relaxed).to_string(),
             "slowlog-max-len" => started.slow.entries_max.load(Relaxed).to_string(),
             "latency-monitor-threshold" => started.slow.event_ms.load(Relaxed).to_string(),
+            "notify-keyspace-events" => events::printed(started.events.get()),
             "maxclients" => limits.clients_max().to_string(),
             "timeout" => limits.idle_s_max().to_string(),
             "tcp-keepalive" => limits.keepalive_s().to_string(),
@@ -326,6 +333,8 @@ impl Parameter {
 pub(crate) struct Started<'a> {
     /// What took long, with its thresholds.
     pub(crate) slow: &'a Slow,
+    /// Which events are told.
+    pub(crate) events: &'a events::Events,
     pub(crate) is_protected: bool,
     pub(crate) has_password: bool,
 }
@@ -335,7 +344,7 @@ pub(crate) struct Started<'a> {
 pub(crate) fn set(
     config: &Config,
     shared: &Shared,
-    slow: &Slow,
+    Started { slow, events, .. }: &Started<'_>,
     values: Vec<(&'static Parameter, Value)>,
 ) -> Result<(), (&'static str, String)> {
     let limits = &shared.limits;
@@ -357,6 +366,7 @@ pub(crate) fn set(
             ("slowlog-log-slower-than", _) => slow.threshold_us.store(-1, Relaxed),
             ("slowlog-max-len", Value::Number(most)) => slow.entries_max.store(most, Relaxed),
             ("latency-monitor-threshold", Value::Number(ms)) => slow.event_ms.store(ms, Relaxed),
+            ("notify-keyspace-events", Value::Number(classes)) => events.set(classes as u32),
             ("timeout", Value::Number(seconds)) => limits.set_idle_s_max(seconds),
             ("tcp-keepalive", Value::Number(seconds)) => limits.set_keepalive_s(seconds),
             (_, Value::Outputs(given)) => given.into_iter().for_each(|(class, limit)| match class {

@@ -1,4 +1,4 @@
-//! Patterns of keys for `KEYS` and `SCAN ... MATCH`.
+//! Patterns: of keys for `KEYS` and `SCAN ... MATCH`, of channels, and of names.
 //!
 //! | pattern | matches |
 //! |---|---|

@@ -1,8 +1,11 @@
 //! What the connections of one server have in common.
 
+use super::channels::Channels;
 use super::config::{Config, Started};
 use super::database::Databases;
+use super::events::Events;
 use super::isolation::Isolation;
+use super::monitors::Monitors;
 use super::pause::Pause;
 use super::peers::Peers;
 use super::script::Scripts;
@@ -39,6 +42,9 @@ pub(crate) struct Instance {
     pub(crate) databases: Databases,
     pub(crate) scripts: Scripts,
     pub(crate) peers: Peers,
+    pub(crate) channels: Channels,
+    pub(crate) monitors: Monitors,
+    pub(crate) events: Events,
     pub(crate) pause: Pause,
     pub(crate) config: Config,
     pub(crate) slow: Slow,
@@ -70,7 +76,12 @@ impl Instance {
 
     /// How it was started.
     pub(crate) fn started(&self) -> Started<'_> {
-        Started { slow: &self.slow, is_protected: !self.is_open, has_password: self.wants_password() }
+        Started {
+            slow: &self.slow,
+            events: &self.events,
+            is_protected: !self.is_open,
+            has_password: self.wants_password(),
+        }
     }
 
     /// What the workers have published since `CONFIG RESETSTAT`.

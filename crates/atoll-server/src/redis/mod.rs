@@ -7,6 +7,9 @@
 //! | `ahead` | commands that have been parsed and wait to run |
 //! | `gets` | GETs that follow each other, looked up together |
 //! | `instance` | what the connections of a server have in common |
+//! | `channels` | channels and their subscribers |
+//! | `monitors` | connections that see every command |
+//! | `events` | events of keys |
 //! | `peers` | the connections as all of them see them |
 //! | `pause` | commands that wait until a pause ends |
 //! | `slow` | commands that took long |
@@ -22,14 +25,17 @@
 
 mod ahead;
 mod census;
+mod channels;
 pub mod command;
 mod config;
 pub mod database;
+mod events;
 pub mod extended;
 mod gets;
 pub mod glob;
 mod instance;
 mod isolation;
+mod monitors;
 mod pause;
 mod peers;
 pub mod resp;
@@ -78,11 +84,13 @@ pub struct Spoken {
 }
 
 /// A connection is among those of its server until this is dropped.
-struct Listed(Arc<Instance>, u64);
+struct Listed(Arc<Instance>, Arc<Peer>);
 
 impl Drop for Listed {
     fn drop(&mut self) {
-        self.0.peers.remove(self.1);
+        self.0.channels.leave(&self.1);
+        self.0.monitors.remove(&self.1);
+        self.0.peers.remove(self.1.handle.id);
     }
 }
 
@@ -113,14 +121,18 @@ impl Protocol for Redis {
         self.0.peers.add(peer.clone());
         Spoken {
             parser: Parser::new(),
-            session: Session::new(peer, !self.0.wants_password()),
-            _listed: Listed(self.0.clone(), handle.id),
+            session: Session::new(peer.clone(), !self.0.wants_password()),
+            _listed: Listed(self.0.clone(), peer),
         }
     }
 
     async fn wait(&self, state: &mut Spoken) {
         self.0.pause.wait().await;
         state.session.is_waiting = false;
+    }
+
+    async fn tend<G: Engine>(&self, client: Client<'_, G>) {
+        self.0.tend(client.cache, client.shared);
     }
 
     fn refuses(&self, _: Listener, peer: protocol::Peer) -> Option<Cow<'static, [u8]>> {
@@ -147,27 +159,26 @@ impl Protocol for Redis {
             state.session.has_killed = self.0.scripts.kill();
         }
         let mut batch = self.0.isolation.enter(client.worker).await;
-        loop {
+        let ended = loop {
             state.parser.set_stranger(!state.session.is_authenticated);
             let stopped = scratch.ahead.parse(&mut state.parser, input, *start);
             let parsed = (&mut *state, &mut *scratch);
             let ended = pin!(run_parsed((&self.0, &mut batch), parsed, client, input, start, output)).await;
             if let Some(ended) = ended {
-                state.session.publish();
-                return ended;
+                break ended;
             }
             match stopped {
                 Stopped::Enough => {}
-                Stopped::Drained => {
-                    state.session.publish();
-                    return Ended::Drained;
-                }
+                Stopped::Drained => break Ended::Drained,
                 Stopped::Invalid(error) => {
                     refuse(client.tally, output, &state.session, error);
-                    return Ended::Closing;
+                    break Ended::Closing;
                 }
             }
-        }
+        };
+        state.session.publish();
+        self.0.tell_lost(client.cache, client.shared);
+        ended
     }
 }
 
@@ -192,13 +203,19 @@ async fn run_parsed<'i, G: Engine>(
     state.session.is_timed = ahead.len() == 1 || instance.slow.is_fine();
     let mut index = 0;
     while index < ahead.len() {
-        let gets = match state.session.is_plain() && !instance.pause.is_set() {
+        // What is to be told of each command is told when it runs by itself.
+        let is_told = instance.monitors.is_any() || instance.events.has(events::Class::MISS);
+        let gets = match state.session.is_plain() && !instance.pause.is_set() && !is_told {
             true => pin!(gets::run(instance, state, (ahead, index), client, input, output)).await,
             false => 0,
         };
         let Spoken { parser, session, .. } = &mut *state;
         index += gets.max(1);
         let (id, args, end) = ahead.command(index - 1, parser, input);
+        if session.is_subscriber || session.is_monitor {
+            // A reply says that what came before the command has been sent.
+            session.peer.handle.take_posted(output);
+        }
         if gets == 0 && args.len() > 0 {
             if instance.pause.is_set() && must_wait(instance, (id, args), session) {
                 parser.restart();
@@ -284,7 +301,8 @@ async fn run_one<'i, G: Engine>(
         }
         Way::Refuse => {
             tally.borrow_mut().rejected[id as usize] += 1;
-            context.conclude(Err("NOAUTH Authentication required.".into()));
+            let refusal = context.session.refusal(id, args);
+            context.conclude(Err(refusal));
         }
     }
 }
@@ -300,6 +318,9 @@ async fn run_sampled<G: Engine>(id: Id, mut context: Context<'_, G>) {
     let is_timed = context.session.is_timed || !slow::is_brief(id, context.args);
     let began = if is_timed { Some(sampled.unwrap_or_else(Instant::now)) } else { sampled };
     pin!(command::run(id, &mut context)).await;
+    if context.instance.monitors.is_any() {
+        context.instance.monitors.show(id, &context, false);
+    }
     if let Some(began) = began {
         let (took, mut tally) = (began.elapsed(), context.tally.borrow_mut());
         context.instance.slow.took(id, context.args, context.session, took);

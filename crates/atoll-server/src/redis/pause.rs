@@ -95,9 +95,10 @@ impl Pause {
     }
 }
 
-/// Whether a command may change keys.
+/// Whether a command may change keys, or sends a message.
 fn may_write(id: Id) -> bool {
-    SPECS[id as usize].flags.contains(&Flag::Write) || matches!(id, Id::Eval | Id::Evalsha)
+    let others = matches!(id, Id::Eval | Id::Evalsha | Id::Publish | Id::Spublish);
+    others || SPECS[id as usize].flags.contains(&Flag::Write)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! A connection publishes what it last did once a batch, with one relaxed store. So other
 //! connections see it as it was at the end of its last batch; it sees itself as it is.
 
+use super::channels::Counts;
 use super::command::{Id, SPECS, subcommand};
 use super::resp::Protocol;
 use super::session::Session;
@@ -162,17 +163,24 @@ impl Peer {
         Snapshot::unpack(self.state.load(Relaxed)).is_waiting
     }
 
-    /// What it is to limits and filters.
-    pub(crate) fn kind(&self) -> Kind {
-        Kind::Normal
+    /// Whether it speaks RESP3, as it last published.
+    pub(crate) fn is_resp3(&self) -> bool {
+        Snapshot::unpack(self.state.load(Relaxed)).is_resp3
     }
 
-    /// Its line of `CLIENT LIST`, at that time.
-    pub(crate) fn line(&self, now_ms: u64) -> String {
+    /// What it is to limits and filters.
+    pub(crate) fn kind(&self) -> Kind {
+        if self.handle.is_subscriber() { Kind::Pubsub } else { Kind::Normal }
+    }
+
+    /// Its line of `CLIENT LIST`, at that time, if it has so many subscriptions.
+    pub(crate) fn line(&self, now_ms: u64, subscribed: Counts) -> String {
         let (handle, names) = (&self.handle, self.names().clone());
         let Snapshot { last, database, is_resp3, is_waiting, is_closing, no_evict, no_touch, queued } =
             Snapshot::unpack(self.state.load(Relaxed));
         let marks = [
+            (handle.is_monitor(), 'O'),
+            (handle.is_subscriber(), 'P'),
             (is_waiting, 'b'),
             (queued.is_some(), 'x'),
             (is_closing, 'c'),
@@ -191,14 +199,17 @@ impl Peer {
         let mut line = String::new();
         let written = write!(
             line,
-            "id={} addr={} laddr={} fd={} name={} age={age} idle={idle} flags={flags} db={database} sub=0 psub=0 \
-             ssub=0 multi={multi} qbuf={input} qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll={} \
+            "id={} addr={} laddr={} fd={} name={} age={age} idle={idle} flags={flags} db={database} sub={} psub={} \
+             ssub={} multi={multi} qbuf={input} qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll={} \
              omem={output} tot-mem={} events=r cmd={} user=default redir=-1 resp={} lib-name={} lib-ver={}",
             handle.id,
             handle.peer,
             handle.local,
             handle.descriptor,
             said(&names.own),
+            subscribed.channels,
+            subscribed.patterns,
+            subscribed.shards,
             u8::from(output > 0),
             input + output,
             last.name(),

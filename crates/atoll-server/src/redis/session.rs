@@ -1,9 +1,9 @@
 //! The state that a connection has agreed on with its peer.
 
-use super::command::{Flag, Id, SPECS};
+use super::command::{CommandError, Flag, Id, SPECS, pubsub};
 use super::peers::{Last, Peer};
 use super::transaction::{Queue, Watched};
-use crate::redis::resp::Protocol;
+use crate::redis::resp::{Args, Protocol};
 use std::sync::Arc;
 
 /// The state of one connection that commands see and change.
@@ -33,6 +33,12 @@ pub struct Session {
     pub(crate) queue: Option<Box<Queue>>,
     /// The keys of WATCH.
     pub(crate) watched: Vec<Watched>,
+    /// Whether EXEC runs its commands.
+    pub(crate) is_executing: bool,
+    /// Whether it has subscribed to anything.
+    pub(crate) is_subscriber: bool,
+    /// Whether it sees every command.
+    pub(crate) is_monitor: bool,
     /// Whether its SCRIPT KILL, which runs next, has ended a script.
     pub(crate) has_killed: bool,
     /// Whether the connection ends once the replies so far have been sent.
@@ -64,7 +70,7 @@ pub(crate) enum Way {
     Queue,
     /// The queue runs, alone.
     Exec,
-    /// The peer must give the password first.
+    /// The peer may not run it now: see [`Session::refusal`].
     Refuse,
 }
 
@@ -84,6 +90,9 @@ impl Session {
             is_authenticated,
             queue: None,
             watched: Vec::new(),
+            is_executing: false,
+            is_subscriber: false,
+            is_monitor: false,
             has_killed: false,
             closing: false,
         }
@@ -92,7 +101,18 @@ impl Session {
     /// Whether every command runs at once and is answered.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
-        self.is_authenticated && self.queue.is_none() && self.replies == Replies::Sent
+        self.is_authenticated && self.queue.is_none() && self.replies == Replies::Sent && !self.is_listening()
+    }
+
+    /// Whether the peer takes messages for replies, so that it may run few commands.
+    #[inline]
+    pub(crate) fn is_listening(&self) -> bool {
+        self.is_subscriber && self.protocol == Protocol::Resp2
+    }
+
+    /// Why a command is refused.
+    pub(crate) fn refusal(&self, id: Id, args: Args<'_>) -> CommandError {
+        if self.is_authenticated { pubsub::refusal(id, args) } else { "NOAUTH Authentication required.".into() }
     }
 
     /// The next command is not answered.
@@ -121,6 +141,7 @@ impl Session {
         let flags = SPECS[id as usize].flags;
         match id {
             _ if !self.is_authenticated && !flags.contains(&Flag::NoAuth) => Way::Refuse,
+            _ if self.is_listening() && !pubsub::is_for_subscribers(id) => Way::Refuse,
             Id::Exec if self.queue.is_some() => Way::Exec,
             Id::Multi | Id::Discard | Id::Watch | Id::Quit | Id::Reset => Way::Beside,
             _ if self.queue.is_some() => Way::Queue,

@@ -139,12 +139,20 @@ pub(super) async fn are_unchanged<G: Engine>(c: &Context<'_, G>, watched: &[Watc
     Ok(true)
 }
 
-/// Runs the commands since MULTI. The caller runs alone.
+/// `EXEC` behind MULTI. The caller runs alone.
 pub(super) async fn run<G: Engine>(mut c: Context<'_, G>, interpreters: &mut Interpreters) {
+    pin!(execute(&mut c, interpreters)).await;
+    if c.instance.monitors.is_any() {
+        c.instance.monitors.show(Id::Exec, &c, false);
+    }
+}
+
+/// Runs the commands since MULTI.
+async fn execute<G: Engine>(c: &mut Context<'_, G>, interpreters: &mut Interpreters) {
     let queue = c.session.queue.take().expect("EXEC runs a queue");
     let watched = std::mem::take(&mut c.session.watched);
     let unchanged = match queue.refusal() {
-        Ok(()) => are_unchanged(&c, &watched).await,
+        Ok(()) => are_unchanged(c, &watched).await,
         Err(error) => Err(error),
     };
     c.tally.borrow_mut().calls[Id::Exec as usize] += 1;
@@ -158,11 +166,17 @@ pub(super) async fn run<G: Engine>(mut c: Context<'_, G>, interpreters: &mut Int
         }
     }
     let commands = queue.commands();
+    if c.session.is_subscriber {
+        // What came before the transaction must not come behind its UNSUBSCRIBE.
+        c.session.peer.handle.take_posted(c.reply.output());
+    }
+    c.session.is_executing = true;
     c.reply.array(commands.len());
     for (id, args) in commands {
-        let c = Context { args, session: &mut *c.session, value: &mut *c.value, reply: c.reply.again(), ..c };
+        let c = Context { args, session: &mut *c.session, value: &mut *c.value, reply: c.reply.again(), ..*c };
         pin!(run_alone(id, c, interpreters)).await;
     }
+    c.session.is_executing = false;
     c.tally.borrow_mut().timed(Id::Exec as usize, began.elapsed());
 }
 

@@ -10,6 +10,8 @@
 //!   reply, and then cannot send more.
 //! - Short replies are sent after the batches of all connections that were ready together. They
 //!   wait for no other batch.
+//! - What other threads have posted is sent behind the replies of a batch, or at once while the
+//!   connection waits.
 //! - A connection that waits for its peer holds no buffer, unless a part of a command has arrived.
 //!   The buffers belong to the worker: with many connections the same few stay in the processor's
 //!   cache.
@@ -35,6 +37,16 @@ const REPLIES_BYTES_MAX: usize = 256 << 10;
 const READ_BYTES_MIN: usize = 16 << 10;
 /// The most room that is made for an argument that was announced and has not arrived.
 const READ_BYTES_MAX: usize = 4 << 20;
+
+/// What a connection that waited finds.
+enum Arrived {
+    /// Bytes of its peer.
+    Input,
+    /// Bytes for its peer.
+    Posted,
+    /// Nothing will come, or the server stops.
+    Nothing,
+}
 
 /// One connection.
 pub(super) struct Connection<P: Protocol, S> {
@@ -64,32 +76,42 @@ impl<P: Protocol, S: AsyncRead + AsyncWrite + Unpin> Connection<P, S> {
         worker: &Worker<P, G>,
         resident: &Resident,
     ) -> io::Result<()> {
-        while self.receive(worker, resident).await? {
+        loop {
+            match self.receive(worker, resident).await? {
+                Arrived::Nothing => return Ok(()),
+                Arrived::Posted => {
+                    let mut output = worker.outputs.take();
+                    self.handle.take_posted(&mut output);
+                    worker.tally.borrow_mut().bytes_out += output.len() as u64;
+                    pin!(self.send_with_others(worker, resident, &mut output)).await?;
+                    worker.outputs.give(output);
+                    continue;
+                }
+                Arrived::Input => {}
+            }
             loop {
                 let mut output = worker.outputs.take();
                 let ended = pin!(self.run_batch(worker, &mut output)).await;
                 if matches!(ended, Ended::Drained) {
                     self.keep_rest(worker);
                 }
-                if !output.is_empty() {
-                    self.bytes_out += output.len();
-                    self.let_others_run(worker, output.len()).await;
-                    self.send(worker, resident, &mut output).await?;
-                }
+                self.handle.take_posted(&mut output);
+                self.bytes_out += output.len();
+                pin!(self.send_with_others(worker, resident, &mut output)).await?;
                 worker.outputs.give(output);
                 match ended {
                     Ended::Full => {}
                     Ended::Drained => break,
                     Ended::Closing => return Ok(()),
                     Ended::Waits => {
+                        let handle = &self.handle;
                         let waited = worker.protocol.wait(&mut self.state);
-                        let stopped = async {
-                            std::future::poll_fn(
-                                |_| if worker.stopping.get() { Poll::Ready(()) } else { Poll::Pending },
-                            )
-                            .await
-                        };
-                        unless_ended(&self.handle, resident, first(waited, stopped)).await?;
+                        // What is posted meanwhile is sent with the next batch, whose first command
+                        // waits again.
+                        let is_over = || worker.stopping.get() || handle.has_posted();
+                        let interrupted =
+                            std::future::poll_fn(|_| if is_over() { Poll::Ready(()) } else { Poll::Pending });
+                        unless_ended(handle, resident, first(waited, interrupted)).await?;
                         if worker.stopping.get() {
                             return Ok(());
                         }
@@ -97,11 +119,14 @@ impl<P: Protocol, S: AsyncRead + AsyncWrite + Unpin> Connection<P, S> {
                 }
             }
         }
-        Ok(())
     }
 
-    /// Waits for bytes; `false` if none will come, or the server stops.
-    async fn receive<G: Engine + 'static>(&mut self, worker: &Worker<P, G>, resident: &Resident) -> io::Result<bool> {
+    /// Waits for bytes, those of other threads among them.
+    async fn receive<G: Engine + 'static>(
+        &mut self,
+        worker: &Worker<P, G>,
+        resident: &Resident,
+    ) -> io::Result<Arrived> {
         std::future::poll_fn(|cx| self.poll_receive(cx, worker, resident)).await
     }
 
@@ -110,9 +135,15 @@ impl<P: Protocol, S: AsyncRead + AsyncWrite + Unpin> Connection<P, S> {
         cx: &mut TaskContext<'_>,
         worker: &Worker<P, G>,
         resident: &Resident,
-    ) -> Poll<io::Result<bool>> {
-        if worker.stopping.get() || self.handle.is_ending() {
-            return Poll::Ready(Ok(false));
+    ) -> Poll<io::Result<Arrived>> {
+        if self.handle.is_ending() {
+            return Poll::Ready(Ok(Arrived::Nothing));
+        }
+        if self.handle.has_posted() {
+            return Poll::Ready(Ok(Arrived::Posted));
+        }
+        if worker.stopping.get() {
+            return Poll::Ready(Ok(Arrived::Nothing));
         }
         if self.input.capacity() == 0 {
             self.input = worker.buffers.take();
@@ -129,7 +160,7 @@ impl<P: Protocol, S: AsyncRead + AsyncWrite + Unpin> Connection<P, S> {
                 self.bytes_in += bytes;
                 resident.set_idle(false);
                 self.handle.heard(worker.now_ms.get());
-                Poll::Ready(Ok(bytes > 0))
+                Poll::Ready(Ok(if bytes > 0 { Arrived::Input } else { Arrived::Nothing }))
             }
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
             Poll::Pending => {
@@ -163,6 +194,21 @@ impl<P: Protocol, S: AsyncRead + AsyncWrite + Unpin> Connection<P, S> {
         ended
     }
 
+    /// Sends what there is, once the other ready connections have run their batches.
+    #[inline]
+    async fn send_with_others<G: Engine + 'static>(
+        &mut self,
+        worker: &Worker<P, G>,
+        resident: &Resident,
+        output: &mut Output,
+    ) -> io::Result<()> {
+        if output.is_empty() {
+            return Ok(());
+        }
+        self.let_others_run(worker, output.len()).await;
+        self.send(worker, resident, output).await
+    }
+
     /// Sends replies, as far as the limits permit.
     async fn send<G: Engine + 'static>(
         &mut self,
@@ -170,7 +216,7 @@ impl<P: Protocol, S: AsyncRead + AsyncWrite + Unpin> Connection<P, S> {
         resident: &Resident,
         output: &mut Output,
     ) -> io::Result<()> {
-        let limit = worker.shared.limits.output(self.handle.is_subscriber());
+        let limit = worker.shared.limits.output(self.handle.is_listener());
         let bytes = output.len() as u64;
         if limit.hard_bytes > 0 && bytes > limit.hard_bytes {
             return Err(io::ErrorKind::QuotaExceeded.into());

@@ -4,8 +4,14 @@
 //! The connection itself belongs to its worker. Another thread sets a mark in the handle and wakes
 //! the worker, which looks at the mark. So a batch costs one relaxed load and one relaxed store
 //! here, and a connection that no other thread addresses costs nothing more.
+//!
+//! Another thread may also have bytes for the peer, such as a message of a channel. It
+//! [posts](Handle::post) them, and the worker sends them as soon as the connection runs no command.
 
 use super::counters::Shared;
+use super::limits::OutputLimit;
+use super::outbox::{Outbox, Posted};
+use super::output::Output;
 use super::protocol::Listener;
 use super::worker::Stream;
 use std::fmt::Display;
@@ -35,11 +41,15 @@ pub struct Handle {
     active_ms: AtomicU64,
     /// Bytes of a command that has not arrived entirely.
     input_bytes: AtomicUsize,
-    /// Bytes of the replies that the peer has not taken.
+    /// Bytes that the worker sends and that the peer has not taken.
     output_bytes: AtomicUsize,
+    /// What other threads have for the peer.
+    outbox: Outbox,
     /// Whether its peer has subscribed: then its silence is no sign, and another limit holds for
     /// what it is owed.
     is_subscriber: AtomicBool,
+    /// Whether its peer sees the commands of other connections: then the same is true.
+    is_monitor: AtomicBool,
     /// Whether it is to end. Never unset.
     is_ending: AtomicBool,
     /// Wakes the connection of the id that is sent.
@@ -78,7 +88,9 @@ impl Handle {
             active_ms: AtomicU64::new(now_ms),
             input_bytes: AtomicUsize::new(0),
             output_bytes: AtomicUsize::new(0),
+            outbox: Outbox::default(),
             is_subscriber: AtomicBool::new(false),
+            is_monitor: AtomicBool::new(false),
             is_ending: AtomicBool::new(false),
             wakes,
         }
@@ -95,9 +107,41 @@ impl Handle {
         self.input_bytes.load(Relaxed)
     }
 
-    /// Bytes of the replies that the peer has not taken.
+    /// Bytes for the peer that it has not taken, posted ones among them.
     pub fn output_bytes(&self) -> usize {
-        self.output_bytes.load(Relaxed)
+        self.output_bytes.load(Relaxed) + self.outbox.bytes()
+    }
+
+    /// Sends bytes to the peer, behind those that were posted before. If the connection would owe
+    /// more than `limit` permits, it ends. From any thread; it never waits.
+    pub fn post(&self, message: &[u8], limit: OutputLimit) {
+        if self.is_ending() {
+            return;
+        }
+        match self.outbox.post(message, self.output_bytes.load(Relaxed), limit) {
+            Posted::First => self.wake(),
+            Posted::Behind => {}
+            Posted::OverLimit => _ = self.end(),
+        }
+    }
+
+    /// Moves what was posted into `output`. Its worker alone calls this.
+    #[inline]
+    pub fn take_posted(&self, output: &mut Output) {
+        self.outbox.take(output);
+    }
+
+    /// Whether something was posted that its worker has not taken.
+    #[inline]
+    pub(super) fn has_posted(&self) -> bool {
+        self.outbox.bytes() > 0
+    }
+
+    /// Ends the connection if it has owed more than `limit` permits for too long.
+    pub(super) fn end_over(&self, limit: OutputLimit) {
+        if self.has_posted() && !self.outbox.is_within(self.output_bytes.load(Relaxed), limit) {
+            self.end();
+        }
     }
 
     /// Ends the connection: a command that runs now is its last one, and its replies are not sent.
@@ -119,6 +163,26 @@ impl Handle {
     /// Whether its peer has subscribed.
     pub fn is_subscriber(&self) -> bool {
         self.is_subscriber.load(Relaxed)
+    }
+
+    /// Says whether its peer has subscribed.
+    pub fn set_subscriber(&self, is_subscriber: bool) {
+        self.is_subscriber.store(is_subscriber, Relaxed);
+    }
+
+    /// Whether its peer sees the commands of other connections.
+    pub fn is_monitor(&self) -> bool {
+        self.is_monitor.load(Relaxed)
+    }
+
+    /// Says whether its peer sees the commands of other connections.
+    pub fn set_monitor(&self, is_monitor: bool) {
+        self.is_monitor.store(is_monitor, Relaxed);
+    }
+
+    /// Whether its peer listens to what other connections do.
+    pub(super) fn is_listener(&self) -> bool {
+        self.is_subscriber() || self.is_monitor()
     }
 
     /// Lets its worker look at it.

@@ -6,6 +6,9 @@
 //! | silence of a peer | once a second, unless the connection runs or awaits a command of its own |
 //! | keep-alive probes of TCP | when a peer connects |
 //! | replies that a peer does not take | when replies are sent |
+//! | what other threads have posted and a peer does not take | when they post, and once a second |
+//!
+//! What is posted has the limit of subscribers. All replies of a monitor have it too.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

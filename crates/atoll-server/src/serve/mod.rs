@@ -10,6 +10,7 @@
 //! | `asking` | futures of the cache, and what they wait for |
 //! | [`limits`] | the limits of connections, which may change |
 //! | [`handle`] | a connection as every thread sees it |
+//! | `outbox` | what other threads have for a connection's peer |
 //! | `connection` | one connection: read a batch of commands, run it, write its replies |
 //! | [`output`] | the bytes to send |
 //! | `buffers` | memory that connections use one after the other |
@@ -37,6 +38,7 @@ pub mod handle;
 pub mod limits;
 pub mod listen;
 pub mod options;
+mod outbox;
 pub mod output;
 pub mod protocol;
 mod worker;

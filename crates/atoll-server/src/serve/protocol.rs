@@ -78,7 +78,8 @@ pub trait Protocol: Clone + Send + Sync + 'static {
         std::future::ready(())
     }
 
-    /// What is to be done beside commands. One worker calls it every tenth of a second.
+    /// A worker's client has looked after its pool, with or without requests. Called ten times a
+    /// second.
     fn tend<G: Engine>(&self, client: Client<'_, G>) -> impl Future<Output = ()> {
         let _ = client;
         std::future::ready(())

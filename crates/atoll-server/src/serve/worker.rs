@@ -223,15 +223,13 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
             tokio::time::sleep(TEND_PERIOD).await;
             self.now_ms.set(self.shared.uptime_ms());
             let cache = self.cache();
-            if self.index == 0 {
-                self.asking(pin!(self.protocol.tend(self.client(&cache)))).await;
-            }
             if self.asking(pin!(cache.tend())).await.is_err_and(|error| error.is_shut_out()) {
                 // If there is no place now, there may be one the next time.
                 if let Ok(cache) = join() {
                     *self.cache.borrow_mut() = Rc::new(cache);
                 }
             }
+            self.asking(pin!(self.protocol.tend(self.client(&cache)))).await;
         }
     }
 
@@ -246,17 +244,17 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
         }
     }
 
-    /// Ends the connections whose peers have been silent for too long.
+    /// Ends the connections whose peers have been silent for too long, and those that owe too much
+    /// of what was posted.
     fn end_idle(&self) {
-        let idle_s_max = self.shared.limits.idle_s_max();
-        if idle_s_max == 0 {
-            return;
-        }
+        let limits = &self.shared.limits;
+        let (idle_s_max, posted_max) = (limits.idle_s_max(), limits.output(true));
         let now_ms = self.shared.uptime_ms();
         for resident in self.residents.borrow().values() {
             let handle = &resident.handle;
+            handle.end_over(posted_max);
             let is_silent = now_ms.saturating_sub(handle.active_ms()) / 1000 > idle_s_max;
-            if resident.is_idle.get() && is_silent && !handle.is_subscriber() {
+            if idle_s_max > 0 && resident.is_idle.get() && is_silent && !handle.is_listener() {
                 handle.end();
             }
         }

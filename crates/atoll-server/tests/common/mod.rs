@@ -142,7 +142,7 @@ impl Raw {
                 reply.resize(start + number() as usize + 2, 0);
                 self.reader.read_exact(&mut reply[start..]).unwrap();
             }
-            b'*' | b'~' if number() >= 0 => (0..number()).for_each(|_| self.read_reply(reply)),
+            b'*' | b'~' | b'>' if number() >= 0 => (0..number()).for_each(|_| self.read_reply(reply)),
             b'%' => (0..number() * 2).for_each(|_| self.read_reply(reply)),
             _ => {}
         }

@@ -266,7 +266,8 @@ impl<F: PoolFabric> Cache<F> {
     /// Tries to acquire the lease of a key, and looks the key up after that. The previous holder
     /// sets the value before it releases the lease.
     pub(super) fn lease(&self, key: &[u8], time: Duration) -> Result<Lease, Error> {
-        let options = SetOptions { condition: Condition::IfAbsent, expiry: Expiry::InMs(super::milliseconds(time)) };
+        let expiry = Expiry::InMs(super::milliseconds(time));
+        let options = SetOptions { condition: Condition::IfAbsent, expiry, ..SetOptions::default() };
         let leased = self.set_with(&lease_key(key), b"", &options)?;
         match self.get(key)? {
             Some(value) => {
@@ -283,7 +284,8 @@ impl<F: PoolFabric> Cache<F> {
     /// Releases a lease, unless it has expired and another process holds it.
     pub(super) fn give_back(&self, key: &[u8], token: u64) {
         // An expiry in the past removes the key. A lease that cannot be released expires.
-        let over = SetOptions { condition: Condition::IfToken(token), expiry: Expiry::AtMs(0) };
+        let condition = Condition::IfToken(token);
+        let over = SetOptions { condition, expiry: Expiry::AtMs(0), ..SetOptions::default() };
         let _ = self.set_with(&lease_key(key), b"", &over);
     }
 

@@ -208,9 +208,24 @@ pub async fn bitfield<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     check_length(c, bytes)?;
     let key = c.key(1);
     let numbers = modify(c, &key, |old, new| {
-        new.extend_from_slice(old.unwrap_or_default());
+        let old = old.unwrap_or_default();
+        new.extend_from_slice(old);
         new.resize(new.len().max(bytes), 0);
-        Ok(Modified::Put(parts.iter().map(|part| part.change(new)).collect::<Vec<_>>()))
+        let has_grown = new.len() > old.len();
+        // A write that fails, or that puts the number that is there, changes nothing.
+        let (mut numbers, mut has_changed) = (Vec::with_capacity(parts.len()), false);
+        for part in &parts {
+            let before = part.kind.read(new, part.first);
+            let number = part.change(new);
+            let is_other = has_grown || part.kind.read(new, part.first) != before;
+            has_changed |= part.writes() && number.is_some() && is_other;
+            numbers.push(number);
+        }
+        Ok(match (has_changed, has_grown) {
+            (true, _) => Modified::Put(numbers),
+            (false, true) => Modified::Grown(numbers),
+            (false, false) => Modified::Kept(numbers),
+        })
     });
     let numbers = numbers.await?;
     reply(c, &numbers);
@@ -228,6 +243,9 @@ pub async fn bitfield_ro<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 
 async fn look<G: Engine>(c: &mut Context<'_, G>, parts: &[Part]) -> Outcome {
     let is_there = c.cache.get(&c.key(1), c.value).await?;
+    if !is_there {
+        c.notify_missed(c.args.get(1));
+    }
     let bytes = if is_there { c.value.bytes() } else { &[] };
     let numbers: Vec<_> = parts.iter().map(|part| Some(part.kind.read(bytes, part.first) as i64)).collect();
     string::forget(c.value);

@@ -7,6 +7,7 @@
 use super::arguments::{integer, is};
 use super::modify::{Modified, check_length, modify};
 use super::{CommandError, Context, Outcome, string};
+use crate::redis::events::Class;
 use crate::redis::resp::parser::BULK_BYTES_MAX;
 use atoll_cache::{Engine, SetOptions};
 
@@ -52,7 +53,11 @@ pub async fn setbit<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 /// `GETBIT key offset`
 pub async fn getbit<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let number = bit_number(integer(c.args.get(2)).ok())?;
-    let is_set = c.cache.get(&c.key(1), c.value).await? && bit(c.value.bytes(), number);
+    let is_there = c.cache.get(&c.key(1), c.value).await?;
+    if !is_there {
+        c.notify_missed(c.args.get(1));
+    }
+    let is_set = is_there && bit(c.value.bytes(), number);
     string::forget(c.value);
     c.reply.yes(is_set);
     Ok(())
@@ -121,6 +126,7 @@ fn in_bits(word: &[u8]) -> Result<bool, CommandError> {
 /// `BITCOUNT key [start end [BYTE | BIT]]`
 pub async fn bitcount<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     if !c.cache.get(&c.key(1), c.value).await? {
+        c.notify_missed(c.args.get(1));
         c.reply.count(0);
         return Ok(());
     }
@@ -151,6 +157,7 @@ pub async fn bitpos<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
         _ => return Err("ERR The bit argument must be 1 or 0.".into()),
     };
     if !c.cache.get(&c.key(1), c.value).await? {
+        c.notify_missed(c.args.get(1));
         // What is not there is zeros without end.
         c.reply.integer(if wanted { -1 } else { 0 });
         return Ok(());
@@ -194,6 +201,9 @@ pub async fn bitop<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let mut joined: Option<Vec<u8>> = None;
     for index in 3..c.args.len() {
         let is_there = c.cache.get(&c.key(index), c.value).await?;
+        if !is_there {
+            c.notify_missed(c.args.get(index));
+        }
         let bytes = if is_there { c.value.bytes() } else { &[] };
         joined = Some(match joined.take() {
             None if inverts => bytes.iter().map(|&byte| join(byte, 0)).collect(),
@@ -209,9 +219,12 @@ pub async fn bitop<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     }
     let (joined, destination) = (joined.unwrap_or_default(), c.key(2));
     if joined.is_empty() {
-        c.cache.delete(&destination).await?;
+        if c.cache.delete(&destination).await? {
+            c.notify(Class::GENERIC, "del", c.args.get(2));
+        }
     } else {
-        c.cache.set(&destination, &joined, &SetOptions::default()).await?;
+        let outcome = c.cache.set(&destination, &joined, &SetOptions::default()).await?;
+        c.notify_set(&outcome, c.args.get(2));
     }
     c.reply.count(joined.len());
     Ok(())

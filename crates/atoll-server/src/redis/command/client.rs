@@ -1,4 +1,4 @@
-//! CLIENT: connections, their names, and what is done to them.
+//! CLIENT and MONITOR: connections, their names, what is done to them, and what they do.
 //!
 //! `CLIENT KILL` ends another connection when its worker next looks at it: a command that runs at
 //! that moment ends, those behind it do not run, and no reply is sent. `CLIENT NO-EVICT` changes
@@ -33,7 +33,7 @@ pub async fn client<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
         "id" => c.reply.integer(c.session.peer.handle.id as i64),
         "info" => {
             c.session.publish();
-            let line = c.session.peer.line(c.shared.uptime_ms());
+            let line = line(c, &c.session.peer);
             c.reply.text(&(line + "\n"));
         }
         "kill" => return kill(c),
@@ -77,6 +77,19 @@ pub async fn client<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     Ok(())
 }
 
+/// `MONITOR`. As in Redis the second one of a connection has no reply.
+pub async fn monitor<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+    if c.session.is_executing {
+        return Err("ERR MONITOR isn't allowed for DENY BLOCKING client".into());
+    }
+    if !c.session.is_monitor {
+        c.session.is_monitor = true;
+        c.instance.monitors.add(c.session.peer.clone());
+        c.reply.ok();
+    }
+    Ok(())
+}
+
 /// Checks what a peer calls itself: it must fit on a line that `CLIENT LIST` prints.
 pub(super) fn name(text: &[u8], error: &'static str) -> Result<Vec<u8>, CommandError> {
     if text.iter().all(u8::is_ascii_graphic) { Ok(text.to_vec()) } else { Err(error.into()) }
@@ -115,6 +128,11 @@ fn kind(text: &[u8]) -> Result<Kind, CommandError> {
     Kind::named(text).ok_or_else(|| CommandError::Other(format!("ERR Unknown client type '{}'", shown(text, 128))))
 }
 
+/// What is known of a connection.
+fn line<G: Engine>(c: &Context<'_, G>, peer: &Peer) -> String {
+    peer.line(c.shared.uptime_ms(), c.instance.channels.counts(peer.handle.id))
+}
+
 /// `CLIENT LIST [TYPE type | ID id...]`
 fn list<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     c.session.publish();
@@ -135,8 +153,7 @@ fn list<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
         }
         _ => return Err(CommandError::Syntax),
     };
-    let now_ms = c.shared.uptime_ms();
-    let text: String = listed.iter().map(|peer| peer.line(now_ms) + "\n").collect();
+    let text: String = listed.iter().map(|peer| line(c, peer) + "\n").collect();
     c.reply.text(&text);
     Ok(())
 }

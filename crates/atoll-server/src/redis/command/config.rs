@@ -77,7 +77,8 @@ fn set<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
         }
         values.push((parameter, parsed));
     }
-    config::set(&c.instance.config, c.shared, &c.instance.slow, values).map_err(|(name, why)| failed(name, &why))?;
+    config::set(&c.instance.config, c.shared, &c.instance.started(), values)
+        .map_err(|(name, why)| failed(name, &why))?;
     c.reply.ok();
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Commands about the connection itself.
 //!
-//! There is one user, `default`.
+//! There is one user, `default`. A connection of RESP2 that has subscribed gets another reply to
+//! PING: its form is that of a message.
 
 use super::arguments::{integer, is};
 use super::client::{BAD_NAME, name};
@@ -14,6 +15,12 @@ use atoll_cache::cache::parse_integer;
 
 /// `PING [text]`
 pub async fn ping<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+    if c.args.len() <= 2 && c.session.is_listening() {
+        c.reply.array(2);
+        c.reply.bulk(b"pong");
+        c.reply.bulk(if c.args.len() == 2 { c.args.get(1) } else { b"" });
+        return Ok(());
+    }
     match c.args.len() {
         1 => c.reply.simple("PONG"),
         2 => c.reply.bulk(c.args.get(1)),
@@ -70,6 +77,9 @@ pub async fn quit<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 /// `RESET`
 pub async fn reset<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let peer = c.session.peer.clone();
+    c.instance.channels.leave(&peer);
+    c.instance.monitors.remove(&peer);
+    peer.handle.take_posted(c.reply.output());
     peer.names().own.clear();
     *c.session = Session::new(peer, !c.instance.wants_password());
     c.session.last = Last::command(Id::Reset);
@@ -112,6 +122,8 @@ pub async fn hello<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
         c.session.peer.names().own = name;
     }
     c.session.protocol = protocol;
+    // Messages have that form from now on.
+    c.session.publish();
     c.reply.set_protocol(protocol);
     c.reply.map(7);
     for (field, text) in [("server", "redis"), ("version", info::REDIS_VERSION)] {

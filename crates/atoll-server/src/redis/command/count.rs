@@ -3,7 +3,7 @@
 use super::arguments::integer;
 use super::{CommandError, Context, Outcome};
 use crate::redis::extended::{Extended, Sum};
-use atoll_cache::{CacheError, Change, Engine, KEY_BYTES_MAX, Number, Old, Verdict, Want};
+use atoll_cache::{CacheError, Change, Engine, KEY_BYTES_MAX, Meta, Number, Old, Verdict, Want};
 use std::borrow::Cow;
 
 /// `INCR key`
@@ -28,8 +28,13 @@ pub async fn decrby<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 }
 
 async fn add<G: Engine>(c: &mut Context<'_, G>, by: i64) -> Outcome {
-    match c.cache.increment(&c.key(1), by).await? {
-        Number::Value(number) => c.reply.integer(number),
+    let key = c.key(1);
+    let is_new = c.seems_new(&key).await?;
+    match c.cache.increment(&key, by).await? {
+        Number::Value(number) => {
+            c.notify_put(is_new, "incrby", c.args.get(1));
+            c.reply.integer(number);
+        }
         Number::NotANumber => return Err(CommandError::NotAnInteger),
         Number::Overflow => return Err("ERR increment or decrement would overflow".into()),
     }
@@ -42,11 +47,14 @@ pub async fn incrbyfloat<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     if key.len() > KEY_BYTES_MAX {
         return Err(CacheError::KeyTooLong { bytes: key.len() }.into());
     }
+    let is_new = c.seems_new(&key).await?;
     let mut change = AddExtended { by: c.args.get(2).into(), sum: Ok(String::new()) };
     // `Cache::increment_float` counts in 64 bits; Redis counts in 80, and its clients see the
     // difference (0.1 + 0.2 is 0.3 there).
     c.cache.engine().update(&key, &mut change).await?;
-    c.reply.bulk(change.sum?.as_bytes());
+    let sum = change.sum?;
+    c.notify_put(is_new, "incrbyfloat", c.args.get(1));
+    c.reply.bulk(sum.as_bytes());
     Ok(())
 }
 
@@ -86,7 +94,10 @@ impl Change for AddExtended<'_> {
     fn decide(&mut self, _now_ms: u64, old: Option<Old<'_>>) -> Verdict {
         self.sum = self.sum(old);
         match self.sum {
-            Ok(_) => Verdict::Put { expiry_ms: old.and_then(|old| old.meta.expiry_ms) },
+            Ok(_) => {
+                let Meta { expiry_ms, attributes, .. } = old.map(|old| old.meta).unwrap_or_default();
+                Verdict::Put { expiry_ms, attributes }
+            }
             Err(_) => Verdict::Leave,
         }
     }

@@ -6,6 +6,7 @@
 use super::arguments::{Unit, integer, is};
 use super::error::shown;
 use super::{CommandError, Context, Outcome};
+use crate::redis::events::Class;
 use atoll_cache::{Engine, ExpireCondition, ExpireOutcome, Expiry};
 
 /// Writes commands that differ by the unit of their time.
@@ -64,6 +65,11 @@ async fn set_expiry<G: Engine>(c: &mut Context<'_, G>, unit: Unit) -> Outcome {
     let at_ms = unit.at_ms(amount, now_ms).ok_or(CommandError::InvalidExpire(c.spec.name))?;
     let expiry = Expiry::AtMs(u64::try_from(at_ms).unwrap_or(0));
     let outcome = c.cache.expire(&c.key(1), expiry, condition).await?;
+    match outcome {
+        ExpireOutcome::Set => c.notify(Class::GENERIC, "expire", c.args.get(1)),
+        ExpireOutcome::Removed => c.notify(Class::GENERIC, "del", c.args.get(1)),
+        _ => {}
+    }
     c.reply.yes(matches!(outcome, ExpireOutcome::Set | ExpireOutcome::Removed));
     Ok(())
 }
@@ -72,13 +78,19 @@ async fn set_expiry<G: Engine>(c: &mut Context<'_, G>, unit: Unit) -> Outcome {
 pub async fn persist<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let condition = ExpireCondition { if_some: true, ..ExpireCondition::default() };
     let outcome = c.cache.expire(&c.key(1), Expiry::Never, condition).await?;
+    if outcome == ExpireOutcome::Set {
+        c.notify(Class::GENERIC, "persist", c.args.get(1));
+    }
     c.reply.yes(outcome == ExpireOutcome::Set);
     Ok(())
 }
 
 async fn show_expiry<G: Engine>(c: &mut Context<'_, G>, unit: Unit) -> Outcome {
     let shown = match c.cache.peek(&c.key(1)).await?.map(|meta| meta.expiry_ms) {
-        None => -2,
+        None => {
+            c.notify_missed(c.args.get(1));
+            -2
+        }
         Some(None) => -1,
         Some(Some(expiry_ms)) => {
             let since_ms = if unit.relative { c.cache.now_ms().await? } else { 0 };

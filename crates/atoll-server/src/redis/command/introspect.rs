@@ -74,7 +74,7 @@ pub(super) fn categories(spec: &Spec) -> Vec<&'static str> {
 /// Redis' group and access category for the families.
 fn group(spec: &Spec) -> (&'static str, &'static str) {
     match spec.family {
-        "string" | "range" | "count" => ("string", "@string"),
+        "string" | "range" | "count" | "lcs" => ("string", "@string"),
         "bitmap" | "bitfield" => ("bitmap", "@bitmap"),
         "key" | "expire" => ("generic", "@keyspace"),
         "keyspace" if ["dbsize", "flushall", "flushdb", "swapdb"].contains(&spec.name) => ("server", "@keyspace"),
@@ -82,6 +82,9 @@ fn group(spec: &Spec) -> (&'static str, &'static str) {
         "connection" => ("connection", "@connection"),
         "script" => ("scripting", "@scripting"),
         "transaction" => ("transactions", "@transaction"),
+        "memory" if spec.name == "object" => ("generic", "@keyspace"),
+        "memory" => ("server", "@read"),
+        "pubsub" => ("pubsub", "@pubsub"),
         "introspect" => ("server", "@connection"),
         _ => ("server", "@dangerous"),
     }

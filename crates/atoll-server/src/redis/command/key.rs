@@ -6,13 +6,17 @@
 
 use super::arguments::{integer, is};
 use super::{CommandError, Context, Outcome, keyspace, string};
-use atoll_cache::{Condition, Engine, Expiry, SetOptions};
+use crate::redis::events::Class;
+use atoll_cache::{Condition, Engine, Expiry, Meta, SetOptions};
 
 /// `DEL key...` and `UNLINK key...`
 pub async fn del<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let mut removed = 0;
     for index in 1..c.args.len() {
-        removed += usize::from(c.cache.delete(&c.key(index)).await?);
+        if c.cache.delete(&c.key(index)).await? {
+            c.notify(Class::GENERIC, "del", c.args.get(index));
+            removed += 1;
+        }
     }
     c.reply.count(removed);
     Ok(())
@@ -22,7 +26,10 @@ pub async fn del<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 pub async fn exists<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let mut found = 0;
     for index in 1..c.args.len() {
-        found += usize::from(c.cache.peek(&c.key(index)).await?.is_some());
+        match c.cache.peek(&c.key(index)).await? {
+            Some(_) => found += 1,
+            None => c.notify_missed(c.args.get(index)),
+        }
     }
     c.reply.count(found);
     Ok(())
@@ -32,7 +39,10 @@ pub async fn exists<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 pub async fn touch<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let mut found = 0;
     for index in 1..c.args.len() {
-        found += usize::from(c.cache.get(&c.key(index), c.value).await?);
+        match c.cache.get(&c.key(index), c.value).await? {
+            true => found += 1,
+            false => c.notify_missed(c.args.get(index)),
+        }
         string::forget(c.value);
     }
     c.reply.count(found);
@@ -42,11 +52,14 @@ pub async fn touch<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 /// `TYPE key`
 pub async fn kind<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let there = c.cache.peek(&c.key(1)).await?.is_some();
+    if !there {
+        c.notify_missed(c.args.get(1));
+    }
     c.reply.simple(if there { "string" } else { "none" });
     Ok(())
 }
 
-/// Copies the object at `from`, with its expiry, to the stored key `to`.
+/// Copies the object at `from`, with its expiry and attributes, to the stored key `to`.
 async fn duplicate<G: Engine>(
     c: &mut Context<'_, G>,
     from: &[u8],
@@ -56,8 +69,9 @@ async fn duplicate<G: Engine>(
     if !c.cache.get(from, c.value).await? {
         return Ok(Copied::Nothing);
     }
-    let expiry = c.value.meta().expiry_ms.map_or(Expiry::Never, Expiry::AtMs);
-    let outcome = c.cache.set(to, c.value.bytes(), &SetOptions { condition, expiry }).await;
+    let Meta { expiry_ms, attributes, .. } = c.value.meta();
+    let options = SetOptions { condition, expiry: expiry_ms.map_or(Expiry::Never, Expiry::AtMs), attributes };
+    let outcome = c.cache.set(to, c.value.bytes(), &options).await;
     string::forget(c.value);
     Ok(if outcome?.stored { Copied::Done } else { Copied::Refused })
 }
@@ -96,7 +110,13 @@ async fn rename_if<G: Engine>(c: &mut Context<'_, G>, condition: Condition) -> R
     };
     match copied {
         Copied::Nothing => return Err("ERR no such key".into()),
-        Copied::Done => _ = c.cache.delete(&from).await?,
+        Copied::Done => {
+            c.cache.delete(&from).await?;
+            // As in Redis what was there before is removed first, without an event.
+            c.notify(Class::NEW, "new", c.args.get(2));
+            c.notify(Class::GENERIC, "rename_from", c.args.get(1));
+            c.notify(Class::GENERIC, "rename_to", c.args.get(2));
+        }
         Copied::Refused => {}
     }
     Ok(copied)
@@ -104,36 +124,46 @@ async fn rename_if<G: Engine>(c: &mut Context<'_, G>, condition: Condition) -> R
 
 /// `COPY key key [DB database] [REPLACE]`
 pub async fn copy<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    let (mut database, mut condition, mut rest) = (c.database(), Condition::IfAbsent, c.args.from(3));
+    let (mut number, mut condition, mut rest) = (c.session.database, Condition::IfAbsent, c.args.from(3));
     while let Some(word) = rest.next() {
         match () {
             () if is(word, "replace") => condition = Condition::Always,
             () if is(word, "db") => {
-                let number = integer(rest.next().ok_or(CommandError::Syntax)?)?;
-                database = c.instance.databases.get(keyspace::database_number(number)?);
+                number = keyspace::database_number(integer(rest.next().ok_or(CommandError::Syntax)?)?)?;
             }
             () => return Err(CommandError::Syntax),
         }
     }
-    let (from, to) = (c.key(1), database.stored(c.args.get(2)));
+    let (from, to) = (c.key(1), c.instance.databases.get(number).stored(c.args.get(2)));
     if from == to {
         return Err("ERR source and destination objects are the same".into());
     }
     let copied = duplicate(c, &from, &to, condition).await?;
+    match copied {
+        Copied::Done => {
+            c.notify_in(number, Class::NEW, "new", c.args.get(2));
+            c.notify_in(number, Class::GENERIC, "copy_to", c.args.get(2));
+        }
+        Copied::Nothing => c.notify_missed(c.args.get(1)),
+        Copied::Refused => {}
+    }
     c.reply.yes(copied == Copied::Done);
     Ok(())
 }
 
 /// `MOVE key database`
 pub async fn relocate<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    let database = c.instance.databases.get(keyspace::database_number(integer(c.args.get(2))?)?);
-    let (from, to) = (c.key(1), database.stored(c.args.get(1)));
+    let number = keyspace::database_number(integer(c.args.get(2))?)?;
+    let (from, to) = (c.key(1), c.instance.databases.get(number).stored(c.args.get(1)));
     if from == to {
         return Err("ERR source and destination objects are the same".into());
     }
     let copied = duplicate(c, &from, &to, Condition::IfAbsent).await?;
     if copied == Copied::Done {
         c.cache.delete(&from).await?;
+        c.notify_in(number, Class::NEW, "new", c.args.get(1));
+        c.notify(Class::GENERIC, "move_from", c.args.get(1));
+        c.notify_in(number, Class::GENERIC, "move_to", c.args.get(1));
     }
     c.reply.yes(copied == Copied::Done);
     Ok(())

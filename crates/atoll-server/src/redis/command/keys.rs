@@ -9,6 +9,16 @@ use atoll_cache::cache::parse_integer;
 /// Where the command that is asked about begins.
 const FROM: usize = 2;
 
+/// Whether it is a subcommand about one key.
+fn is_about_key(id: Id, args: Args<'_>, from: usize) -> bool {
+    let is_named = |name: &str| args.len() > from + 1 && args.get(from + 1).eq_ignore_ascii_case(name.as_bytes());
+    match id {
+        Id::Object => ["encoding", "freq", "idletime", "refcount"].into_iter().any(is_named),
+        Id::Memory => is_named("usage"),
+        _ => false,
+    }
+}
+
 /// The arguments of the command that is asked about.
 fn places(id: Id, args: Args<'_>, from: usize) -> Vec<usize> {
     let (first, last, step) = SPECS[id as usize].keys;
@@ -16,6 +26,9 @@ fn places(id: Id, args: Args<'_>, from: usize) -> Vec<usize> {
     if SPECS[id as usize].flags.contains(&Flag::Script) {
         let keys = parse_integer(args.get(from + 2)).and_then(|keys| usize::try_from(keys).ok());
         return keys.filter(|keys| *keys <= count - 3).map_or(Vec::new(), |keys| (from + 3..from + 3 + keys).collect());
+    }
+    if is_about_key(id, args, from) {
+        return vec![from + 2];
     }
     if first <= 0 {
         return Vec::new();
@@ -31,6 +44,7 @@ fn flags(id: Id, index: usize, args: Args<'_>) -> &'static [&'static str] {
         ("bitfield", _) if !bitfield::writes(args.from(FROM + 2)) => &["RO", "access"],
         ("bitop", 0) => &["OW", "update"],
         ("bitop", _) => &["RO", "access"],
+        ("object" | "memory", _) => &["RO"],
         ("exists" | "type" | "strlen" | "touch" | "watch", _) => &["RO"],
         ("del" | "unlink", _) => &["RM", "delete"],
         ("set" | "setex" | "psetex" | "mset", _) | ("rename", 1) => &["OW", "update"],
@@ -50,10 +64,10 @@ pub(super) fn get<G: Engine>(c: &mut Context<'_, G>, with_flags: bool) -> Outcom
     let id = table::find(c.args.get(FROM)).ok_or("ERR Invalid command specified")?;
     let spec = &SPECS[id as usize];
     let is_script = spec.flags.contains(&Flag::Script);
-    if spec.keys.0 <= 0 && !is_script {
+    if spec.keys.0 <= 0 && !is_script && !is_about_key(id, c.args, FROM) {
         return Err("ERR The command has no key arguments".into());
     }
-    if !spec.takes(c.args.len() - FROM) {
+    if !spec.takes(c.args.len() - FROM) || is_about_key(id, c.args, FROM) && c.args.len() < FROM + 3 {
         return Err(CommandError::from("ERR Invalid number of arguments specified for command"));
     }
     let places = places(id, c.args, FROM);

@@ -17,11 +17,14 @@
 //! | [`keyspace`] | all keys: SCAN, KEYS, DBSIZE, FLUSHALL |
 //! | [`config`] | the parameters of the server: CONFIG |
 //! | [`connection`] | the connection itself: PING, HELLO, QUIT |
-//! | [`client`] | all connections: CLIENT |
+//! | [`client`] | all connections: CLIENT, MONITOR |
 //! | [`introspect`] | the commands themselves: COMMAND |
 //! | [`info`] | the server: INFO, TIME |
 //! | [`keys`] | which arguments are keys: COMMAND GETKEYS and LIST |
+//! | [`memory`] | how a value is held, and what memory takes: OBJECT, MEMORY |
+//! | [`lcs`] | the longest common subsequence of two values |
 //! | [`slow`] | commands that took long: SLOWLOG, LATENCY; and DEBUG, CLUSTER, which are refused |
+//! | [`pubsub`] | channels: SUBSCRIBE and its relatives, PUBLISH, PUBSUB |
 //! | [`subcommand`] | the subcommands of CLIENT, COMMAND, ... |
 //! | `script` | EVAL and its relatives, SCRIPT |
 //! | `transaction` | MULTI, EXEC, WATCH and their relatives |
@@ -40,7 +43,10 @@ pub mod introspect;
 pub mod key;
 pub mod keys;
 pub mod keyspace;
+pub mod lcs;
+pub mod memory;
 mod modify;
+pub mod pubsub;
 pub mod range;
 pub mod slow;
 pub mod string;

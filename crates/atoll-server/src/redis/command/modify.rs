@@ -1,17 +1,21 @@
 //! A value that is replaced by what a command makes of it, in one atomic step for the whole pool.
 //!
 //! The command looks the value up, makes the new one, and puts it only if no other client was
-//! faster; otherwise it begins again. Some client always succeeds.
+//! faster; otherwise it begins again. Some client always succeeds. What it puts is told as the
+//! event `setbit`, for the commands that use this change bits.
 
 use super::{CommandError, Context, range, string};
-use atoll_cache::{CacheError, Condition, Engine, Expiry, SetOptions};
+use crate::redis::events::Class;
+use atoll_cache::{CacheError, Condition, Engine, Expiry, Meta, SetOptions};
 
 /// What becomes of a value.
 pub(super) enum Modified<T> {
     /// It stays as it is.
     Kept(T),
-    /// The new value takes its place and keeps its expiry.
+    /// The new value takes its place and keeps its expiry and attributes.
     Put(T),
+    /// As `Put`, but the value has only grown, by zeros. For Redis that is no change.
+    Grown(T),
 }
 
 /// Calls `make(present value, new value)`, which fills the second, until no other client comes in
@@ -24,16 +28,24 @@ pub(super) async fn modify<G: Engine, T>(
     let mut new = Vec::new();
     loop {
         let is_there = c.cache.get(key, c.value).await?;
-        let condition = if is_there { Condition::IfToken(c.value.meta().token) } else { Condition::IfAbsent };
+        let Meta { token, attributes, .. } = if is_there { c.value.meta() } else { Meta::default() };
+        let condition = if is_there { Condition::IfToken(token) } else { Condition::IfAbsent };
         new.clear();
         let made = make(is_there.then(|| c.value.bytes()), &mut new);
         string::forget(c.value);
-        let outcome = match made? {
+        let (outcome, is_change) = match made? {
             Modified::Kept(outcome) => return Ok(outcome),
-            Modified::Put(outcome) => outcome,
+            Modified::Put(outcome) => (outcome, true),
+            Modified::Grown(outcome) => (outcome, false),
         };
-        let options = SetOptions { condition, expiry: Expiry::Keep };
+        let options = SetOptions { condition, expiry: Expiry::Keep, attributes };
         if c.cache.set(key, &new, &options).await.map_err(range::too_long)?.stored {
+            if !is_there {
+                c.notify(Class::NEW, "new", c.args.get(1));
+            }
+            if is_change {
+                c.notify(Class::STRING, "setbit", c.args.get(1));
+            }
             return Ok(outcome);
         }
     }

@@ -15,7 +15,10 @@ pub(super) fn too_long(error: CacheError) -> CommandError {
 
 /// `APPEND key value`
 pub async fn append<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    let length = c.cache.append(&c.key(1), c.args.get(2)).await.map_err(too_long)?;
+    let key = c.key(1);
+    let is_new = c.seems_new(&key).await?;
+    let length = c.cache.append(&key, c.args.get(2)).await.map_err(too_long)?;
+    c.notify_put(is_new, "append", c.args.get(1));
     c.reply.count(length);
     Ok(())
 }
@@ -23,6 +26,9 @@ pub async fn append<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 /// `STRLEN key`
 pub async fn strlen<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let meta = c.cache.peek(&c.key(1)).await?;
+    if meta.is_none() {
+        c.notify_missed(c.args.get(1));
+    }
     c.reply.count(meta.map_or(0, |meta| meta.value_bytes));
     Ok(())
 }
@@ -31,6 +37,7 @@ pub async fn strlen<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 pub async fn getrange<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let (start, end) = (integer(c.args.get(2))?, integer(c.args.get(3))?);
     if !c.cache.get(&c.key(1), c.value).await? {
+        c.notify_missed(c.args.get(1));
         c.reply.bulk(b"");
         return Ok(());
     }
@@ -59,7 +66,12 @@ pub async fn setrange<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     if !bytes.is_empty() && offset.saturating_add(bytes.len()) > BULK_BYTES_MAX {
         return Err(CommandError::TooLong);
     }
-    let length = c.cache.set_range(&c.key(1), offset, bytes).await.map_err(too_long)?;
+    let key = c.key(1);
+    let is_new = c.seems_new(&key).await?;
+    let length = c.cache.set_range(&key, offset, bytes).await.map_err(too_long)?;
+    if !bytes.is_empty() {
+        c.notify_put(is_new, "setrange", c.args.get(1));
+    }
     c.reply.count(length);
     Ok(())
 }

@@ -7,8 +7,8 @@
 
 use super::arguments::{Unit, integer, is};
 use super::{CommandError, Context, Outcome};
+use crate::redis::events::Class;
 use atoll_cache::{Condition, Engine, Expiry, KEY_BYTES_MAX, SetOptions, Value};
-use std::borrow::Cow;
 
 /// `GET key`
 #[inline]
@@ -16,6 +16,7 @@ pub async fn get<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     if c.cache.get(&c.key(1), c.value).await? {
         c.reply.value(c.value);
     } else {
+        c.notify_missed(c.args.get(1));
         c.reply.null();
     }
     Ok(())
@@ -27,7 +28,7 @@ pub async fn mget<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let stored = c.keys(1);
     let keys: Vec<&[u8]> = stored.iter().map(|key| &**key).collect();
     c.reply.array(keys.len());
-    let mut replied = 0;
+    let (mut replied, mut missed) = (0, Vec::new());
     while replied < keys.len() {
         let keys = &keys[replied..];
         let usable = keys.iter().take_while(|key| key.len() <= KEY_BYTES_MAX).count();
@@ -36,7 +37,10 @@ pub async fn mget<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
             replied += 1;
             match value {
                 Some(value) => reply.value(value),
-                None => reply.null(),
+                None => {
+                    missed.push(replied);
+                    reply.null();
+                }
             }
         });
         if looked.await.is_err() || usable == 0 {
@@ -44,6 +48,7 @@ pub async fn mget<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
             replied += 1;
         }
     }
+    missed.into_iter().for_each(|index| c.notify_missed(c.args.get(index)));
     Ok(())
 }
 
@@ -102,7 +107,8 @@ async fn expiry<G: Engine>(c: &mut Context<'_, G>, unit: Unit, amount: &[u8]) ->
 #[inline]
 pub async fn set<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     if c.args.len() == 3 {
-        c.cache.set(&c.key(1), c.args.get(2), &SetOptions::default()).await?;
+        let outcome = c.cache.set(&c.key(1), c.args.get(2), &SetOptions::default()).await?;
+        c.notify_set(&outcome, c.args.get(1));
         c.reply.ok();
         return Ok(());
     }
@@ -122,32 +128,49 @@ async fn set_with_options<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
         None if parsed.keep_ttl => Expiry::Keep,
         None => Expiry::Never,
     };
-    let options = SetOptions { condition, expiry };
-    if parsed.get {
-        return set_returning(c, &key, value, &options).await;
-    }
-    if c.cache.set(&key, value, &options).await?.stored {
-        c.reply.ok();
-    } else {
-        c.reply.null();
+    let options = SetOptions { condition, expiry, ..SetOptions::default() };
+    let is_stored = match parsed.get {
+        true => set_returning(c, &key, value, &options).await?,
+        false => {
+            let outcome = c.cache.set(&key, value, &options).await?;
+            c.notify_set(&outcome, c.args.get(1));
+            if outcome.stored {
+                c.reply.ok();
+            } else {
+                c.reply.null();
+            }
+            outcome.stored
+        }
+    };
+    if is_stored && parsed.expiry.is_some() {
+        c.notify(Class::GENERIC, "expire", c.args.get(1));
     }
     Ok(())
 }
 
-/// Sets and replies with the value that was there.
-async fn set_returning<G: Engine>(c: &mut Context<'_, G>, key: &[u8], value: &[u8], options: &SetOptions) -> Outcome {
-    if c.cache.set_returning(key, value, options, Some(c.value)).await?.old.is_some() {
+/// Sets and replies with the value that was there; returns whether it has set.
+async fn set_returning<G: Engine>(
+    c: &mut Context<'_, G>,
+    key: &[u8],
+    value: &[u8],
+    options: &SetOptions,
+) -> Result<bool, CommandError> {
+    let outcome = c.cache.set_returning(key, value, options, Some(c.value)).await?;
+    if outcome.old.is_some() {
         c.reply.value(c.value);
     } else {
+        c.notify_missed(c.args.get(1));
         c.reply.null();
     }
-    Ok(())
+    c.notify_set(&outcome, c.args.get(1));
+    Ok(outcome.stored)
 }
 
 /// `SETNX key value`
 pub async fn setnx<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let options = SetOptions { condition: Condition::IfAbsent, ..SetOptions::default() };
     let outcome = c.cache.set(&c.key(1), c.args.get(2), &options).await?;
+    c.notify_set(&outcome, c.args.get(1));
     c.reply.yes(outcome.stored);
     Ok(())
 }
@@ -165,21 +188,26 @@ pub async fn psetex<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 async fn set_for<G: Engine>(c: &mut Context<'_, G>, unit: Unit) -> Outcome {
     let expiry = expiry(c, unit, c.args.get(2)).await?;
     let options = SetOptions { expiry, ..SetOptions::default() };
-    c.cache.set(&c.key(1), c.args.get(3), &options).await?;
+    let outcome = c.cache.set(&c.key(1), c.args.get(3), &options).await?;
+    c.notify_set(&outcome, c.args.get(1));
+    c.notify(Class::GENERIC, "expire", c.args.get(1));
     c.reply.ok();
     Ok(())
 }
 
 /// `GETSET key value`
 pub async fn getset<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    set_returning(c, &c.key(1), c.args.get(2), &SetOptions::default()).await
+    set_returning(c, &c.key(1), c.args.get(2), &SetOptions::default()).await?;
+    Ok(())
 }
 
 /// `GETDEL key`
 pub async fn getdel<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     if c.cache.take(&c.key(1), Some(c.value)).await? {
+        c.notify(Class::GENERIC, "del", c.args.get(1));
         c.reply.value(c.value);
     } else {
+        c.notify_missed(c.args.get(1));
         c.reply.null();
     }
     Ok(())
@@ -191,6 +219,7 @@ pub async fn getex<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let expiry = match parsed.expiry {
         // Redis judges the moment only if the key is there.
         Some(_) if c.cache.peek(&c.key(1)).await?.is_none() => {
+            c.notify_missed(c.args.get(1));
             c.reply.null();
             return Ok(());
         }
@@ -198,44 +227,56 @@ pub async fn getex<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
         None if parsed.persist => Expiry::Never,
         None => return get(c).await,
     };
+    let now_ms = c.cache.now_ms().await?;
     if c.cache.get_and_expire(&c.key(1), expiry, c.value).await? {
+        match expiry {
+            Expiry::AtMs(at_ms) if at_ms <= now_ms => c.notify(Class::GENERIC, "del", c.args.get(1)),
+            Expiry::AtMs(_) => c.notify(Class::GENERIC, "expire", c.args.get(1)),
+            _ if c.value.meta().expiry_ms.is_some() => c.notify(Class::GENERIC, "persist", c.args.get(1)),
+            _ => {}
+        }
         c.reply.value(c.value);
     } else {
+        c.notify_missed(c.args.get(1));
         c.reply.null();
     }
     Ok(())
 }
 
-/// The keys and values of MSET and MSETNX.
-fn pairs<'a, G: Engine>(
-    c: &Context<'a, G>,
-) -> Result<impl Iterator<Item = (Cow<'a, [u8]>, &'a [u8])> + use<'a, G>, CommandError> {
-    let (args, database) = (c.args, c.database());
-    if args.len().is_multiple_of(2) {
+/// The places of the keys of MSET and MSETNX; a value stands behind each.
+fn pairs<G: Engine>(c: &Context<'_, G>) -> Result<impl Iterator<Item = usize> + use<G>, CommandError> {
+    let args = c.args.len();
+    if args.is_multiple_of(2) {
         return Err(CommandError::Arity(c.spec.name));
     }
-    Ok((1..args.len()).step_by(2).map(move |index| (database.stored(args.get(index)), args.get(index + 1))))
+    Ok((1..args).step_by(2))
 }
 
 /// `MSET key value [key value...]`
 pub async fn mset<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    for (key, value) in pairs(c)? {
-        c.cache.set(&key, value, &SetOptions::default()).await?;
+    for index in pairs(c)? {
+        set_pair(c, index).await?;
     }
     c.reply.ok();
     Ok(())
 }
 
+async fn set_pair<G: Engine>(c: &mut Context<'_, G>, index: usize) -> Outcome {
+    let outcome = c.cache.set(&c.key(index), c.args.get(index + 1), &SetOptions::default()).await?;
+    c.notify_set(&outcome, c.args.get(index));
+    Ok(())
+}
+
 /// `MSETNX key value [key value...]`
 pub async fn msetnx<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    for (key, _) in pairs(c)? {
-        if c.cache.peek(&key).await?.is_some() {
+    for index in pairs(c)? {
+        if c.cache.peek(&c.key(index)).await?.is_some() {
             c.reply.yes(false);
             return Ok(());
         }
     }
-    for (key, value) in pairs(c)? {
-        c.cache.set(&key, value, &SetOptions::default()).await?;
+    for index in pairs(c)? {
+        set_pair(c, index).await?;
     }
     c.reply.yes(true);
     Ok(())

@@ -77,6 +77,26 @@ subcommands! {
         "latency|history" 3 "HISTORY <event>" "The seconds in which an event was, and how long it took";
         "latency|latest" 2 "LATEST" "Each event's last time and its longest";
         "latency|reset" -2 "RESET [<event> ...]" "Forgets events";
+    Memory:
+        "memory|doctor" 2 "DOCTOR" "What there is to say about memory";
+        "memory|help" 2 "HELP" "This text";
+        "memory|malloc-stats" 2 "MALLOC-STATS" "There are no statistics of the allocator";
+        "memory|purge" 2 "PURGE" "Accepted; there is nothing to purge";
+        "memory|stats" 2 "STATS" "What takes how much memory";
+        "memory|usage" -3 "USAGE <key> [SAMPLES <count>]" "The bytes of a key and its value in the pool";
+    Object:
+        "object|encoding" 3 "ENCODING <key>" "How Redis would hold the value";
+        "object|freq" 3 "FREQ <key>" "Refused: accesses are not counted for each key";
+        "object|help" 2 "HELP" "This text";
+        "object|idletime" 3 "IDLETIME <key>" "Refused: accesses are not counted for each key";
+        "object|refcount" 3 "REFCOUNT <key>" "1: no two keys share a value";
+    Pubsub:
+        "pubsub|channels" -2 "CHANNELS [<pattern>]" "The channels that have subscribers";
+        "pubsub|help" 2 "HELP" "This text";
+        "pubsub|numpat" 2 "NUMPAT" "The number of patterns that have subscribers";
+        "pubsub|numsub" -2 "NUMSUB [<channel> ...]" "How many have subscribed to channels, those by a pattern not among them";
+        "pubsub|shardchannels" -2 "SHARDCHANNELS [<pattern>]" "The shard channels that have subscribers";
+        "pubsub|shardnumsub" -2 "SHARDNUMSUB [<channel> ...]" "How many have subscribed to shard channels";
     Script:
         "script|exists" -3 "EXISTS <digest> [<digest> ...]" "Which scripts the server knows";
         "script|flush" -2 "FLUSH [ASYNC|SYNC]" "Forgets all scripts";
@@ -103,6 +123,12 @@ pub(in crate::redis) fn called<G: Engine>(c: &mut Context<'_, G>, id: Id) -> &'s
     let place = place.expect("the subcommand has been found before");
     c.session.last = Last::subcommand(id, place);
     all[place].own_name()
+}
+
+/// The name of a command, with its subcommand if it has that one.
+pub(in crate::redis) fn full_name(id: Id, args: Args<'_>) -> &'static str {
+    let named = |one: &&Subcommand| args.len() > 1 && args.get(1).eq_ignore_ascii_case(one.own_name().as_bytes());
+    of(id).iter().find(named).map_or(SPECS[id as usize].name, |one| one.name)
 }
 
 /// Checks that a container has this subcommand, and that it takes so many arguments.

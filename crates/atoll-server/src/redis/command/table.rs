@@ -28,6 +28,8 @@ pub enum Flag {
     NoAuth,
     /// It is not for scripts.
     Noscript,
+    /// It is about channels.
+    Pubsub,
     /// Its second word is a subcommand.
     Container,
     /// It runs a script, alone.
@@ -48,6 +50,7 @@ impl Flag {
             Self::Movablekeys => "movablekeys",
             Self::NoAuth => "no_auth",
             Self::Noscript => "noscript",
+            Self::Pubsub => "pubsub",
             Self::Alone | Self::Container | Self::Script => return None,
         })
     }
@@ -162,18 +165,26 @@ commands! {
     Info        "info"        -1 []                   (0 0 0)  info::info             "1.0.0" "What the server is and does";
     Keys        "keys"        2  [Readonly]           (0 0 0)  keyspace::keys         "1.0.0" "All keys that match a pattern";
     Latency     "latency"     -2 [Admin Noscript Container] (0 0 0)  slow::latency    "2.8.13" "Moments in which commands took long";
+    Lcs         "lcs"         -3 [Readonly]           (1 2 1)  lcs::lcs               "7.0.0" "The longest common subsequence of two values";
+    Memory      "memory"      -2 [Container]          (0 0 0)  memory::memory         "4.0.0" "What keys and the server take of memory";
     Mget        "mget"        -2 [Readonly Fast]      (1 -1 1) string::mget           "1.0.0" "The values of many keys";
+    Monitor     "monitor"     1  [Admin Noscript]     (0 0 0)  client::monitor        "1.0.0" "Shows every command of the server";
     Move        "move"        3  [Write Fast Alone]   (1 1 1)  key::relocate          "1.0.0" "Moves a key to another database";
     Mset        "mset"        -3 [Write Denyoom]      (1 -1 2) string::mset           "1.0.1" "Sets many keys";
     Msetnx      "msetnx"      -3 [Write Denyoom Alone](1 -1 2) string::msetnx         "1.0.1" "Sets many keys if none is there";
     Multi       "multi"       1  [Noscript Fast]      (0 0 0)  transaction::multi     "1.2.0" "Lets commands wait for EXEC";
+    Object      "object"      -2 [Container]          (0 0 0)  memory::object         "2.2.3" "How a value is held";
     Persist     "persist"     2  [Write Fast]         (1 1 1)  expire::persist        "2.2.0" "Lets a key expire never";
     Pexpire     "pexpire"     -3 [Write Fast]         (1 1 1)  expire::pexpire        "2.6.0" "Lets a key expire after some milliseconds";
     Pexpireat   "pexpireat"   -3 [Write Fast]         (1 1 1)  expire::pexpireat      "2.6.0" "Lets a key expire at a millisecond";
     Pexpiretime "pexpiretime" 2  [Readonly Fast]      (1 1 1)  expire::pexpiretime    "7.0.0" "The millisecond at which a key expires";
     Ping        "ping"        -1 [Fast]               (0 0 0)  connection::ping       "1.0.0" "Says that the server lives";
     Psetex      "psetex"      4  [Write Denyoom]      (1 1 1)  string::psetex         "2.6.0" "Sets a value that expires after some milliseconds";
+    Psubscribe  "psubscribe"  -2 [Pubsub Noscript]    (0 0 0)  pubsub::subscribe      "2.0.0" "Gets the messages of channels that match patterns";
     Pttl        "pttl"        2  [Readonly Fast]      (1 1 1)  expire::pttl           "2.6.0" "Milliseconds until a key expires";
+    Publish     "publish"     3  [Pubsub Fast]        (0 0 0)  pubsub::publish        "2.0.0" "Sends a message to a channel";
+    Pubsub      "pubsub"      -2 [Container]          (0 0 0)  pubsub::pubsub         "2.8.0" "Channels and how many have subscribed";
+    Punsubscribe "punsubscribe" -1 [Pubsub Noscript]  (0 0 0)  pubsub::unsubscribe    "2.0.0" "Gets the messages of patterns no longer";
     Quit        "quit"        -1 [NoAuth Noscript Fast]            (0 0 0)  connection::quit       "1.0.0" "Ends the connection";
     Randomkey   "randomkey"   1  [Readonly]           (0 0 0)  keyspace::randomkey    "1.0.0" "Some key";
     Rename      "rename"      3  [Write Alone]        (1 2 1)  key::rename            "1.0.0" "Gives a key another name";
@@ -188,24 +199,31 @@ commands! {
     Setnx       "setnx"       3  [Write Denyoom Fast] (1 1 1)  string::setnx          "1.0.0" "Sets a value if the key is not there";
     Setrange    "setrange"    4  [Write Denyoom]      (1 1 1)  range::setrange        "2.2.0" "Overwrites a part of a value";
     Slowlog     "slowlog"     -2 [Admin Container]    (0 0 0)  slow::slowlog          "2.2.12" "Commands that took long";
+    Spublish    "spublish"    3  [Pubsub Fast]        (0 0 0)  pubsub::spublish       "7.0.0" "Sends a message to a shard channel";
+    Ssubscribe  "ssubscribe"  -2 [Pubsub Noscript]    (0 0 0)  pubsub::subscribe      "7.0.0" "Gets the messages of shard channels";
     Strlen      "strlen"      2  [Readonly Fast]      (1 1 1)  range::strlen          "2.2.0" "The length of a value";
+    Subscribe   "subscribe"   -2 [Pubsub Noscript]    (0 0 0)  pubsub::subscribe      "2.0.0" "Gets the messages of channels";
     Substr      "substr"      4  [Readonly]           (1 1 1)  range::getrange        "1.0.0" "A part of a value";
+    Sunsubscribe "sunsubscribe" -1 [Pubsub Noscript]  (0 0 0)  pubsub::unsubscribe    "7.0.0" "Gets the messages of shard channels no longer";
     Swapdb      "swapdb"      3  [Write Fast Alone]   (0 0 0)  keyspace::swapdb       "4.0.0" "Exchanges the numbers of two databases";
     Time        "time"        1  [Fast]               (0 0 0)  info::time             "2.6.0" "The server's time";
     Touch       "touch"       -2 [Readonly Fast]      (1 -1 1) key::touch             "3.2.1" "Counts an access to keys";
     Ttl         "ttl"         2  [Readonly Fast]      (1 1 1)  expire::ttl            "1.0.0" "Seconds until a key expires";
     Type        "type"        2  [Readonly Fast]      (1 1 1)  key::kind              "1.0.0" "What a key holds";
     Unlink      "unlink"      -2 [Write Fast]         (1 -1 1) key::del               "4.0.0" "Removes keys";
+    Unsubscribe "unsubscribe" -1 [Pubsub Noscript]    (0 0 0)  pubsub::unsubscribe    "2.0.0" "Gets the messages of channels no longer";
     Unwatch     "unwatch"     1  [Noscript Fast]      (0 0 0)  transaction::unwatch   "2.2.0" "Watches no key";
     Watch       "watch"       -2 [Noscript Fast]      (1 -1 1) transaction::watch     "2.2.0" "Lets EXEC run only if keys have not changed";
 }
 
 /// Longest name of a command.
 const NAME_BYTES_MAX: usize = 16;
-const PLACES: usize = 256;
+/// A power of two, and at least twice the number of commands: a place is found in few steps.
+const PLACES: usize = 512;
+/// The place has no command.
 const NOBODY: u8 = u8::MAX;
 
-const _: () = assert!(COMMANDS * 2 <= PLACES && COMMANDS < NOBODY as usize);
+const _: () = assert!(PLACES.is_power_of_two() && COMMANDS * 2 <= PLACES && COMMANDS < NOBODY as usize);
 
 static NUMBERS: [u128; COMMANDS] = {
     let mut numbers = [0; COMMANDS];
@@ -243,7 +261,8 @@ const fn number_of(name: &[u8]) -> u128 {
 
 const fn place_of(number: u128) -> usize {
     let folded = (number as u64) ^ ((number >> 64) as u64).rotate_left(29);
-    (folded.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize % PLACES
+    // The upper bits are those that the product mixes best.
+    (folded.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - PLACES.trailing_zeros())) as usize
 }
 
 /// The command called `name`, in whatever case.

@@ -5,6 +5,7 @@
 //! | nothing | `$-1` or `*-1` | `_` |
 //! | map of n pairs | `*2n` | `%n` |
 //! | set of n | `*n` | `~n` |
+//! | push of n | `*n` | `>n` |
 //! | text | `$n` | `=n` with `txt:` before it |
 //! | double | `$n` | `,` |
 
@@ -154,6 +155,16 @@ impl<'a> Reply<'a> {
         self.header(if self.protocol == Protocol::Resp3 { b'~' } else { b'*' }, length as i64);
     }
 
+    /// The head of a push, whose `length` elements follow: no reply, in RESP3.
+    pub fn push(&mut self, length: usize) {
+        self.header(if self.protocol == Protocol::Resp3 { b'>' } else { b'*' }, length as i64);
+    }
+
+    /// Where replies go.
+    pub(crate) fn output(&mut self) -> &mut Output {
+        self.output
+    }
+
     /// A text for people.
     pub fn text(&mut self, text: &str) {
         match self.protocol {
@@ -199,7 +210,7 @@ mod tests {
     #[test]
     fn each_kind_has_its_form_in_both_versions() {
         type Say = fn(&mut Reply<'_>);
-        let cases: [(Say, &str, &str); 11] = [
+        let cases: [(Say, &str, &str); 12] = [
             (|r| r.ok(), "+OK\r\n", "+OK\r\n"),
             (|r| r.integer(i64::MIN), ":-9223372036854775808\r\n", ":-9223372036854775808\r\n"),
             (|r| r.bulk(b"a\r\n"), "$3\r\na\r\n\r\n", "$3\r\na\r\n\r\n"),
@@ -208,6 +219,7 @@ mod tests {
             (|r| r.array(2), "*2\r\n", "*2\r\n"),
             (|r| r.map(2), "*4\r\n", "%2\r\n"),
             (|r| r.set(3), "*3\r\n", "~3\r\n"),
+            (|r| r.push(3), "*3\r\n", ">3\r\n"),
             (|r| r.text("hi"), "$2\r\nhi\r\n", "=6\r\ntxt:hi\r\n"),
             (|r| r.double(1.5), "$3\r\n1.5\r\n", ",1.5\r\n"),
             (|r| r.error("ERR a\r\n+b"), "-ERR a  +b\r\n", "-ERR a  +b\r\n"),

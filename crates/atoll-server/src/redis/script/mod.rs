@@ -134,6 +134,9 @@ pub(super) async fn run<G: Engine>(id: Id, mut c: Context<'_, G>, interpreters: 
     c.spec = &SPECS[id as usize];
     c.tally.borrow_mut().calls[id as usize] += 1;
     c.tally.borrow_mut().begin();
+    if c.instance.monitors.is_any() {
+        c.instance.monitors.show(id, &c, false);
+    }
     let began = Instant::now();
     let outcome = pin!(evaluate(id, &mut c, interpreters)).await;
     {
@@ -280,6 +283,9 @@ async fn call<G: Engine>(
     let mut context = Context { args, session, value: &mut *c.value, reply, ..*c };
     context.tally.borrow_mut().begin();
     pin!(command::run(id, &mut context)).await;
+    if context.instance.monitors.is_any() {
+        context.instance.monitors.show(id, &context, true);
+    }
     Ok(())
 }
 

@@ -4,12 +4,13 @@
 //! samples. Every other command is timed each time.
 
 use super::{Facts, Written};
+use crate::redis::channels::Kind;
 use crate::redis::command::SPECS;
 use crate::serve::counters::{LATENCY_BUCKETS, Totals, latency_bound_ns};
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
-pub(super) fn stats(text: &mut String, &Facts { shared, totals, .. }: &Facts<'_>) -> Written {
+pub(super) fn stats(text: &mut String, &Facts { shared, instance, totals, .. }: &Facts<'_>) -> Written {
     let rates = shared.rates.get();
     write!(text, "total_connections_received:{}\r\n", shared.accepted.load(Relaxed))?;
     write!(text, "total_commands_processed:{}\r\n", totals.commands())?;
@@ -24,10 +25,12 @@ pub(super) fn stats(text: &mut String, &Facts { shared, totals, .. }: &Facts<'_>
     write!(text, "expired_keys:{}\r\nevicted_keys:{}\r\n", totals.stat("expirations"), totals.stat("evictions"))?;
     write!(text, "evicted_clients:0\r\n")?;
     write!(text, "keyspace_hits:{}\r\nkeyspace_misses:{}\r\n", totals.stat("hits"), totals.misses())?;
+    for (name, kind) in
+        [("pubsub_channels", Kind::Channel), ("pubsub_patterns", Kind::Pattern), ("pubsubshard_channels", Kind::Shard)]
+    {
+        write!(text, "{name}:{}\r\n", instance.channels.active_count(kind))?;
+    }
     for name in [
-        "pubsub_channels",
-        "pubsub_patterns",
-        "pubsubshard_channels",
         "latest_fork_usec",
         "total_forks",
         "migrate_cached_sockets",

@@ -1,0 +1,113 @@
+//! OBJECT, MEMORY and LCS.
+
+mod common;
+
+use common::redis_server::Redis;
+use common::{Random, Raw, options, start};
+use std::time::{Duration, Instant};
+
+fn text(reply: Vec<u8>) -> String {
+    String::from_utf8_lossy(&reply).into_owned()
+}
+
+#[test]
+fn a_value_is_encoded_as_redis_would_encode_it() {
+    let Some(redis) = Redis::start() else { return };
+    let ours = start(options());
+    let mut servers = [redis.address, ours.address].map(Raw::connect);
+    let long = |bytes| "x".repeat(bytes);
+    let (fits, too_long) = (long(44), long(45));
+    let texts = ["", "0", "12", "-5", "007", "+1", "1.5", " 1", "9223372036854775807", "9223372036854775808"];
+    for value in texts.into_iter().chain(["-9223372036854775808", "123456789012345678901", &fits, &too_long]) {
+        let [expected, found] = servers.each_mut().map(|server| {
+            server.call(&["SET", "k", value]);
+            text(server.call(&["OBJECT", "ENCODING", "k"]))
+        });
+        assert_eq!(expected, found, "{value:?}");
+    }
+    let refused = |command: &str| text(Raw::connect(ours.address).call(&["OBJECT", command, "k"]));
+    assert!(refused("FREQ").starts_with("-ERR An LFU maxmemory policy is not selected"));
+    assert!(refused("idletime").starts_with("-ERR An LFU maxmemory policy is selected, idle time not tracked"));
+    assert_eq!(refused("REFCOUNT"), ":1\r\n");
+}
+
+#[test]
+fn memory_is_that_of_records_and_of_the_pool() {
+    let server = start(options());
+    let mut raw = Raw::connect(server.address);
+    raw.call(&["SET", "key", &"x".repeat(100)]);
+    assert_eq!(text(raw.call(&["MEMORY", "USAGE", "key"])), format!(":{}\r\n", 16 + 3 + 100));
+    raw.call(&["SELECT", "3"]);
+    raw.call(&["SET", "key", ""]);
+    // A key in another database than 0 has two bytes more.
+    assert_eq!(text(raw.call(&["MEMORY", "USAGE", "key", "SAMPLES", "0"])), ":21\r\n");
+    let stats = text(raw.call(&["MEMORY", "STATS"]));
+    for field in
+        ["$15\r\ntotal.allocated\r\n:140\r\n", "$10\r\nkeys.count\r\n:2\r\n", "$4\r\ndb.0\r\n*6\r\n", "$4\r\ndb.3\r\n"]
+    {
+        assert!(stats.contains(field), "{stats}");
+    }
+    raw.call(&["HELLO", "3"]);
+    assert!(text(raw.call(&["MEMORY", "STATS"])).contains("$15\r\npeak.percentage\r\n,100\r\n"));
+    assert!(text(raw.call(&["MEMORY", "DOCTOR"])).contains("12345 of 1073741824 bytes are in use"));
+    assert!(text(raw.call(&["MEMORY", "MALLOC-STATS"])).ends_with("not supported for the current allocator\r\n"));
+    assert!(text(raw.call(&["MEMORY", "HELP"])).contains("\r\n+PURGE\r\n"));
+    assert!(text(raw.call(&["OBJECT", "HELP"])).contains("\r\n+REFCOUNT <key>\r\n"));
+}
+
+#[test]
+fn common_subsequences_are_those_of_redis() {
+    let Some(redis) = Redis::start() else { return };
+    let ours = start(options());
+    let mut random = Random(20);
+    for version in ["2", "3"] {
+        let mut servers = [redis.address, ours.address].map(Raw::connect);
+        servers.iter_mut().for_each(|server| _ = server.call(&["HELLO", version]));
+        for _ in 0..150 {
+            let letters = 1 + random.below(4);
+            let mut value =
+                |most: usize| -> Vec<u8> { (0..random.below(most)).map(|_| b"abcd"[random.below(letters)]).collect() };
+            let (one, other) = (value(80), value(200));
+            servers.iter_mut().for_each(|server| _ = server.call(&[&b"MSET"[..], b"a", &one, b"b", &other]));
+            for command in [
+                &["LCS", "a", "b"][..],
+                &["LCS", "b", "a"],
+                &["LCS", "a", "b", "LEN"],
+                &["LCS", "a", "b", "IDX"],
+                &["LCS", "b", "a", "IDX", "WITHMATCHLEN"],
+                &["LCS", "a", "b", "IDX", "MINMATCHLEN", "3", "WITHMATCHLEN"],
+                &["LCS", "a", "absent", "IDX"],
+                &["LCS", "a", "b", "IDX", "LEN"],
+                &["LCS", "a", "b", "MINMATCHLEN"],
+                &["LCS", "a", "b", "MINMATCHLEN", "x"],
+                &["LCS", "a"],
+            ] {
+                let [expected, found] = servers.each_mut().map(|server| text(server.call(command)));
+                let values = (String::from_utf8_lossy(&one), String::from_utf8_lossy(&other));
+                assert_eq!(expected, found, "{command:?} of {values:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_long_comparison_is_refused_and_one_that_is_not_lets_others_run() {
+    let server = start(options());
+    let (mut raw, mut other) = (Raw::connect(server.address), Raw::connect(server.address));
+    let pattern = |bytes: usize| (0..bytes).map(|index| b'a' + (index * index % 7) as u8).collect::<Vec<u8>>();
+    raw.call(&[&b"MSET"[..], b"a", &pattern(11_600), b"b", &pattern(11_600), b"c", &pattern(11_000)]);
+    let refused = "-ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len\r\n";
+    assert_eq!(text(raw.call(&["LCS", "a", "b", "LEN"])), refused);
+    let began = Instant::now();
+    raw.send(&common::command(&["LCS", "c", "c"]));
+    let mut answered = 0;
+    raw.stream().set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+    while raw.stream().peek(&mut [0]).is_err() {
+        assert_eq!(text(other.call(&["PING"])), "+PONG\r\n");
+        answered += 1;
+        assert!(began.elapsed() < Duration::from_secs(60));
+    }
+    raw.stream().set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    assert_eq!(raw.reply().len(), 11_000 + 10);
+    assert!(answered >= 5, "{answered}");
+}
