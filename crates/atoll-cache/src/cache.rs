@@ -40,7 +40,8 @@ pub enum Expiry {
 }
 
 impl Expiry {
-    fn at_ms(self, now_ms: u64, old: Option<Meta>) -> Option<u64> {
+    /// The moment on the pool's clock, given what is known of the present object.
+    pub fn at_ms(self, now_ms: u64, old: Option<Meta>) -> Option<u64> {
         match self {
             Self::Never => None,
             Self::Keep => old.and_then(|old| old.expiry_ms),

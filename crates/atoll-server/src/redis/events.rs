@@ -105,6 +105,14 @@ impl Events {
 }
 
 impl Instance {
+    /// Tells an event of a key in the database of this number.
+    #[inline]
+    pub(crate) fn notify(&self, shared: &Shared, class: Class, event: &str, key: &[u8], database: u8) {
+        if self.events.has(class) {
+            self.tell(shared, event, key, database);
+        }
+    }
+
     #[cold]
     fn tell(&self, shared: &Shared, event: &str, key: &[u8], database: u8) {
         let limit = shared.limits.output(true);
@@ -164,9 +172,7 @@ impl<G: Engine> Context<'_, G> {
     /// Tells an event of a key in the database of this number.
     #[inline]
     pub(crate) fn notify_in(&self, database: u8, class: Class, event: &str, key: &[u8]) {
-        if self.instance.events.has(class) {
-            self.instance.tell(self.shared, event, key, database);
-        }
+        self.instance.notify(self.shared, class, event, key, database);
     }
 
     /// Tells that a key was looked up and is not there.

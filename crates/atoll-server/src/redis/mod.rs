@@ -29,11 +29,11 @@ mod channels;
 pub mod command;
 mod config;
 pub mod database;
-mod events;
+pub(crate) mod events;
 pub mod extended;
 mod gets;
 pub mod glob;
-mod instance;
+pub(crate) mod instance;
 mod isolation;
 mod monitors;
 mod pause;
@@ -72,6 +72,11 @@ impl Redis {
     /// With these options.
     pub fn new(options: RedisOptions) -> Self {
         Self(Arc::new(Instance::new(options)))
+    }
+
+    /// What its connections have in common, for a protocol over the same keys.
+    pub(crate) fn instance(&self) -> &Arc<Instance> {
+        &self.0
     }
 }
 

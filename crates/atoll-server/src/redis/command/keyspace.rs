@@ -6,9 +6,9 @@
 
 use super::arguments::is;
 use super::{CommandError, Context, Outcome};
-use crate::redis::database::DATABASES;
+use crate::redis::database::{DATABASES, Database};
 use crate::redis::glob;
-use atoll_cache::Engine;
+use atoll_cache::{Cache, CacheError, Engine};
 use atoll_cache::cache::parse_integer;
 
 /// Keys that one step reads of a command that reads all.
@@ -58,7 +58,15 @@ pub async fn flushall<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 /// `FLUSHDB [ASYNC | SYNC]`
 pub async fn flushdb<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     flush_options(c)?;
-    let (database, mut cursor) = (c.database(), 0);
+    flush(c.cache, c.database()).await?;
+    c.reply.ok();
+    Ok(())
+}
+
+/// Removes every key that is in this database when it begins. Other connections run between its
+/// steps.
+pub(crate) async fn flush<G: Engine>(cache: &Cache<G>, database: Database) -> Result<(), CacheError> {
+    let mut cursor = 0;
     loop {
         let mut found = Found::default();
         let each = |stored: &[u8]| {
@@ -66,17 +74,15 @@ pub async fn flushdb<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
                 found.push(stored);
             }
         };
-        cursor = c.cache.scan(cursor, STEP, each).await?;
+        cursor = cache.scan(cursor, STEP, each).await?;
         for stored in found.keys() {
-            c.cache.delete(stored).await?;
+            cache.delete(stored).await?;
         }
         if cursor == 0 {
-            break;
+            return Ok(());
         }
         tokio::task::yield_now().await;
     }
-    c.reply.ok();
-    Ok(())
 }
 
 /// A number as that of a database.
