@@ -1,6 +1,6 @@
 //! The changes of memcached that the cache has no operation for.
 //!
-//! Two states of an item stampede control needs. They are bits of the object's kind; no other kind
+//! Stampede control needs two states of an item. They are bits of the object's kind; no other kind
 //! has them.
 //!
 //! | state | an item gets it | and loses it |
@@ -30,6 +30,7 @@ pub(super) enum Edit<'a> {
     /// Adds to a decimal number of 64 bits, which wraps, or takes away, down to 0. A result that is
     /// shorter than the value gets blanks behind it, as in memcached.
     Count { by: u64, down: bool, expiry: Option<Expiry> },
+    Remove,
     /// Makes it stale.
     Invalidate { expiry: Option<Expiry> },
     /// A client that was told so fills it.
@@ -95,6 +96,7 @@ impl<'a> Alter<'a> {
                 self.expiry_ms = expiry.map_or(self.expiry_ms, |expiry| expiry.at_ms(now_ms, None));
                 return Ok(Attributes { kind: STALE, flags });
             }
+            Edit::Remove => self.expiry_ms = Some(0),
             Edit::Win => {
                 new.extend_from_slice(old.value);
                 return Ok(Attributes { kind: kind | WON, flags });
@@ -122,6 +124,7 @@ impl Change for Alter<'_> {
             Edit::Prepend(bytes) => Edit::Prepend(owned(bytes)),
             Edit::Count { by, down, expiry } => Edit::Count { by: *by, down: *down, expiry: *expiry },
             Edit::Invalidate { expiry } => Edit::Invalidate { expiry: *expiry },
+            Edit::Remove => Edit::Remove,
             Edit::Win => Edit::Win,
             Edit::Refill { value, flags, expiry } => {
                 Edit::Refill { value: owned(value), flags: *flags, expiry: *expiry }

@@ -92,14 +92,6 @@ pub(super) async fn run<'a, G: Engine>(
             }
         }
         if keys.is_empty() {
-            // The rest of a line has no key, or there is no further request.
-            let is_rest = matches!(ahead.get(index + done), Some((Request::Get { .. }, _)));
-            if is_rest {
-                output.push(b"END\r\n");
-                *start = ahead[index + done].1;
-                state.rest = None;
-                return done + 1;
-            }
             return done;
         }
         let began = client.tally.borrow().begin_many(keys.len());
@@ -122,7 +114,7 @@ pub(super) async fn run<'a, G: Engine>(
         debug_assert!(keys.iter().all(|key| key.len() <= KEY_BYTES_MAX));
         let looked = database.with_stored(&keys, async |keys| client.cache.get_many(keys, found).await);
         let looked = std::pin::pin!(looked).await;
-        let mut last = replied.checked_sub(1).map(|last| &wanted[last]);
+        let last = replied.checked_sub(1).map(|last| &wanted[last]);
         {
             let mut tally = client.tally.borrow_mut();
             for wanted in &wanted[..replied] {
@@ -139,7 +131,7 @@ pub(super) async fn run<'a, G: Engine>(
             state.rest = None;
             return failed.request + 1 - index;
         }
-        let Some(last) = last.take() else { return done };
+        let Some(last) = last else { return done };
         done = last.request + usize::from(last.is_last) - index;
         state.rest = if last.is_last { None } else { Some(last.with_cas) };
         *start = if last.is_last { ahead[last.request].1 } else { last.end };
