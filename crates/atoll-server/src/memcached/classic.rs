@@ -1,9 +1,9 @@
 //! The classic commands.
 
-use super::change::{Alter, Altered, Edit, is_item};
-use super::request::{How, Id, Store, words};
+use super::change::{Alter, Altered, Edit};
+use super::request::{How, Id, Store};
 use super::time::expiry;
-use super::{Context, gets, stored};
+use super::{Context, stored};
 use crate::redis::events::Class;
 use atoll_cache::{
     Attributes, CacheError, Condition, Engine, ExpireCondition, ExpireOutcome, Expiry, SetOptions,
@@ -59,7 +59,7 @@ pub(super) async fn store<G: Engine>(c: &mut Context<'_, G>, store: &Store<'_>) 
         _ if is_part => Stored::NotStored,
         _ => Stored::NotFound,
     };
-    note(c, store, done);
+    note(c, store, done, (&key, false));
     Ok(done)
 }
 
@@ -83,20 +83,22 @@ async fn set_if<G: Engine>(
         (false, Condition::IfToken(_)) => Stored::NotFound,
         _ => Stored::NotStored,
     };
-    note(c, store, done);
+    note(c, store, done, (key, outcome.old.is_none()));
     Ok(done)
 }
 
-/// Counts and tells what became of a request to store.
-fn note<G: Engine>(c: &Context<'_, G>, store: &Store<'_>, done: Stored) {
+/// Counts and tells what became of a request to store under a key, which may be new.
+fn note<G: Engine>(c: &Context<'_, G>, store: &Store<'_>, done: Stored, (key, is_new): (&[u8], bool)) {
     match done {
+        Stored::Stored(_) if matches!(store.how, How::Append | How::Prepend) => {
+            c.notify(Class::STRING, "append", key);
+        }
         Stored::Stored(_) => {
-            let event = if store.how == How::Append { "append" } else { "set" };
-            // A key in base64 is told as the peer wrote it.
-            c.notify(Class::STRING, event, store.key);
+            c.notify_put(is_new, "set", key);
+            c.notify_expiry(Some(store.exptime).filter(|exptime| *exptime != 0), key);
         }
         Stored::Exists => {
-            c.client.tally.borrow_mut().rejected[c.client.first_command + store.id as usize] += 1;
+            c.client.tally.borrow_mut().failed[c.client.first_command + store.id as usize] += 1;
         }
         _ => c.missed(store.id),
     }
@@ -114,34 +116,12 @@ pub(super) async fn set<G: Engine>(c: &mut Context<'_, G>, request: &Store<'_>) 
     Ok(())
 }
 
-/// `gat` and `gats`
-pub(super) async fn get_and_touch<G: Engine>(
-    c: &mut Context<'_, G>,
-    keys: &[u8],
-    with_cas: bool,
-    exptime: i32,
-) -> Result<(), CacheError> {
-    for key in words(keys) {
-        let stored = stored(c.database, key, false);
-        let is_there = c.client.cache.get_and_expire(&stored, expiry(exptime), c.value).await?;
-        if is_there && is_item(&c.value.meta()) {
-            gets::push_head(c.output, key, c.value, with_cas);
-            c.output.push_value(c.value);
-            c.output.push(b"\r\n");
-            c.notify(Class::GENERIC, "expire", key);
-        } else {
-            c.missed(if with_cas { Id::Gats } else { Id::Gat });
-        }
-    }
-    c.say("END", false);
-    Ok(())
-}
-
 /// `delete key [0] [noreply]`
 pub(super) async fn delete<G: Engine>(c: &mut Context<'_, G>, key: &[u8], noreply: bool) -> Result<(), CacheError> {
-    let is_removed = c.client.cache.delete(&stored(c.database, key, false)).await?;
+    let stored = stored(c.database, key, false);
+    let is_removed = c.client.cache.delete(&stored).await?;
     match is_removed {
-        true => c.notify(Class::GENERIC, "del", key),
+        true => c.notify(Class::GENERIC, "del", &stored),
         false => c.missed(Id::Delete),
     }
     c.say(if is_removed { "DELETED" } else { "NOT_FOUND" }, noreply);
@@ -155,11 +135,11 @@ pub(super) async fn touch<G: Engine>(
     exptime: i32,
     noreply: bool,
 ) -> Result<(), CacheError> {
-    let (key_of_cache, condition) = (stored(c.database, key, false), ExpireCondition::default());
-    let outcome = c.client.cache.expire(&key_of_cache, expiry(exptime), condition).await?;
+    let stored = stored(c.database, key, false);
+    let outcome = c.client.cache.expire(&stored, expiry(exptime), ExpireCondition::default()).await?;
     let is_there = outcome != ExpireOutcome::Absent;
     match is_there {
-        true => c.notify(Class::GENERIC, "expire", key),
+        true => c.notify_expiry(Some(exptime), &stored),
         false => c.missed(Id::Touch),
     }
     c.say(if is_there { "TOUCHED" } else { "NOT_FOUND" }, noreply);
@@ -176,11 +156,11 @@ pub(super) async fn count<G: Engine>(
     (by, down): (u64, bool),
     noreply: bool,
 ) -> Result<(), CacheError> {
-    let edit = Edit::Count { by, down, expiry: None };
-    let (altered, _) = pin!(alter(c, &stored(c.database, key, false), edit, None)).await?;
+    let (stored, edit) = (stored(c.database, key, false), Edit::Count { by, down, expiry: None });
+    let (altered, _) = pin!(alter(c, &stored, edit, None)).await?;
     match altered.outcome {
         Altered::Done => {
-            c.notify(Class::STRING, if down { "decrby" } else { "incrby" }, key);
+            c.notify(Class::STRING, if down { "decrby" } else { "incrby" }, &stored);
             c.say(itoa::Buffer::new().format(altered.number), noreply);
         }
         Altered::NotANumber => {

@@ -70,7 +70,7 @@ pub(super) async fn get<G: Engine>(c: &mut Context<'_, G>, key: &[u8], flags: &F
             let options = SetOptions { condition: Condition::IfAbsent, expiry: new_expiry(flags, exptime), attributes };
             let outcome = cache.set(&key_of_cache, b"", &options).await?;
             if outcome.stored {
-                c.notify(Class::STRING, "set", key);
+                c.notify_put(true, "set", &key_of_cache);
                 break (Meta { token: outcome.token, ..Meta::default() }, true, true);
             }
             // Another client has made it.
@@ -93,6 +93,7 @@ pub(super) async fn get<G: Engine>(c: &mut Context<'_, G>, key: &[u8], flags: &F
             break (meta, false, true);
         }
     };
+    c.notify_expiry(if is_new { flags.vivify.filter(|exptime| *exptime != 0) } else { flags.ttl }, &key_of_cache);
     c.output.push(if flags.value { b"VA " } else { b"HD" });
     if flags.value {
         c.output.push(itoa::Buffer::new().format(meta.value_bytes).as_bytes());
@@ -186,10 +187,13 @@ pub(super) async fn delete<G: Engine>(c: &mut Context<'_, G>, key: &[u8], flags:
     };
     let status = match outcome {
         Altered::Done if !flags.invalidates => {
-            c.notify(Class::GENERIC, "del", key);
+            c.notify(Class::GENERIC, "del", &key_of_cache);
             "HD"
         }
-        Altered::Done => "HD",
+        Altered::Done => {
+            c.notify_expiry(flags.ttl, &key_of_cache);
+            "HD"
+        }
         Altered::Exists => "EX",
         _ => "NF",
     };
@@ -237,7 +241,11 @@ pub(super) async fn count<G: Engine>(c: &mut Context<'_, G>, key: &[u8], flags: 
         push_status(c.output, status, key, flags);
         return Ok(());
     };
-    c.notify(Class::STRING, if down { "decrby" } else { "incrby" }, key);
+    match is_new {
+        true => c.notify_put(true, "set", &key_of_cache),
+        false => c.notify(Class::STRING, if down { "decrby" } else { "incrby" }, &key_of_cache),
+    }
+    c.notify_expiry(if is_new { flags.vivify } else { flags.ttl }.filter(|exptime| *exptime != 0), &key_of_cache);
     if flags.quiet {
         return Ok(());
     }

@@ -7,7 +7,7 @@
 //! | `request` | what a line says |
 //! | `flags` | the flags of meta commands |
 //! | `number`, `time` | numbers and expiries as memcached reads them |
-//! | `gets` | `get`s that follow each other, looked up together |
+//! | `gets` | `get`s that follow each other, looked up together; `gat` |
 //! | `classic` | the classic commands |
 //! | `meta` | the meta commands |
 //! | `change` | changes that the cache has no operation for; stale items |
@@ -25,8 +25,8 @@
 //! - A key is shown in base64 if the request has it so, however it was stored.
 //! - The flags `h` and `l` are refused, and `me` shows no time of access: the cache keeps none.
 //! - An object that is no string is a miss, and nothing that needs a string changes it.
-//! - `stats` has what has a meaning here, and counts what both protocols did. `stats reset` is
-//!   `CONFIG RESETSTAT`.
+//! - `stats` has what has a meaning here; `stats reset` is `CONFIG RESETSTAT`. Commands that steer
+//!   memcached's memory (`slabs`, `lru`, `lru_crawler`, `cache_memlimit`) and `watch` are unknown.
 //! - There is no password: only peers on this host are served in protected mode. `CLIENT PAUSE`,
 //!   `CLIENT LIST` and `MONITOR` concern the Redis protocol alone.
 
@@ -54,7 +54,7 @@ use flags::Decoded;
 use flush::Flush;
 use gets::Ahead;
 use parser::Parsed;
-use request::{Id, NAMES, Request};
+use request::{Asked, Id, NAMES, Request};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -100,8 +100,8 @@ impl Inner {
 /// A connection that speaks it.
 pub struct State {
     handle: Arc<Handle>,
-    /// Within a line of keys: whether it asks for tokens.
-    rest: Option<bool>,
+    /// Within a line of keys: what it asks for.
+    rest: Option<Asked>,
     /// Bytes that are not read.
     swallow: usize,
     /// Bytes in which no line ends, of those that are there.
@@ -149,14 +149,42 @@ impl<G: Engine> Context<'_, G> {
         }
     }
 
-    /// Tells those who asked for it what happened to a key.
-    fn notify(&self, class: Class, event: &str, key: &[u8]) {
-        self.inner.redis.notify(self.client.shared, class, event, key, 0);
+    /// Tells the peers that listen for it what happened to a key, which is as the cache knows it.
+    fn notify(&self, class: Class, event: &str, stored: &[u8]) {
+        notify(self.inner, self.client, self.database, (class, event), stored);
     }
 
-    /// Counts a command that did not find what it asked for.
+    /// Tells that a value was put, and before it whether the key is new.
+    fn notify_put(&self, is_new: bool, event: &str, stored: &[u8]) {
+        if is_new {
+            self.notify(Class::NEW, "new", stored);
+        }
+        self.notify(Class::STRING, event, stored);
+    }
+
+    /// Tells that the expiry of a key was set, if it was, as a peer's number says it.
+    fn notify_expiry(&self, exptime: Option<i32>, stored: &[u8]) {
+        if let Some(exptime) = exptime {
+            self.notify(Class::GENERIC, time::event(exptime), stored);
+        }
+    }
+
+    /// Counts a command that did not find its key.
     fn missed(&self, id: Id) {
-        self.client.tally.borrow_mut().failed[self.client.first_command + id as usize] += 1;
+        self.client.tally.borrow_mut().missed[self.client.first_command + id as usize] += 1;
+    }
+}
+
+/// Tells the peers that listen for it what happened to a key, which is as the cache knows it.
+fn notify<G: Engine>(
+    inner: &Inner,
+    client: Client<'_, G>,
+    database: Database,
+    (class, event): (Class, &str),
+    stored: &[u8],
+) {
+    if let Some(key) = database.key(stored) {
+        inner.redis.notify(client.shared, class, event, key, 0);
     }
 }
 
@@ -302,8 +330,8 @@ async fn run_batch<G: Engine>(
         while index < ahead.len() {
             let (request, end) = ahead[index];
             if let Request::Get { .. } = request {
-                let ahead = (&ahead, index);
-                index += pin!(gets::run((&mut *state, database), ahead, client, input, start, output)).await;
+                let with = gets::With { inner, state: &mut *state, value: &mut scratch.value, database };
+                index += pin!(gets::run(with, (&ahead, index), client, input, start, output)).await;
             } else {
                 let Scratch { value, new } = &mut *scratch;
                 let context = Context { client, inner, database, value, new, output: &mut *output };
@@ -341,8 +369,7 @@ async fn run_batch<G: Engine>(
 /// The command that a request is.
 fn id(request: &Request<'_>) -> Id {
     match request {
-        Request::Get { with_cas, .. } => [Id::Get, Id::Gets][usize::from(*with_cas)],
-        Request::GetAndTouch { with_cas, .. } => [Id::Gat, Id::Gats][usize::from(*with_cas)],
+        Request::Get { asked, .. } => asked.id(),
         Request::Store(store) => store.id,
         Request::Delete { .. } => Id::Delete,
         Request::Count { down, .. } => [Id::Incr, Id::Decr][usize::from(*down)],
@@ -395,9 +422,6 @@ type Failed = (CacheError, bool);
 async fn call<G: Engine>(c: &mut Context<'_, G>, request: Request<'_>) -> Result<(), Failed> {
     match request {
         Request::Get { .. } => unreachable!("these are looked up together"),
-        Request::GetAndTouch { keys, with_cas, exptime } => {
-            pin!(classic::get_and_touch(c, keys, with_cas, exptime)).await.map_err(|error| (error, false))
-        }
         Request::Store(store) if store.meta.is_some() => {
             pin!(meta::store(c, &store)).await.map_err(|error| (error, false))
         }

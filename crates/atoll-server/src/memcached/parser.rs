@@ -9,9 +9,9 @@
 //! A line may end with `\r\n` or `\n`. Parsing changes nothing: what a request means for the bytes
 //! behind it takes effect when the request runs.
 
-use super::request::{self, Line, Request, Store, TOO_LARGE};
+use super::request::{self, Asked, Line, Request, Store, TOO_LARGE};
 
-/// The longest line, unless it is a `get` of many keys.
+/// The longest line, unless it is a `get`, or its like, of many keys.
 pub const LINE_BYTES_MAX: usize = 2048;
 /// The longest line with many keys.
 pub const GET_LINE_BYTES_MAX: usize = 1 << 20;
@@ -30,13 +30,13 @@ pub(crate) enum Parsed<'a> {
 /// Whether a line of many keys begins like this.
 fn is_get(bytes: &[u8]) -> bool {
     let (name, rest) = request::first_word(&bytes[..bytes.len().min(LINE_BYTES_MAX)]);
-    (name == b"get" || name == b"gets") && !rest.is_empty()
+    matches!(name, b"get" | b"gets" | b"gat" | b"gats") && !rest.is_empty()
 }
 
 /// Parses the request that `bytes` begin with. No line ends within the first `scanned` bytes.
-/// `rest` says that the bytes are the rest of a line of keys, and whether tokens are asked for.
-/// Data of more than `data_bytes_max` is refused.
-pub(crate) fn parse(bytes: &[u8], scanned: usize, rest: Option<bool>, data_bytes_max: usize) -> Parsed<'_> {
+/// `rest` says that the bytes are the rest of a line of keys, and what that asks for. Data of more
+/// than `data_bytes_max` is refused.
+pub(crate) fn parse(bytes: &[u8], scanned: usize, rest: Option<Asked>, data_bytes_max: usize) -> Parsed<'_> {
     let end = memchr::memchr(b'\n', &bytes[scanned.min(bytes.len())..]).map(|end| scanned + end);
     let length = end.unwrap_or(bytes.len());
     if length > LINE_BYTES_MAX && (length > GET_LINE_BYTES_MAX || rest.is_none() && !is_get(bytes)) {
@@ -47,8 +47,8 @@ pub(crate) fn parse(bytes: &[u8], scanned: usize, rest: Option<bool>, data_bytes
         [line @ .., b'\r'] => line,
         line => line,
     };
-    if let Some(with_cas) = rest {
-        return Parsed::Request(Request::Get { keys: line, with_cas }, end + 1);
+    if let Some(asked) = rest {
+        return Parsed::Request(Request::Get { keys: line, asked }, end + 1);
     }
     match request::parse(line) {
         Line::Whole(Request::Refuse { .. }) if request::is_http(line) => Parsed::Invalid(None),

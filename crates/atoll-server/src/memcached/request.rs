@@ -58,13 +58,32 @@ pub(crate) struct Store<'a> {
     pub(crate) meta: Option<Flags<'a>>,
 }
 
+/// What a line of keys asks for, beside their values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Asked {
+    /// Their tokens.
+    pub(crate) with_cas: bool,
+    /// That they expire then (`gat`).
+    pub(crate) exptime: Option<i32>,
+}
+
+impl Asked {
+    /// The command that asks for it.
+    pub(crate) fn id(self) -> Id {
+        match (self.exptime, self.with_cas) {
+            (None, false) => Id::Get,
+            (None, true) => Id::Gets,
+            (Some(_), false) => Id::Gat,
+            (Some(_), true) => Id::Gats,
+        }
+    }
+}
+
 /// A request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Request<'a> {
     /// The values of all keys in a part of a line.
-    Get { keys: &'a [u8], with_cas: bool },
-    /// The same, and sets when they expire.
-    GetAndTouch { keys: &'a [u8], with_cas: bool, exptime: i32 },
+    Get { keys: &'a [u8], asked: Asked },
     Store(Store<'a>),
     Delete { key: &'a [u8], noreply: bool },
     Count { key: &'a [u8], by: u64, down: bool, noreply: bool },
@@ -134,8 +153,8 @@ pub(crate) fn parse(line: &[u8]) -> Line<'_> {
     let store = |id, how| store(id, how, line);
     let has_words = words(rest).next().is_some();
     match name {
-        b"get" | b"bget" if has_words => get(rest, false),
-        b"gets" if has_words => get(rest, true),
+        b"get" | b"bget" if has_words => get(rest, Asked { with_cas: false, exptime: None }),
+        b"gets" if has_words => get(rest, Asked { with_cas: true, exptime: None }),
         b"gat" if has_words => get_and_touch(rest, false),
         b"gats" if has_words => get_and_touch(rest, true),
         b"set" => store(Id::Set, How::Set),
@@ -159,19 +178,18 @@ pub(crate) fn is_http(line: &[u8]) -> bool {
     words(line).nth(2).is_some_and(|word| word.starts_with(b"HTTP/"))
 }
 
-fn get(keys: &[u8], with_cas: bool) -> Line<'_> {
+fn get(keys: &[u8], asked: Asked) -> Line<'_> {
     match words(keys).all(|key| key.len() <= KEY_BYTES_MAX) {
-        true => Line::Whole(Request::Get { keys, with_cas }),
+        true => Line::Whole(Request::Get { keys, asked }),
         false => refuse(FORMAT, false),
     }
 }
 
 fn get_and_touch(rest: &[u8], with_cas: bool) -> Line<'_> {
     let (seconds, keys) = first_word(rest);
-    let Some(exptime) = signed(seconds) else { return refuse("CLIENT_ERROR invalid exptime argument", false) };
-    match words(keys).all(|key| key.len() <= KEY_BYTES_MAX) {
-        true => Line::Whole(Request::GetAndTouch { keys, with_cas, exptime }),
-        false => refuse(FORMAT, false),
+    match signed(seconds) {
+        Some(exptime) => get(keys, Asked { with_cas, exptime: Some(exptime) }),
+        None => refuse("CLIENT_ERROR invalid exptime argument", false),
     }
 }
 

@@ -1,7 +1,11 @@
 //! `stats`: what has a meaning here.
+//!
+//! Commands are those of this protocol. Connections, bytes and items are those of the server and of
+//! its pool.
 
 use super::request::{ERROR, Id};
 use super::{Context, VERSION};
+use crate::redis::command::info::seconds_used;
 use crate::serve::counters::Totals;
 use atoll_cache::{CacheError, Engine};
 use std::fmt::{Display, Write};
@@ -47,12 +51,11 @@ pub(super) async fn run<G: Engine>(c: &mut Context<'_, G>, what: &[u8]) -> Resul
     Ok(())
 }
 
-/// What this protocol counted of some commands: how often they ran, and how often they did not find
-/// what they asked for.
+/// How often some commands of this protocol ran, and how often they did not find their key.
 fn counted<G: Engine>(c: &Context<'_, G>, totals: &Totals, ids: &[Id]) -> (u64, u64) {
     let places = ids.iter().map(|id| c.client.first_command + *id as usize);
-    let (calls, failed) = (&totals.tally.calls, &totals.tally.failed);
-    places.fold((0, 0), |(run, missed), place| (run + calls[place], missed + failed[place]))
+    let (calls, missed) = (&totals.tally.calls, &totals.tally.missed);
+    places.fold((0, 0), |(run, sum), place| (run + calls[place], sum + missed[place]))
 }
 
 fn general<G: Engine>(c: &Context<'_, G>, lines: &mut Lines) {
@@ -64,6 +67,9 @@ fn general<G: Engine>(c: &Context<'_, G>, lines: &mut Lines) {
     lines.push("version", VERSION);
     lines.push("atoll_version", env!("CARGO_PKG_VERSION"));
     lines.push("pointer_size", usize::BITS);
+    let [system_s, user_s, ..] = seconds_used("/proc/self/stat");
+    lines.push("rusage_user", format_args!("{user_s:.6}"));
+    lines.push("rusage_system", format_args!("{system_s:.6}"));
     lines.push("max_connections", shared.limits.clients_max());
     lines.push("curr_connections", shared.clients.load(Relaxed));
     lines.push("total_connections", shared.accepted.load(Relaxed));
@@ -72,22 +78,26 @@ fn general<G: Engine>(c: &Context<'_, G>, lines: &mut Lines) {
     const METAS: [Id; 6] =
         [Id::MetaGet, Id::MetaSet, Id::MetaDelete, Id::MetaArithmetic, Id::MetaNoop, Id::MetaDebug];
     let touches = [Id::Touch, Id::Gat, Id::Gats];
-    let gets = [Id::Get, Id::Gets, Id::Gat, Id::Gats, Id::MetaGet];
-    lines.push("cmd_get", counted(c, &totals, &gets).0);
+    let (gets, get_misses) = counted(c, &totals, &[Id::Get, Id::Gets, Id::Gat, Id::Gats, Id::MetaGet]);
+    lines.push("cmd_get", gets);
     lines.push("cmd_set", counted(c, &totals, &STORES).0);
     lines.push("cmd_flush", counted(c, &totals, &[Id::FlushAll]).0);
     lines.push("cmd_touch", counted(c, &totals, &touches).0);
     lines.push("cmd_meta", counted(c, &totals, &METAS).0);
-    lines.push("get_hits", totals.stat("hits"));
-    lines.push("get_misses", totals.misses());
-    lines.push("get_expired", totals.stat("misses_expired"));
-    for (name, id) in [("delete", Id::Delete), ("incr", Id::Incr), ("decr", Id::Decr), ("touch", Id::Touch)] {
-        let (run, missed) = counted(c, &totals, &[id]);
+    lines.push("get_hits", gets.saturating_sub(get_misses));
+    lines.push("get_misses", get_misses);
+    for (name, ids) in [
+        ("delete", &[Id::Delete, Id::MetaDelete][..]),
+        ("incr", &[Id::Incr, Id::MetaArithmetic]),
+        ("decr", &[Id::Decr]),
+        ("touch", &touches),
+    ] {
+        let (run, missed) = counted(c, &totals, ids);
         lines.push(format_args!("{name}_misses"), missed);
         lines.push(format_args!("{name}_hits"), run.saturating_sub(missed));
     }
     let ((run, missed), place) = (counted(c, &totals, &[Id::Cas]), c.client.first_command + Id::Cas as usize);
-    let other = totals.tally.rejected[place];
+    let other = totals.tally.failed[place];
     lines.push("cas_misses", missed);
     lines.push("cas_hits", run.saturating_sub(missed + other));
     lines.push("cas_badval", other);
@@ -95,6 +105,8 @@ fn general<G: Engine>(c: &Context<'_, G>, lines: &mut Lines) {
     lines.push("bytes_written", totals.tally.bytes_out);
     lines.push("limit_maxbytes", (shared.facts.capacity_bytes)());
     lines.push("accepting_conns", 1);
+    lines.push("listen_disabled_num", 0);
+    lines.push("conn_yields", 0);
     lines.push("threads", shared.workers.len());
     lines.push("bytes", totals.used_bytes);
     lines.push("curr_items", totals.objects);

@@ -22,6 +22,16 @@ pub(crate) fn expiry(exptime: i32) -> Expiry {
     }
 }
 
+/// What listeners are told when a peer has set the expiry of a key to this number, in the words of
+/// Redis.
+pub(crate) fn event(exptime: i32) -> &'static str {
+    match exptime {
+        ..0 => "del",
+        0 => "persist",
+        _ => "expire",
+    }
+}
+
 /// Seconds that an object still has, of which a begun one counts; -1 for one that never expires.
 pub(crate) fn left_s(expiry_ms: Option<u64>, now_ms: u64) -> i64 {
     expiry_ms.map_or(-1, |expiry_ms| expiry_ms.saturating_sub(now_ms).div_ceil(1000) as i64)

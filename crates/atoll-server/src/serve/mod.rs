@@ -174,7 +174,11 @@ impl Server {
             refused: AtomicU64::new(0),
             rates: Meter::default(),
             limits: Limits::new(self.options.clients_max, self.options.idle_s_max, self.options.keepalive_s),
-            options: ServerOptions { port: self.tcp.local_addr()?.port(), ..self.options.clone() },
+            options: ServerOptions {
+                port: self.tcp.local_addr()?.port(),
+                second: self.second.as_ref().map(TcpListener::local_addr).transpose()?,
+                ..self.options.clone()
+            },
             started: Instant::now(),
             commands: commands.into(),
             facts,

@@ -17,6 +17,8 @@
 mod counts;
 mod memory;
 
+pub(crate) use memory::seconds_used;
+
 use super::{Context, Outcome};
 use crate::redis::census::{self, Census};
 use crate::redis::instance::Instance;
