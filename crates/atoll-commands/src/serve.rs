@@ -1,10 +1,11 @@
-//! `atoll serve`: a cache for Redis clients, over an embedded pool or a named one.
+//! `atoll serve`: a cache for Redis and memcached clients, over an embedded pool or a named one.
 
 use crate::new_pool::NewPoolArgs;
 use crate::open_pool;
 use atoll::fabric::{OnFabric, ServedFabric, on_fabric};
 use atoll::{EngineOptions, Pool};
-use atoll_server::{PoolFacts, Redis, RedisOptions, Server, ServerOptions};
+use atoll_server::serve::Both;
+use atoll_server::{Memcached, PoolFacts, Redis, RedisOptions, Server, ServerOptions};
 use clap::Args;
 use std::error::Error;
 use std::net::{IpAddr, SocketAddr};
@@ -16,12 +17,16 @@ pub struct ServeCommand {
     /// Address to listen on
     #[arg(long, default_value = "127.0.0.1")]
     address: IpAddr,
-    /// TCP port to listen on
-    #[arg(long, default_value_t = 6379)]
-    port: u16,
-    /// Unix socket to listen on, in addition
+    /// TCP port to listen on for Redis clients, or `none`
+    #[arg(long, value_name = "PORT|none", default_value = "6379", value_parser = port)]
+    port: Port,
+    /// Unix socket to listen on for Redis clients, in addition
     #[arg(long, value_name = "PATH")]
     unix: Option<PathBuf>,
+    /// Address to listen on for memcached clients, which see the keys of Redis' database 0. It has
+    /// no password
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    memcached: Option<SocketAddr>,
     /// An existing pool to serve, instead of one of the server's own (shm:/NAME, the path of a
     /// file, or tcp:HOST:PORT[,HOST:PORT...])
     #[arg(long, value_name = "NAME")]
@@ -52,6 +57,26 @@ pub struct ServeCommand {
     /// Print all options with their values, and do not serve
     #[arg(long)]
     config: bool,
+}
+
+/// A port, or none.
+#[derive(Clone, Copy, Debug)]
+struct Port(Option<u16>);
+
+impl std::fmt::Display for Port {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            Some(port) => port.fmt(f),
+            None => "none".fmt(f),
+        }
+    }
+}
+
+fn port(text: &str) -> Result<Port, String> {
+    match text {
+        "none" => Ok(Port(None)),
+        _ => text.parse().map(|port| Port(Some(port))).map_err(|_| "say a number up to 65535, or none".to_owned()),
+    }
 }
 
 fn yes_or_no(text: &str) -> Result<bool, String> {
@@ -89,10 +114,12 @@ impl ServeCommand {
             self.print_config(&engine);
             return Ok(());
         }
+        self.check_addresses()?;
         let options = ServerOptions {
             address: self.address,
-            port: self.port,
+            port: self.port.0,
             unix: self.unix.clone(),
+            second: self.memcached,
             threads: self.threads.into(),
             metrics: self.metrics,
             clients_max: self.maxclients as usize,
@@ -112,6 +139,27 @@ impl ServeCommand {
         }
     }
 
+    fn check_addresses(&self) -> Result<(), String> {
+        if self.port.0.is_none() && self.unix.is_none() && self.memcached.is_none() {
+            return Err("nothing is served: give --port a port, or add --unix or --memcached".to_owned());
+        }
+        match self.memcached {
+            Some(address) if self.protected_mode && !address.ip().to_canonical().is_loopback() => Err(format!(
+                "memcached at {address} has no password: listen on a loopback address, or say --protected-mode no \
+                 where everybody in the network may read and change the cache"
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// What it serves, and where.
+    fn shown(&self, server: &Server) -> std::io::Result<String> {
+        let tcp = server.address().transpose()?.map(|address| address.to_string());
+        let unix = self.unix.as_ref().map(|path| path.display().to_string());
+        let memcached = server.second_address().transpose()?.map(|address| format!("memcached at {address}"));
+        Ok([tcp, unix, memcached].into_iter().flatten().collect::<Vec<_>>().join(" and "))
+    }
+
     fn serve<F: ServedFabric>(&self, server: Server, redis: Redis, pool: Pool<F>) -> Result<(), Box<dyn Error>> {
         let (used, capacity, provided, clock) = (pool.clone(), pool.clone(), pool.clone(), pool.clone());
         let facts = PoolFacts {
@@ -126,15 +174,17 @@ impl ServeCommand {
         println!(
             "atoll {} serves {} on fabric {}: pool {}, engine {}, {} bytes, {} thread(s)",
             env!("CARGO_PKG_VERSION"),
-            server.address()?,
+            self.shown(&server)?,
             pool.fabric(),
             pool.name().unwrap_or("of its own"),
             pool.engine(),
             pool.capacity_bytes(),
             self.threads,
         );
+        let memcached = Memcached::new(&redis);
         // The pool is closed after its last client has left.
-        Ok(server.run(redis, facts, |_| pool.client().map(atoll::Client::into_served))?)
+        let both = Both::new(redis, memcached);
+        Ok(server.run(both, facts, |_| pool.client().map(atoll::Client::into_served))?)
     }
 
     fn password(&self) -> Result<Option<Vec<u8>>, String> {
@@ -151,6 +201,7 @@ impl ServeCommand {
         let shown = |option: Option<String>| option.unwrap_or_else(|| "none".to_owned());
         println!("address = {}", self.address);
         println!("port = {}", self.port);
+        println!("memcached = {}", shown(self.memcached.map(|address| address.to_string())));
         println!("unix = {}", shown(self.unix.as_ref().map(|path| path.display().to_string())));
         println!("pool = {}", self.pool.as_deref().unwrap_or("of its own"));
         let engine = if self.pool.is_some() { "that of the pool".to_owned() } else { engine.to_string() };

@@ -29,15 +29,25 @@ pub(super) enum Edit<'a> {
     Prepend(Cow<'a, [u8]>),
     /// Adds to a decimal number of 64 bits, which wraps, or takes away, down to 0. A result that is
     /// shorter than the value gets blanks behind it, as in memcached.
-    Count { by: u64, down: bool, expiry: Option<Expiry> },
+    Count {
+        by: u64,
+        down: bool,
+        expiry: Option<Expiry>,
+    },
     Remove,
     /// Makes it stale.
-    Invalidate { expiry: Option<Expiry> },
+    Invalidate {
+        expiry: Option<Expiry>,
+    },
     /// A client that was told so fills it.
     Win,
     /// Stores bytes and flags: fresh under the token of the item, and stale under an older one. A
     /// stale item keeps its expiry.
-    Refill { value: Cow<'a, [u8]>, flags: u32, expiry: Expiry },
+    Refill {
+        value: Cow<'a, [u8]>,
+        flags: u32,
+        expiry: Expiry,
+    },
 }
 
 /// How a change ended.
@@ -81,6 +91,9 @@ impl<'a> Alter<'a> {
         let Attributes { kind, flags } = old.meta.attributes;
         let new = &mut self.new;
         match &self.edit {
+            Edit::Append(bytes) | Edit::Prepend(bytes) if old.value.len() + bytes.len() > self.bytes_max => {
+                return Err(Altered::TooLong);
+            }
             Edit::Append(bytes) => new.extend([old.value, bytes].into_iter().flatten()),
             Edit::Prepend(bytes) => new.extend([&**bytes, old.value].into_iter().flatten()),
             Edit::Count { by, down, expiry } => {
@@ -148,6 +161,11 @@ impl Change for Alter<'_> {
             return Verdict::Leave;
         };
         (self.old, self.expiry_ms) = (old.meta, old.meta.expiry_ms);
+        // As in memcached: whether a value may be a number is judged in part before its token.
+        if matches!(self.edit, Edit::Count { .. }) && old.value.is_empty() {
+            self.outcome = Altered::NotANumber;
+            return Verdict::Leave;
+        }
         let is_other = self.cas.is_some_and(|cas| cas != old.meta.token);
         if is_other && !matches!(self.edit, Edit::Refill { .. }) {
             self.outcome = Altered::Exists;
@@ -156,7 +174,6 @@ impl Change for Alter<'_> {
         let edited = self.edited(now_ms, old);
         let (outcome, verdict) = match edited {
             Err(outcome) => (outcome, Verdict::Leave),
-            Ok(_) if self.new.len() > self.bytes_max => (Altered::TooLong, Verdict::Leave),
             Ok(_) if self.expiry_ms.is_some_and(|ms| ms <= now_ms) => (Altered::Done, Verdict::Remove),
             Ok(attributes) => (Altered::Done, Verdict::Put { expiry_ms: self.expiry_ms, attributes }),
         };

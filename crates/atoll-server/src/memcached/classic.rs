@@ -5,9 +5,7 @@ use super::request::{How, Id, Store};
 use super::time::expiry;
 use super::{Context, stored};
 use crate::redis::events::Class;
-use atoll_cache::{
-    Attributes, CacheError, Condition, Engine, ExpireCondition, ExpireOutcome, Expiry, SetOptions,
-};
+use atoll_cache::{Attributes, CacheError, Condition, Engine, ExpireCondition, ExpireOutcome, Expiry, SetOptions};
 use std::pin::pin;
 
 /// How a request to store ended.
@@ -21,7 +19,7 @@ pub(super) enum Stored {
 }
 
 /// Changes an item, in one step for the whole pool. Returns the change, and the token that the item
-/// has then. The caller gives the change's memory back.
+/// has then.
 pub(super) async fn alter<'e, G: Engine>(
     c: &mut Context<'_, G>,
     key: &[u8],
@@ -32,11 +30,7 @@ pub(super) async fn alter<'e, G: Engine>(
     let mut alter = Alter::new(edit, cas, cache.value_bytes_max(), std::mem::take(c.new));
     let token = pin!(cache.engine().update(key, &mut alter)).await;
     *c.new = std::mem::take(&mut alter.new);
-    let token = token?.unwrap_or(0);
-    match alter.outcome {
-        Altered::TooLong => Err(CacheError::ValueTooLarge { bytes: c.new.len(), max: alter.bytes_max }),
-        _ => Ok((alter, token)),
-    }
+    Ok((alter, token?.unwrap_or(0)))
 }
 
 /// Stores a value as `store` says.

@@ -109,7 +109,9 @@ pub(super) async fn get<G: Engine>(c: &mut Context<'_, G>, key: &[u8], flags: &F
             _ => push_repeated(output, word, key, flags),
         }
     }
-    for (is_set, mark) in [(meta.attributes.kind & WON != 0, b" Z"), (meta.attributes.kind & STALE != 0, b" X"), (is_won, b" W")] {
+    for (is_set, mark) in
+        [(meta.attributes.kind & WON != 0, b" Z"), (meta.attributes.kind & STALE != 0, b" X"), (is_won, b" W")]
+    {
         if is_set {
             c.output.push(mark);
         }
@@ -141,7 +143,9 @@ fn wins(meta: &Meta, flags: &Flags<'_>, now_ms: u64) -> bool {
     for word in words(flags.words) {
         expiry_ms = step(word, flags, false, now_ms, expiry_ms);
         if let (b'R', Some(recache), Some(ms)) = (word[0], flags.recache, expiry_ms) {
-            is_late = expiry(recache).at_ms(now_ms, None).is_some_and(|limit_ms| ms < limit_ms);
+            // In seconds, as `t` shows them.
+            let limit_ms = expiry(recache).at_ms(now_ms, None);
+            is_late = limit_ms.is_some() && left_s(Some(ms), now_ms) < left_s(limit_ms, now_ms);
         }
     }
     kind & WON == 0 && (is_late || kind & STALE != 0)
@@ -210,7 +214,7 @@ pub(super) async fn delete<G: Engine>(c: &mut Context<'_, G>, key: &[u8], flags:
 pub(super) async fn count<G: Engine>(c: &mut Context<'_, G>, key: &[u8], flags: &Flags<'_>) -> Result<(), CacheError> {
     let (key_of_cache, cache) = (stored(c.database, key, flags.is_binary), c.client.cache);
     let now_ms = if flags.left { cache.now_ms().await? } else { 0 };
-    let down = matches!(flags.mode, b'D' | b'd' | b'-');
+    let down = matches!(flags.mode, b'D' | b'-');
     let mut digits = itoa::Buffer::new();
     let (number, mut expiry_ms, token, is_new) = loop {
         let edit = Edit::Count { by: flags.delta, down, expiry: flags.ttl.map(expiry) };
@@ -246,7 +250,8 @@ pub(super) async fn count<G: Engine>(c: &mut Context<'_, G>, key: &[u8], flags: 
         false => c.notify(Class::STRING, if down { "decrby" } else { "incrby" }, &key_of_cache),
     }
     c.notify_expiry(if is_new { flags.vivify } else { flags.ttl }.filter(|exptime| *exptime != 0), &key_of_cache);
-    if flags.quiet {
+    // As in memcached: who makes the item is told.
+    if flags.quiet && !is_new {
         return Ok(());
     }
     let number = digits.format(number);

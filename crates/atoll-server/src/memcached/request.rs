@@ -83,24 +83,63 @@ impl Asked {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Request<'a> {
     /// The values of all keys in a part of a line.
-    Get { keys: &'a [u8], asked: Asked },
+    Get {
+        keys: &'a [u8],
+        asked: Asked,
+    },
     Store(Store<'a>),
-    Delete { key: &'a [u8], noreply: bool },
-    Count { key: &'a [u8], by: u64, down: bool, noreply: bool },
-    Touch { key: &'a [u8], exptime: i32, noreply: bool },
-    FlushAll { exptime: i32, noreply: bool },
-    Stats { what: &'a [u8] },
+    Delete {
+        key: &'a [u8],
+        noreply: bool,
+    },
+    Count {
+        key: &'a [u8],
+        by: u64,
+        down: bool,
+        noreply: bool,
+    },
+    Touch {
+        key: &'a [u8],
+        exptime: i32,
+        noreply: bool,
+    },
+    FlushAll {
+        exptime: i32,
+        noreply: bool,
+    },
+    Stats {
+        what: &'a [u8],
+    },
     Version,
-    Verbosity { noreply: bool },
+    Verbosity {
+        noreply: bool,
+    },
     Quit,
-    MetaGet { key: &'a [u8], flags: Flags<'a> },
-    MetaDelete { key: &'a [u8], flags: Flags<'a> },
-    MetaCount { key: &'a [u8], flags: Flags<'a> },
+    MetaGet {
+        key: &'a [u8],
+        flags: Flags<'a>,
+    },
+    MetaDelete {
+        key: &'a [u8],
+        flags: Flags<'a>,
+    },
+    MetaCount {
+        key: &'a [u8],
+        flags: Flags<'a>,
+    },
     MetaNoop,
-    MetaDebug { key: &'a [u8], is_binary: bool },
+    MetaDebug {
+        key: &'a [u8],
+        is_binary: bool,
+    },
     /// Not done, and why. `swallow` bytes behind it are not read, and a key that a larger value was
     /// meant for has none any more.
-    Refuse { error: &'static str, noreply: bool, swallow: usize, forget: Option<(&'a [u8], bool)> },
+    Refuse {
+        error: &'static str,
+        noreply: bool,
+        swallow: usize,
+        forget: Option<(&'a [u8], bool)>,
+    },
 }
 
 /// A line, and whether data follows it.
@@ -249,7 +288,9 @@ fn other<'a>(name: &[u8], words: &Words<'a>) -> Line<'a> {
             // A key may be the word itself.
             let noreply = noreply && count > 2;
             match is_valid {
-                false => return refuse("CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]", noreply),
+                false => {
+                    return refuse("CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]", noreply);
+                }
                 true if is_key() => Request::Delete { key: key(), noreply },
                 true => return refuse(FORMAT, noreply),
             }
@@ -286,7 +327,11 @@ fn meta(command: u8, rest: &[u8]) -> Line<'_> {
         return refuse(FORMAT, false);
     }
     if words(rest).count() + 2 > WORDS_MAX {
-        let are = if command == b'g' { "CLIENT_ERROR options flags are too long" } else { "CLIENT_ERROR options flags too long" };
+        let are = if command == b'g' {
+            "CLIENT_ERROR options flags are too long"
+        } else {
+            "CLIENT_ERROR options flags too long"
+        };
         return refuse(are, false);
     }
     if command == b's' {
@@ -301,7 +346,7 @@ fn meta(command: u8, rest: &[u8]) -> Line<'_> {
     Line::Whole(match command {
         b'g' => Request::MetaGet { key, flags },
         b'd' => Request::MetaDelete { key, flags },
-        _ if !matches!(flags.mode, 0 | b'I' | b'+' | b'D' | b'-' | b'i' | b'd') => {
+        _ if !matches!(flags.mode, 0 | b'I' | b'+' | b'D' | b'-') => {
             return refuse("CLIENT_ERROR invalid mode for ma M token", false);
         }
         _ => Request::MetaCount { key, flags },
@@ -312,20 +357,18 @@ fn meta_set<'a>(key: &'a [u8], rest: &'a [u8]) -> Line<'a> {
     let (length, rest) = first_word(rest);
     let Some(bytes) = data_length(length) else { return refuse(FORMAT, false) };
     // The length is known: what follows is data, also of a request that is refused.
-    let swallow = |error| {
-        Line::Whole(Request::Refuse { error, noreply: false, swallow: bytes + 2, forget: None })
-    };
+    let swallow = |error| Line::Whole(Request::Refuse { error, noreply: false, swallow: bytes + 2, forget: None });
     let flags = match Flags::parse(key, rest) {
         Ok(flags) if flags.is_opaque_too_long => return swallow("CLIENT_ERROR opaque token too long"),
         Ok(flags) => flags,
         Err(error) => return swallow(error),
     };
     let how = match flags.mode {
-        0 | b'S' | b's' => How::Set,
-        b'E' | b'e' => How::Add,
-        b'A' | b'a' => How::Append,
-        b'P' | b'p' => How::Prepend,
-        b'R' | b'r' => How::Replace,
+        0 | b'S' => How::Set,
+        b'E' => How::Add,
+        b'A' => How::Append,
+        b'P' => How::Prepend,
+        b'R' => How::Replace,
         _ => return swallow("CLIENT_ERROR invalid mode for ms M token"),
     };
     let cas = flags.cas.filter(|_| how != How::Add);

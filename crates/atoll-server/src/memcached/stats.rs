@@ -75,8 +75,7 @@ fn general<G: Engine>(c: &Context<'_, G>, lines: &mut Lines) {
     lines.push("total_connections", shared.accepted.load(Relaxed));
     lines.push("rejected_connections", shared.refused.load(Relaxed));
     const STORES: [Id; 7] = [Id::Set, Id::Add, Id::Replace, Id::Append, Id::Prepend, Id::Cas, Id::MetaSet];
-    const METAS: [Id; 6] =
-        [Id::MetaGet, Id::MetaSet, Id::MetaDelete, Id::MetaArithmetic, Id::MetaNoop, Id::MetaDebug];
+    const METAS: [Id; 6] = [Id::MetaGet, Id::MetaSet, Id::MetaDelete, Id::MetaArithmetic, Id::MetaNoop, Id::MetaDebug];
     let touches = [Id::Touch, Id::Gat, Id::Gats];
     let (gets, get_misses) = counted(c, &totals, &[Id::Get, Id::Gets, Id::Gat, Id::Gats, Id::MetaGet]);
     lines.push("cmd_get", gets);
@@ -117,7 +116,8 @@ fn general<G: Engine>(c: &Context<'_, G>, lines: &mut Lines) {
 
 fn settings<G: Engine>(c: &Context<'_, G>, lines: &mut Lines) {
     let (shared, options) = (c.client.shared, &c.client.shared.options);
-    let address = options.second.unwrap_or(std::net::SocketAddr::new(options.address, options.port));
+    let first = std::net::SocketAddr::new(options.address, options.port.unwrap_or(0));
+    let address = options.second.unwrap_or(first);
     lines.push("maxbytes", (shared.facts.capacity_bytes)());
     lines.push("maxconns", shared.limits.clients_max());
     lines.push("tcpport", address.port());

@@ -293,7 +293,7 @@ impl Parameter {
             "timeout" => limits.idle_s_max().to_string(),
             "tcp-keepalive" => limits.keepalive_s().to_string(),
             "bind" => options.address.to_string(),
-            "port" => options.port.to_string(),
+            "port" => options.port.unwrap_or(0).to_string(),
             "unixsocket" => options.unix.as_ref().map_or_else(String::new, |path| path.display().to_string()),
             "io-threads" => shared.workers.len().to_string(),
             "databases" => super::database::DATABASES.to_string(),

@@ -108,7 +108,7 @@ impl Stopper {
 #[derive(Debug)]
 pub struct Server {
     options: ServerOptions,
-    tcp: TcpListener,
+    tcp: Option<TcpListener>,
     second: Option<TcpListener>,
     unix: Option<UnixSocket>,
     metrics: Option<TcpListener>,
@@ -130,16 +130,16 @@ where
 impl Server {
     /// Binds the addresses of `options`.
     pub fn bind(options: ServerOptions) -> Result<Self, ServeError> {
-        let tcp = listen::tcp(SocketAddr::new(options.address, options.port))?;
+        let tcp = options.port.map(|port| listen::tcp(SocketAddr::new(options.address, port))).transpose()?;
         let second = options.second.map(listen::tcp).transpose()?;
         let unix = options.unix.as_deref().map(UnixSocket::bind).transpose()?;
         let metrics = options.metrics.map(listen::tcp).transpose()?;
         Ok(Self { options, tcp, second, unix, metrics, stopper: Stopper::default() })
     }
 
-    /// The TCP address that it listens on.
-    pub fn address(&self) -> io::Result<SocketAddr> {
-        self.tcp.local_addr()
+    /// The TCP address that it listens on, if it has one.
+    pub fn address(&self) -> Option<io::Result<SocketAddr>> {
+        self.tcp.as_ref().map(TcpListener::local_addr)
     }
 
     /// The second address that it listens on, if it has one.
@@ -175,8 +175,8 @@ impl Server {
             rates: Meter::default(),
             limits: Limits::new(self.options.clients_max, self.options.idle_s_max, self.options.keepalive_s),
             options: ServerOptions {
-                port: self.tcp.local_addr()?.port(),
-                second: self.second.as_ref().map(TcpListener::local_addr).transpose()?,
+                port: self.address().transpose()?.map(|address| address.port()),
+                second: self.second_address().transpose()?,
                 ..self.options.clone()
             },
             started: Instant::now(),
@@ -271,7 +271,7 @@ fn run_worker<P, G, E, F>(
 type Channels = [mpsc::UnboundedSender<Arrival>];
 
 struct Acceptor {
-    tcp: TcpListener,
+    tcp: Option<TcpListener>,
     second: Option<TcpListener>,
     unix: Option<UnixSocket>,
     metrics: Option<TcpListener>,
@@ -290,7 +290,7 @@ impl Acceptor {
         if let Some(listener) = metrics {
             tokio::spawn(http::serve(listener, self.shared.clone()));
         }
-        let tcp = tokio::net::TcpListener::from_std(self.tcp)?;
+        let tcp = self.tcp.map(tokio::net::TcpListener::from_std).transpose()?;
         let second = self.second.map(tokio::net::TcpListener::from_std).transpose()?;
         let unix = match &self.unix {
             Some(socket) => Some(tokio::net::UnixListener::from_std(socket.listener()?)?),
@@ -333,7 +333,7 @@ impl Acceptor {
                 }
             }
         };
-        let over_tcp = first(over_tcp(Some(tcp), Listener::First), over_tcp(second, Listener::Second));
+        let over_tcp = first(over_tcp(tcp, Listener::First), over_tcp(second, Listener::Second));
         first(stopped, first(over_tcp, over_unix)).await;
         Ok(())
     }

@@ -9,8 +9,9 @@ pub struct ServerOptions {
     /// The address to listen on.
     pub address: IpAddr,
     /// The TCP port to listen on. 0 chooses a free one, which
-    /// [`Server::address`](crate::Server::address) returns.
-    pub port: u16,
+    /// [`Server::address`](crate::Server::address) returns. Without one the server listens on its
+    /// other addresses only.
+    pub port: Option<u16>,
     /// The Unix socket to listen on, in addition.
     pub unix: Option<PathBuf>,
     /// A second TCP address to listen on: [`Both`](crate::serve::Both) serves another protocol
@@ -36,7 +37,7 @@ impl Default for ServerOptions {
     fn default() -> Self {
         Self {
             address: IpAddr::V4(Ipv4Addr::LOCALHOST),
-            port: 6379,
+            port: Some(6379),
             unix: None,
             second: None,
             threads: 1,

@@ -101,7 +101,7 @@ impl Peer {
 fn another_protocol_is_served_by_the_same_server() {
     let metrics = Some("127.0.0.1:0".parse().unwrap());
     let server = Server::bind(ServerOptions { clients_max: 2, metrics, ..options() }).unwrap();
-    let (address, stopper) = (server.address().unwrap(), server.stopper());
+    let (address, stopper) = (server.address().unwrap().unwrap(), server.stopper());
     let metrics = server.metrics_address().unwrap().unwrap();
     let thread = std::thread::spawn(move || {
         let client = |_| Ok::<_, Infallible>(Cache::new(Model::new(Clock::host())));

@@ -8,8 +8,8 @@ use super::arguments::is;
 use super::{CommandError, Context, Outcome};
 use crate::redis::database::{DATABASES, Database};
 use crate::redis::glob;
-use atoll_cache::{Cache, CacheError, Engine};
 use atoll_cache::cache::parse_integer;
+use atoll_cache::{Cache, CacheError, Engine};
 
 /// Keys that one step reads of a command that reads all.
 const STEP: usize = 1000;

@@ -2,13 +2,15 @@
 //! any server.
 #![allow(dead_code)] // Each of the two test programs uses a part of it.
 
+pub(crate) mod memcached;
 pub(crate) mod pieces;
 pub(crate) mod redis_server;
 
 use atoll_cache::{Cache, ChosenPool, Engine, EngineOptions, model::Model};
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
 use atoll_fabric::{Clock, run_ready};
-use atoll_server::{PoolFacts, Redis, Server, ServerOptions, Stopper};
+use atoll_server::serve::Both;
+use atoll_server::{Memcached, PoolFacts, Redis, Server, ServerOptions, Stopper};
 use std::convert::Infallible;
 use std::fmt::Display;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -20,6 +22,7 @@ use std::time::Duration;
 /// A server that stops when dropped.
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
+    second: Option<SocketAddr>,
     pub(crate) metrics: Option<SocketAddr>,
     stopper: Stopper,
     thread: Option<JoinHandle<()>>,
@@ -27,7 +30,12 @@ pub(crate) struct Running {
 
 /// Options for a server that a test runs: any free port, no signals.
 pub(crate) fn options() -> ServerOptions {
-    ServerOptions { port: 0, stop_on_signals: false, ..ServerOptions::default() }
+    ServerOptions { port: Some(0), stop_on_signals: false, ..ServerOptions::default() }
+}
+
+/// The same, for one that serves memcached, too.
+pub(crate) fn with_memcached() -> ServerOptions {
+    ServerOptions { second: Some("127.0.0.1:0".parse().unwrap()), ..options() }
 }
 
 pub(crate) fn facts() -> PoolFacts {
@@ -77,15 +85,23 @@ where
     F: Fn(usize) -> Result<Cache<G>, E> + Send + Sync + 'static,
 {
     let server = Server::bind(options).unwrap();
-    let (address, stopper) = (server.address().unwrap(), server.stopper());
+    let address = server.address().or(server.second_address()).expect("a TCP address").unwrap();
+    let stopper = server.stopper();
+    let second = server.second_address().map(Result::unwrap);
     let metrics = server.metrics_address().map(Result::unwrap);
+    let memcached = Memcached::new(&redis);
     let thread = std::thread::spawn(move || {
-        server.run(redis, facts(), client).unwrap();
+        server.run(Both::new(redis, memcached), facts(), client).unwrap();
     });
-    Running { address, metrics, stopper, thread: Some(thread) }
+    Running { address, second, metrics, stopper, thread: Some(thread) }
 }
 
 impl Running {
+    /// Where it serves memcached.
+    pub(crate) fn memcached(&self) -> SocketAddr {
+        self.second.expect("a server that serves memcached")
+    }
+
     /// Stops it and waits until it has ended.
     pub(crate) fn stop(&mut self) {
         self.stopper.stop();
