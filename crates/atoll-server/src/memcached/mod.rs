@@ -273,7 +273,7 @@ impl Protocol for Memcached {
         let why = b"ERROR This server serves the memcached protocol to its own host only (protected mode): it has no \
 password. To serve other hosts, start it with --protected-mode no where everybody in the network may read and \
 change the cache.\r\n";
-        (!self.0.redis.is_open() && !peer.is_local()).then_some(Cow::Borrowed(why))
+        (!self.0.redis.is_open() && !peer.is_trusted()).then_some(Cow::Borrowed(why))
     }
 
     async fn tend<G: Engine>(&self, client: Client<'_, G>) {

@@ -141,7 +141,7 @@ impl Protocol for Redis {
     }
 
     fn refuses(&self, _: Listener, peer: protocol::Peer) -> Option<Cow<'static, [u8]>> {
-        (self.0.is_protected() && !peer.is_local()).then_some(Cow::Borrowed(instance::PROTECTED))
+        (self.0.is_protected() && !peer.is_trusted()).then_some(Cow::Borrowed(instance::PROTECTED))
     }
 
     #[inline]

@@ -13,7 +13,7 @@ use super::limits::OutputLimit;
 use super::outbox::{Outbox, Posted};
 use super::output::Output;
 use super::protocol::Listener;
-use super::worker::Stream;
+use super::socket::Stream;
 use std::fmt::Display;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -68,7 +68,9 @@ impl Handle {
             address.map_or_else(|_| "?:0".to_owned(), |address| address.to_string())
         }
         let (peer, local, is_unix, descriptor) = match stream {
-            Stream::Tcp(stream) => (shown(stream.peer_addr()), shown(stream.local_addr()), false, stream.as_raw_fd()),
+            Stream::Tcp(stream, _) => {
+                (shown(stream.peer_addr()), shown(stream.local_addr()), false, stream.as_raw_fd())
+            }
             Stream::Unix(stream) => {
                 let address = stream.local_addr();
                 let path = address.as_ref().ok().and_then(|address| address.as_pathname());

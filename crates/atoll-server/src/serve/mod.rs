@@ -6,6 +6,8 @@
 //! | [`protocol`] | the interface of a protocol to the server |
 //! | `both` | two protocols, each at its listener |
 //! | [`listen`] | the addresses that the server listens on |
+//! | `socket` | a connection's stream: plain, or within TLS |
+//! | `tls` | the certificate, which may change |
 //! | `worker` | one thread with one client of the cache |
 //! | `asking` | futures of the cache, and what they wait for |
 //! | [`limits`] | the limits of connections, which may change |
@@ -41,6 +43,8 @@ pub mod options;
 mod outbox;
 pub mod output;
 pub mod protocol;
+mod socket;
+mod tls;
 mod worker;
 
 pub use both::{Both, Either};
@@ -48,24 +52,29 @@ pub use output::Output;
 
 use crate::http;
 use atoll_cache::{Cache, Engine};
+use atoll_fabric::FabricError;
 use connection::refuse_peer;
 use counters::{Counters, Meter, Shared};
 use facts::PoolFacts;
 use limits::Limits;
 use listen::{ListenError, UnixSocket};
-use options::ServerOptions;
+use options::{ServerOptions, TlsOptions};
 use protocol::{Listener, Peer, Protocol};
+use socket::Stream;
+use std::cell::RefCell;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
+use tls::Certificates;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::LocalSet;
-use worker::{Arrival, Stream, Worker};
+use tokio_rustls::rustls::ServerConfig;
+use worker::{Arrival, Worker};
 
 /// Why a server did not start, or ended without being stopped.
 #[derive(Debug, thiserror::Error)]
@@ -73,6 +82,9 @@ pub enum ServeError {
     /// An address cannot be listened on.
     #[error(transparent)]
     Listen(#[from] ListenError),
+    /// The certificate cannot be used.
+    #[error(transparent)]
+    Certificate(#[from] FabricError),
     /// A worker's client could not join.
     #[error("worker {worker} has no client of the cache: {reason}")]
     Client {
@@ -110,6 +122,8 @@ pub struct Server {
     options: ServerOptions,
     tcp: Option<TcpListener>,
     second: Option<TcpListener>,
+    within_tls: Option<TcpListener>,
+    certificates: Option<Certificates>,
     unix: Option<UnixSocket>,
     metrics: Option<TcpListener>,
     stopper: Stopper,
@@ -130,16 +144,24 @@ where
 impl Server {
     /// Binds the addresses of `options`.
     pub fn bind(options: ServerOptions) -> Result<Self, ServeError> {
-        let tcp = options.port.map(|port| listen::tcp(SocketAddr::new(options.address, port))).transpose()?;
+        let certificates = options.tls.as_ref().map(Certificates::read).transpose()?;
+        let at = |port: Option<u16>| port.map(|port| listen::tcp(SocketAddr::new(options.address, port))).transpose();
+        let (tcp, within_tls) = (at(options.port)?, at(options.tls.as_ref().and_then(|tls| tls.port))?);
         let second = options.second.map(listen::tcp).transpose()?;
         let unix = options.unix.as_deref().map(UnixSocket::bind).transpose()?;
         let metrics = options.metrics.map(listen::tcp).transpose()?;
-        Ok(Self { options, tcp, second, unix, metrics, stopper: Stopper::default() })
+        let stopper = Stopper::default();
+        Ok(Self { options, tcp, second, within_tls, certificates, unix, metrics, stopper })
     }
 
     /// The TCP address that it listens on, if it has one.
     pub fn address(&self) -> Option<io::Result<SocketAddr>> {
         self.tcp.as_ref().map(TcpListener::local_addr)
+    }
+
+    /// The TCP address that it listens on within TLS, if it has one.
+    pub fn tls_address(&self) -> Option<io::Result<SocketAddr>> {
+        self.within_tls.as_ref().map(TcpListener::local_addr)
     }
 
     /// The second address that it listens on, if it has one.
@@ -177,6 +199,10 @@ impl Server {
             options: ServerOptions {
                 port: self.address().transpose()?.map(|address| address.port()),
                 second: self.second_address().transpose()?,
+                tls: match (self.options.tls.clone(), self.tls_address().transpose()?) {
+                    (Some(tls), Some(address)) => Some(TlsOptions { port: Some(address.port()), ..tls }),
+                    (tls, _) => tls,
+                },
                 ..self.options.clone()
             },
             started: Instant::now(),
@@ -187,6 +213,8 @@ impl Server {
         let acceptor = Acceptor {
             tcp: self.tcp,
             second: self.second,
+            within_tls: self.within_tls,
+            certificates: RefCell::new(self.certificates),
             unix: self.unix,
             metrics: self.metrics,
             stop_on_signals: self.options.stop_on_signals,
@@ -273,6 +301,8 @@ type Channels = [mpsc::UnboundedSender<Arrival>];
 struct Acceptor {
     tcp: Option<TcpListener>,
     second: Option<TcpListener>,
+    within_tls: Option<TcpListener>,
+    certificates: RefCell<Option<Certificates>>,
     unix: Option<UnixSocket>,
     metrics: Option<TcpListener>,
     stop_on_signals: bool,
@@ -292,6 +322,7 @@ impl Acceptor {
         }
         let tcp = self.tcp.map(tokio::net::TcpListener::from_std).transpose()?;
         let second = self.second.map(tokio::net::TcpListener::from_std).transpose()?;
+        let within_tls = self.within_tls.map(tokio::net::TcpListener::from_std).transpose()?;
         let unix = match &self.unix {
             Some(socket) => Some(tokio::net::UnixListener::from_std(socket.listener()?)?),
             None => None,
@@ -311,12 +342,18 @@ impl Acceptor {
             first(self.stopper.0.notified(), signalled).await;
         };
         let (shared, next) = (&self.shared, &AtomicU64::new(0));
-        let over_tcp = async |tcp: Option<tokio::net::TcpListener>, listener| {
+        let tls = shared.options.tls.as_ref();
+        let (is_second_within, is_certified) =
+            (tls.is_some_and(|tls| tls.at_second), tls.is_some_and(|tls| tls.clients.is_some()));
+        let present = || self.certificates.borrow_mut().as_mut().map(Certificates::present);
+        let over_tcp = async |tcp: Option<tokio::net::TcpListener>, listener, is_within: bool| {
             let Some(tcp) = tcp else { return std::future::pending().await };
             loop {
                 match tcp.accept().await {
                     Ok((stream, from)) => {
-                        admit(protocol, (listener, Peer::Tcp(from.ip())), shared, channels, next, stream);
+                        let tls = if is_within { present() } else { None };
+                        let peer = if is_within && is_certified { Peer::Certified } else { Peer::Tcp(from.ip()) };
+                        admit(protocol, (listener, peer), shared, channels, next, (stream, tls));
                     }
                     Err(error) => retry(error).await,
                 }
@@ -333,7 +370,10 @@ impl Acceptor {
                 }
             }
         };
-        let over_tcp = first(over_tcp(tcp, Listener::First), over_tcp(second, Listener::Second));
+        let over_tcp = first(
+            first(over_tcp(tcp, Listener::First, false), over_tcp(within_tls, Listener::First, true)),
+            over_tcp(second, Listener::Second, is_second_within),
+        );
         first(stopped, first(over_tcp, over_unix)).await;
         Ok(())
     }
@@ -358,22 +398,36 @@ async fn retry(error: io::Error) {
 }
 
 /// A connection that tokio accepted, and how it goes to its worker's runtime.
-trait Accepted: tokio::io::AsyncWrite + Unpin {
+trait Accepted {
     fn into_stream(self, limits: &Limits) -> io::Result<Stream>;
+
+    /// Tells the peer why it is refused.
+    fn refuse(self, shared: &Shared, why: &[u8]);
 }
 
-impl Accepted for tokio::net::TcpStream {
+impl Accepted for (tokio::net::TcpStream, Option<Arc<ServerConfig>>) {
     fn into_stream(self, limits: &Limits) -> io::Result<Stream> {
         // A reply is written at once and whole: there is nothing for the kernel to wait for.
-        self.set_nodelay(true)?;
-        limits.keep_alive(&self)?;
-        self.into_std().map(Stream::Tcp)
+        let (stream, tls) = self;
+        stream.set_nodelay(true)?;
+        limits.keep_alive(&stream)?;
+        Ok(Stream::Tcp(stream.into_std()?, tls))
+    }
+
+    fn refuse(mut self, shared: &Shared, why: &[u8]) {
+        // A peer that awaits the server's keys understands no plain words.
+        let why = if self.1.is_some() { &[] } else { why };
+        refuse_peer(&mut self.0, shared, why);
     }
 }
 
 impl Accepted for tokio::net::UnixStream {
     fn into_stream(self, _: &Limits) -> io::Result<Stream> {
         self.into_std().map(Stream::Unix)
+    }
+
+    fn refuse(mut self, shared: &Shared, why: &[u8]) {
+        refuse_peer(&mut self, shared, why);
     }
 }
 
@@ -384,15 +438,15 @@ fn admit<P: Protocol, S: Accepted>(
     shared: &Shared,
     channels: &Channels,
     next: &AtomicU64,
-    mut stream: S,
+    stream: S,
 ) {
     let id = next.fetch_add(1, Relaxed) + 1;
     shared.accepted.fetch_add(1, Relaxed);
     if shared.clients.load(Relaxed) as u64 >= shared.limits.clients_max() {
-        return refuse_peer(&mut stream, shared, P::too_many(listener));
+        return stream.refuse(shared, P::too_many(listener));
     }
     if let Some(why) = protocol.refuses(listener, peer) {
-        return refuse_peer(&mut stream, shared, &why);
+        return stream.refuse(shared, &why);
     }
     // Only the peer knows of a stream that has failed already.
     let Ok(stream) = stream.into_stream(&shared.limits) else { return };

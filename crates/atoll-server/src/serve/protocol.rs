@@ -22,8 +22,8 @@ pub const OUTPUT_BYTES_MAX: usize = 1 << 20;
 /// A listener of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Listener {
-    /// The address of [`ServerOptions::address`](super::options::ServerOptions::address), or the
-    /// Unix socket.
+    /// Those of [`ServerOptions::address`](super::options::ServerOptions::address), plain and within
+    /// TLS, and the Unix socket.
     First,
     /// That of [`ServerOptions::second`](super::options::ServerOptions::second).
     Second,
@@ -36,13 +36,15 @@ pub enum Peer {
     Unix,
     /// This address.
     Tcp(IpAddr),
+    /// A peer that shows a certificate of the authority that the server trusts.
+    Certified,
 }
 
 impl Peer {
-    /// Whether it is on this host.
-    pub fn is_local(self) -> bool {
+    /// Whether it is on this host, or shows a certificate.
+    pub fn is_trusted(self) -> bool {
         match self {
-            Self::Unix => true,
+            Self::Unix | Self::Certified => true,
             Self::Tcp(address) => address.to_canonical().is_loopback(),
         }
     }

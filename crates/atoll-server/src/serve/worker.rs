@@ -17,11 +17,12 @@
 
 use super::asking::{self, Asking, Waiters};
 use super::buffers::{Buffers, Outputs, Scratches};
-use super::connection::Connection;
+use super::connection::{Connection, unless_ended};
 use super::counters::{Counters, Shared, Tally};
 use super::first;
 use super::handle::Handle;
 use super::protocol::{Client, Listener, Protocol};
+use super::socket::{Socket, Stream};
 use atoll_cache::{Cache, Engine};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -44,14 +45,6 @@ const TEND_PERIOD: Duration = Duration::from_millis(100);
 
 /// A connection on its way to its worker: its id, the listener that accepted it, the stream.
 pub(crate) type Arrival = (u64, Listener, Stream);
-
-/// A stream of either kind.
-pub(crate) enum Stream {
-    /// Over TCP.
-    Tcp(std::net::TcpStream),
-    /// Over a Unix socket.
-    Unix(std::os::unix::net::UnixStream),
-}
 
 /// A connection as its worker knows it, and how to wake it.
 pub(super) struct Resident {
@@ -194,16 +187,13 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
     async fn attend(self: Rc<Self>, handle: Arc<Handle>, stream: Stream, resident: Rc<Resident>) {
         // An error of the network ends the connection as its peer's leaving does.
         let id = handle.id;
-        let _ = match stream {
-            Stream::Tcp(stream) => match tokio::net::TcpStream::from_std(stream) {
-                Ok(stream) => Connection::<P, _>::new(&self.protocol, stream, handle).serve(&self, &resident).await,
-                Err(error) => Err(error),
-            },
-            Stream::Unix(stream) => match tokio::net::UnixStream::from_std(stream) {
-                Ok(stream) => Connection::<P, _>::new(&self.protocol, stream, handle).serve(&self, &resident).await,
-                Err(error) => Err(error),
-            },
-        };
+        let opened = unless_ended(&handle, &resident, Socket::open(stream)).await;
+        if let Ok(Ok(mut socket)) = opened
+            && !self.stopping.get()
+        {
+            let _ = Connection::new(&self.protocol, &mut socket, handle).serve(&self, &resident).await;
+            socket.say_end();
+        }
         self.residents.borrow_mut().remove(&id);
         self.shared.clients.fetch_sub(1, Relaxed);
         self.ended.notify_one();
