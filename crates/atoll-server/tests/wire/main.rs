@@ -24,4 +24,5 @@ mod redis_sessions;
 mod scripts;
 mod server;
 mod slow;
+mod tls;
 mod waiting;

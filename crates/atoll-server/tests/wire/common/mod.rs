@@ -23,6 +23,7 @@ use std::time::Duration;
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
     second: Option<SocketAddr>,
+    within_tls: Option<SocketAddr>,
     pub(crate) metrics: Option<SocketAddr>,
     stopper: Stopper,
     thread: Option<JoinHandle<()>>,
@@ -89,18 +90,24 @@ where
     let address = server.address().or(server.second_address()).expect("a TCP address").unwrap();
     let stopper = server.stopper();
     let second = server.second_address().map(Result::unwrap);
+    let within_tls = server.tls_address().map(Result::unwrap);
     let metrics = server.metrics_address().map(Result::unwrap);
     let memcached = Memcached::new(&redis);
     let thread = std::thread::spawn(move || {
         server.run(Both::new(redis, memcached), facts(), client).unwrap();
     });
-    Running { address, second, metrics, stopper, thread: Some(thread) }
+    Running { address, second, within_tls, metrics, stopper, thread: Some(thread) }
 }
 
 impl Running {
     /// Where it serves memcached.
     pub(crate) fn memcached(&self) -> SocketAddr {
         self.second.expect("a server that serves memcached")
+    }
+
+    /// Where it serves Redis within TLS.
+    pub(crate) fn tls(&self) -> SocketAddr {
+        self.within_tls.expect("a server that speaks TLS")
     }
 
     /// Stops it and waits until it has ended.
