@@ -14,6 +14,12 @@ pub struct Attributes {
 impl Attributes {
     /// A string of which no client said anything.
     pub const NONE: Self = Self { kind: 0, flags: 0 };
+
+    /// Whether the value is a string.
+    #[inline]
+    pub fn is_string(self) -> bool {
+        self.kind == Self::NONE.kind
+    }
 }
 
 /// An object's metadata: what is known of it besides its bytes.
