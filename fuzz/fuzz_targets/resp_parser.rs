@@ -4,7 +4,7 @@
 //! `crates/atoll-server/tests/parser.rs` holds the same promise on a stable compiler.
 #![no_main]
 
-#[path = "../../crates/atoll-server/tests/common/pieces.rs"]
+#[path = "../../crates/atoll-server/tests/wire/common/pieces.rs"]
 mod pieces;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {

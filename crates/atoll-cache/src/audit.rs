@@ -32,7 +32,7 @@ pub struct Audit {
     /// Bytes of their keys and values.
     pub body_bytes: u64,
     /// Chunks in each state: free, open, queued (or in use), leaving, extent, bound; retired,
-    /// discarding, discarded.
+    /// discarding, discarded; index.
     pub chunks: [u64; ChunkState::ALL.len()],
     /// Whether the counts of objects and free chunks may be off by a few. That is so if a client
     /// has died since everything was counted, and no client has been alone since.

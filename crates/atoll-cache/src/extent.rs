@@ -3,13 +3,13 @@
 //!
 //! An extent is a chunk and its generation. The record lists up to sixteen extents itself. For more
 //! extents, the record lists up to sixteen chunks that are full of such words. The descriptor of an
-//! extent holds the bucket of its object's key. The owner alone writes the chunks, before the
-//! record, and never changes them. They belong to the key's object under any record: a copy of the
-//! record, or a record with another expiry, has the same extents.
+//! extent holds the home number of its object's bucket. The owner alone writes the chunks, before
+//! the record, and never changes them. They belong to the key's object under any record: a copy of
+//! the record, or a record with another expiry, has the same extents.
 //!
 //! | the owner | verbs |
 //! |---|---|
-//! | allocates a chunk | WRITE descriptor's bucket, CAS Open -> Extent |
+//! | allocates a chunk | WRITE descriptor's home number, CAS Open -> Extent |
 //! | fills it | WRITE chunk |
 //! | publishes the record | as the engine does |
 //! | announces that | CAS Extent -> Bound, unawaited |
@@ -192,7 +192,7 @@ impl<E: Endpoint> ExtentIo<'_, E> {
     pub(crate) async fn write_extents(
         &self,
         open: Vec<OpenChunk>,
-        bucket: u32,
+        home: u32,
         key: &[u8],
         value: &[u8],
         outgoing: Buffer,
@@ -206,7 +206,7 @@ impl<E: Endpoint> ExtentIo<'_, E> {
             let taken = Chunk { state: ChunkState::Extent, ..open };
             let descriptor = layout.descriptor(chunk);
             let mut batch = Batch::new();
-            batch.write_word(layout.contents(chunk), bucket.into());
+            batch.write_word(layout.contents(chunk), home.into());
             let swap = batch.compare_and_swap(descriptor, open.word(), taken.word());
             self.client.endpoint.post(&mut batch).await?;
             if !batch.swapped(swap) {
@@ -279,20 +279,20 @@ impl<E: Endpoint> ExtentIo<'_, E> {
         Ok(bound)
     }
 
-    /// The extents of these chunks, by the bucket of their objects' keys. The buckets are READ
+    /// The extents of these chunks, by the home numbers of their objects' buckets. These are READ
     /// after the states.
-    pub(crate) async fn by_bucket(
+    pub(crate) async fn by_home(
         &self,
         suspects: Vec<(ChunkId, Chunk)>,
     ) -> Result<BTreeMap<u64, Vec<(Extent, Chunk)>>, CacheError> {
         let numbers: Vec<ChunkId> = suspects.iter().map(|(chunk, _)| *chunk).collect();
-        let buckets = chunks::contents(&self.client.endpoint, &self.client.pool.layout, &numbers).await?;
-        let mut by_bucket: BTreeMap<u64, Vec<(Extent, Chunk)>> = BTreeMap::new();
-        for ((chunk, found), bucket) in suspects.into_iter().zip(buckets) {
+        let homes = chunks::contents(&self.client.endpoint, &self.client.pool.layout, &numbers).await?;
+        let mut by_home: BTreeMap<u64, Vec<(Extent, Chunk)>> = BTreeMap::new();
+        for ((chunk, found), home) in suspects.into_iter().zip(homes) {
             let extent = Extent { chunk, generation: found.generation };
-            by_bucket.entry(bucket).or_default().push((extent, found));
+            by_home.entry(home).or_default().push((extent, found));
         }
-        Ok(by_bucket)
+        Ok(by_home)
     }
 
     /// Frees an extent that no object has; returns whether it was still an extent.

@@ -161,7 +161,7 @@ pub(crate) async fn publish_pending<I: Searched>(
     for _ in 0..ATTEMPTS_MAX {
         let mut seen = index.search(op, key, Want::Meta, false, Some(slot), begun_ns).await?;
         if let Search::Found(_) = seen {
-            index.swap_slot(slot, pending, I::Word::from_bits(0)).await?;
+            index.swap_slot(slot, pending, pending.emptied()).await?;
             return Ok(false);
         }
         if let Search::Absent = seen {
@@ -170,7 +170,7 @@ pub(crate) async fn publish_pending<I: Searched>(
         match seen {
             Search::Absent => return index.swap_slot(slot, pending, live).await,
             Search::Found(other) => {
-                index.swap_slot(other.slot, other.word, I::Word::from_bits(0)).await?;
+                index.swap_slot(other.slot, other.word, other.word.emptied()).await?;
             }
             Search::Anew | Search::Overtaken { .. } => {}
         }

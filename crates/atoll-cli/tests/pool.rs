@@ -22,6 +22,18 @@ fn a_pool_is_made_shown_checked_and_removed() {
 }
 
 #[test]
+fn chunks_of_a_grown_index_are_not_called_retired() {
+    let name = PoolName::new("grown");
+    printed(&["pool", "create", &name.0, "--capacity", "1MiB"]);
+    let mut cache = atoll::Pool::open(&name.0).unwrap().client().unwrap();
+    (0..3000_u32).for_each(|key| cache.set(&key.to_le_bytes(), b"small").unwrap());
+    drop(cache);
+    let verified = printed(&["pool", "verify", &name.0]);
+    assert!(verified.contains(" 0 retired") && !verified.contains(" 0 index"), "{verified}");
+    printed(&["pool", "remove", &name.0]);
+}
+
+#[test]
 fn a_damaged_pool_is_refused_or_its_faults_are_named() {
     let path = std::env::temp_dir().join(format!("atoll-damaged-{}", std::process::id()));
     let name = path.to_str().unwrap();

@@ -29,6 +29,8 @@
 //! | Extent, Bound | Free | a repairer | no object has it, and the owner of an Extent was shut out |
 //! | Open | Retired | owner | the pool becomes smaller: see [`retirement`](crate::retirement) |
 //! | Retired, Discarding, Discarded | | | the same |
+//! | Open | Index | owner | it holds buckets of the tenant's index from now on, for as long as the tenant lists it |
+//! | Index | Free | owner, or a repairer | the tenant does not list it; the generation goes up |
 //!
 //! Every transition is one compare-and-swap of word 0. The generation counts the reuses of a chunk.
 
@@ -72,6 +74,8 @@ pub enum ChunkState {
     Discarding = 7,
     /// Out of use, and its memory was returned to the host.
     Discarded = 8,
+    /// A part of the tenant's index.
+    Index = 9,
 }
 
 /// A chunk's state, as word 0 of its descriptor has it.
@@ -90,7 +94,7 @@ pub struct Chunk {
 
 impl ChunkState {
     /// All states, by their numbers.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Free,
         Self::Open,
         Self::Queued,
@@ -100,19 +104,20 @@ impl ChunkState {
         Self::Retired,
         Self::Discarding,
         Self::Discarded,
+        Self::Index,
     ];
 
     /// Whether a transition leads from this state to `next`: a row of the table above.
     pub const fn may_become(self, next: Self) -> bool {
-        use ChunkState::{Bound, Discarded, Discarding, Extent, Free, Leaving, Open, Queued, Retired};
+        use ChunkState::{Bound, Discarded, Discarding, Extent, Free, Index, Leaving, Open, Queued, Retired};
         matches!(
             (self, next),
             (Free, Open)
-                | (Open, Open | Queued | Leaving | Extent | Free | Retired)
+                | (Open, Open | Queued | Leaving | Extent | Free | Retired | Index)
                 | (Queued, Leaving)
                 | (Leaving, Leaving | Queued | Open | Free)
                 | (Extent, Bound | Free)
-                | (Bound, Free)
+                | (Bound | Index, Free)
                 | (Retired, Discarding | Free)
                 | (Discarding, Discarded | Retired)
                 | (Discarded, Free)

@@ -224,7 +224,11 @@ impl<E: Endpoint> Client<E> {
                     chunks::transition(&self.endpoint, layout, chunk, found.word(), leaving).await?
                         && chunks::free(&self.endpoint, layout, chunk, leaving).await?
                 }
-                ChunkState::Open | ChunkState::Leaving | ChunkState::Extent | ChunkState::Discarding => false,
+                ChunkState::Open
+                | ChunkState::Leaving
+                | ChunkState::Extent
+                | ChunkState::Discarding
+                | ChunkState::Index => false,
             };
             // Its next life begins without dead bytes.
             let dead_bytes = descriptor.first().map_or(0, |descriptor| descriptor.dead_bytes);

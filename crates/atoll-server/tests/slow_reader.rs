@@ -1,6 +1,7 @@
 //! A peer that does not read its replies, in a process of its own: what is resident is what this
 //! test made.
 
+#[path = "wire/common/mod.rs"]
 mod common;
 
 use common::{Raw, command, options, start};

@@ -51,6 +51,7 @@ pub trait ServedFabric: PoolFabric {
 impl ServedFabric for ShmFabric {
     type Served = Chosen<EndpointOf<Self>>;
 
+    #[inline]
     fn served(engine: Self::Served) -> Self::Served {
         engine
     }
@@ -61,6 +62,8 @@ impl ServedFabric for ShmFabric {
 impl ServedFabric for TcpFabric {
     type Served = atoll_cache::Lasting<Chosen<EndpointOf<Self>>>;
 
+    // Inline, as what opens a pool: this crate compiles no engine.
+    #[inline]
     fn served(engine: Chosen<EndpointOf<Self>>) -> Self::Served {
         atoll_cache::Lasting::new(engine)
     }

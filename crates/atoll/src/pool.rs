@@ -154,8 +154,11 @@ impl<F: PoolFabric> Drop for Opened<F> {
     }
 }
 
+// Inline, so that this crate compiles no engine: a program compiles those over the fabrics that it
+// opens.
 impl Pool {
     /// Creates a pool for this process alone. It can be used at once: see [`Pool::provided_bytes`].
+    #[inline]
     pub fn anonymous(options: &PoolOptions) -> Result<Self, OpenError> {
         Self::create_on(&fabric::private(), options)
     }
@@ -168,6 +171,7 @@ impl Pool {
     ///
     /// A process that dies while it creates a pool may leave names that hold no pool;
     /// [`Pool::remove_by_force`] removes them.
+    #[inline]
     pub fn create(name: &str, options: &PoolOptions) -> Result<Self, OpenError> {
         Self::create_on(&fabric::addressed(name)?, options)
     }
@@ -178,6 +182,7 @@ impl Pool {
     /// its objects are present. Otherwise it is unknown which writes reached the disk, so the pool
     /// is formatted anew with the same settings: see [`Pool::was_reformatted`]. A pool that another
     /// process has open is never formatted anew, nor is a pool in memory: see [`boot::judge`].
+    #[inline]
     pub fn open(name: &str) -> Result<Self, OpenError> {
         Self::open_on(&fabric::addressed(name)?)
     }
@@ -188,12 +193,14 @@ impl Pool {
 #[cfg(feature = "tcp")]
 impl Pool<fabric::TcpFabric> {
     /// Opens the pool of memory nodes: `tcp:HOST:PORT[,HOST:PORT...]`.
+    #[inline]
     pub fn connect(address: &str) -> Result<Self, OpenError> {
         Self::open_on(&fabric::TcpFabric::named(address)?)
     }
 
     /// Creates a pool on memory nodes that have none. With more than one address, give the pool as
     /// many [nodes](PoolOptions::nodes).
+    #[inline]
     pub fn create_remote(address: &str, options: &PoolOptions) -> Result<Self, OpenError> {
         Self::create_on(&fabric::TcpFabric::named(address)?, options)
     }

@@ -26,7 +26,7 @@ pub(super) async fn read<E: Endpoint, T: Technique<E>>(
     generation: u32,
     objects: usize,
 ) -> Result<Option<LeavingParts>, CacheError> {
-    let (client, buckets) = (forge.client(), forge.pool().layout());
+    let client = forge.client();
     let layout = &client.pool.layout;
     let mut bytes = Buffer::new();
     bytes.resize(layout.chunk_bytes as usize);
@@ -42,18 +42,23 @@ pub(super) async fn read<E: Endpoint, T: Technique<E>>(
         for record in part {
             let mut bucket = Buffer::new();
             bucket.resize(8 * BUCKET_SLOTS);
-            batch.read(buckets.bucket(record.hash.bucket), bucket);
+            batch.read(forge.bucket_at(forge.bucket_now(record.hash)), bucket);
         }
         client.endpoint.post(&mut batch).await?;
         for (index, record) in part.iter().enumerate() {
             let bucket = batch.take_nth(index);
             let map = &bytes.words()[bytes.words().len() - objects..];
             let MapEntry { carry, .. } = MapEntry::from_word(map[objects - 1 - entries.len()]);
-            let first = u64::from(record.hash.bucket) * BUCKET_SLOTS as u64;
+            let first = forge.home_slot(record.hash, 0);
             let entry = MapEntry { carry, ..record.map_entry(first) };
             let words = bucket.words().iter().map(|word| Slot(*word));
             let mut here = words.enumerate().filter(|(_, word)| forge.points_to(*word, chunk, generation, &entry));
-            entries.push(match here.next() {
+            let found = here.next();
+            if found.is_some_and(|(_, word)| word.is_frozen()) {
+                // The map finds the slot once its bucket has been split.
+                return Ok(None);
+            }
+            entries.push(match found {
                 Some((place, word)) => (MapEntry { slot: first + place as u64, ..entry }, Some(word)),
                 None => (entry, None),
             });

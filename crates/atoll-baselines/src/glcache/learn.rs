@@ -35,7 +35,7 @@ impl GlCache {
     /// Notes in the process's watch that a key was looked up.
     #[inline]
     pub(super) fn watch_lookup<E: Endpoint>(&self, forge: &GlCacheDm<E>, hash: KeyHash) {
-        let KeyHash { bucket, fingerprint, more } = hash;
+        let KeyHash { bucket, fingerprint, more, .. } = hash;
         forge.pool().annex().learner.watch.observe(identity(bucket.into(), fingerprint, more));
     }
 

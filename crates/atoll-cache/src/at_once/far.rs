@@ -14,7 +14,7 @@ const KEYS_MAX: usize = BATCH_VERBS_MAX;
 
 /// What a client has posted for a key of a round.
 enum Posted<W> {
-    Bucket(Ticket),
+    Bucket(u32, Ticket),
     Remembered { slot: u64, word: W, now: Ticket, record: Ticket },
 }
 
@@ -83,7 +83,8 @@ async fn read_round<L: Lookups>(engine: &L, keys: &[&[u8]], values: &mut [Value]
             None => {
                 let mut buffer = buffers.pop().unwrap_or_default();
                 buffer.resize(SLOTS_BYTES as usize);
-                Posted::Bucket(batch.read(index.slot_at(first_slot(L::bucket(hash))), buffer))
+                let bucket = engine.bucket(hash);
+                Posted::Bucket(bucket, batch.read(index.slot_at(first_slot(bucket)), buffer))
             }
         });
     }
@@ -98,10 +99,10 @@ async fn read_round<L: Lookups>(engine: &L, keys: &[&[u8]], values: &mut [Value]
                 let is_same = batch.word(now) == word.bits();
                 Candidate::Seen(Seen { slot, word, by: By::Memory { is_same } })
             }
-            Posted::Bucket(ticket) => {
-                let bucket = batch.take(ticket);
-                let candidate = first_candidate(engine, hashes[place], bucket.words());
-                buffers.push(bucket);
+            Posted::Bucket(bucket, ticket) => {
+                let words = batch.take(ticket);
+                let candidate = first_candidate(engine, (hashes[place], bucket), words.words());
+                buffers.push(words);
                 if let Candidate::Seen(seen) = candidate
                     && let Some((at, bytes, chunk)) = index.record_span(seen.word)
                 {

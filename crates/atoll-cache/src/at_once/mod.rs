@@ -56,7 +56,14 @@ pub(crate) trait Lookups: Unlink {
     fn hash(&self, key: &[u8]) -> Self::Hash;
 
     /// The bucket of a key with this hash.
-    fn bucket(hash: Self::Hash) -> u32;
+    fn bucket(&self, hash: Self::Hash) -> u32;
+
+    /// Whether the words of a bucket that was READ show that it is the key's, and is not being
+    /// split.
+    fn is_bucket_of(&self, hash: Self::Hash, bucket: u32, words: &[u64; BUCKET_SLOTS]) -> bool {
+        let _ = (hash, bucket, words);
+        true
+    }
 
     /// Whether a lookup of a key with this hash must look at the record of a slot with this word.
     fn may_be(hash: Self::Hash, word: WordOf<Self>) -> bool;
@@ -138,14 +145,15 @@ where
 enum Candidate<W> {
     /// No slot may have its object.
     Absent,
-    /// The first candidate's record is not where this client knows memory.
+    /// The first candidate's record is not where this client knows memory, or the bucket is being
+    /// split.
     Unreachable,
     Seen(Seen<W>),
 }
 
-/// Finds a key's first candidate among the words of its bucket.
+/// Finds a key's first candidate among the words of its bucket, which has this number.
 #[inline]
-fn first_candidate<L: Lookups>(engine: &L, hash: L::Hash, words: &[u64]) -> Candidate<WordOf<L>> {
+fn first_candidate<L: Lookups>(engine: &L, (hash, bucket): (L::Hash, u32), words: &[u64]) -> Candidate<WordOf<L>> {
     let words: &[u64; BUCKET_SLOTS] = words.first_chunk().expect("a bucket is READ whole");
     // All words are compared before the first branch: a processor cannot predict which of sixteen
     // words it is.
@@ -153,12 +161,12 @@ fn first_candidate<L: Lookups>(engine: &L, hash: L::Hash, words: &[u64]) -> Cand
         |bits, (place, word): (usize, &u64)| bits | u32::from(L::may_be(hash, SlotWord::from_bits(*word))) << place;
     let places: u32 = words.iter().enumerate().fold(0, bits);
     if places == 0 {
-        return Candidate::Absent;
+        return if engine.is_bucket_of(hash, bucket, words) { Candidate::Absent } else { Candidate::Unreachable };
     }
     let place = places.trailing_zeros() as usize;
     let word: WordOf<L> = SlotWord::from_bits(words[place]);
     match engine.index().record_span(word) {
-        Some(_) => Candidate::Seen(Seen { slot: first_slot(L::bucket(hash)) + place as u64, word, by: By::Bucket }),
+        Some(_) => Candidate::Seen(Seen { slot: first_slot(bucket) + place as u64, word, by: By::Bucket }),
         None => Candidate::Unreachable,
     }
 }

@@ -70,7 +70,7 @@ fn expect_buckets<L: Lookups>(engine: &L, keys: &[&[u8]]) -> ArrayVec<L::Hash, K
     let index = engine.index();
     let expected = |key: &&[u8]| {
         let hash = engine.hash(key);
-        let at = index.slot_at(first_slot(L::bucket(hash)));
+        let at = index.slot_at(first_slot(engine.bucket(hash)));
         index.member().endpoint.expect(at, SLOTS_BYTES, Intent::Read);
         hash
     };
@@ -87,8 +87,9 @@ async fn expect_record<L: Lookups>(
     let (index, endpoint) = (engine.index(), &engine.index().member().endpoint);
     let mut buffer = std::mem::take(&mut op.bucket);
     buffer.resize(SLOTS_BYTES as usize);
-    op.bucket = endpoint.read(index.slot_at(first_slot(L::bucket(hash))), buffer).await?;
-    let candidate = first_candidate(engine, hash, op.bucket.words());
+    let bucket = engine.bucket(hash);
+    op.bucket = endpoint.read(index.slot_at(first_slot(bucket)), buffer).await?;
+    let candidate = first_candidate(engine, (hash, bucket), op.bucket.words());
     if let Candidate::Seen(seen) = candidate
         && let Some((at, bytes, chunk)) = index.record_span(seen.word)
     {

@@ -29,6 +29,7 @@ struct Absence {
     hash: KeyHash,
     /// No later than when the bucket was READ.
     begun_ns: u64,
+    bucket: u32,
     words: [u64; BUCKET_SLOTS],
 }
 
@@ -63,7 +64,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// `begun_ns`.
     #[cold]
     pub(super) fn remember_absence(&self, op: &mut Operation, hash: KeyHash, begun_ns: u64) {
-        self.absences.last.replace(Some(Absence { hash, begun_ns, words: *op.seen_words() }));
+        self.absences.last.replace(Some(Absence { hash, begun_ns, bucket: op.notes.bucket, words: *op.seen_words() }));
     }
 
     /// Restores the kept bucket into the operation, if it is of this key and recent. Returns when
@@ -77,7 +78,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let mut bucket: Buffer = std::mem::take(&mut op.bucket);
         bucket.resize(BUCKET_BYTES as usize);
         bucket.words_mut().copy_from_slice(&absence.words);
-        op.bucket = bucket;
+        (op.bucket, op.notes.bucket) = (bucket, absence.bucket);
         Some(absence.begun_ns)
     }
 }

@@ -28,7 +28,7 @@ use super::slot::{KeyHash, Slot};
 use super::technique::Technique;
 use super::{Forge, Hole};
 use crate::candidate::Candidate;
-use crate::index::{BUCKET_SLOTS, first_slot};
+use crate::index::{BUCKET_SLOTS, Index, first_slot};
 use crate::record::Header;
 use crate::{CacheError, Lookup, Meta, Value, Want};
 use atoll_fabric::{Batch, Endpoint};
@@ -180,7 +180,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// What this client remembers of a key's object.
     pub(super) fn remembered(&self, hash: KeyHash, key: &[u8]) -> Option<Known> {
         let mut addresses = self.addresses.borrow_mut();
-        if addresses.is_on() { addresses.find(self.shared.hasher.hash(key), hash.bucket) } else { None }
+        if addresses.is_on() { addresses.find(self.shared.hasher.hash(key), self.bucket_now(hash)) } else { None }
     }
 
     /// Looks `key` up where its object was last seen. `None` if the object is not there any more,
@@ -203,7 +203,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let mut buffer = std::mem::take(&mut into.buffer);
         buffer.resize(bytes);
         let mut batch = Batch::new();
-        let now = batch.read_word(self.shared.layout.slot(known.slot));
+        let now = batch.read_word(self.slot_at(known.slot));
         let read = batch.read(at, buffer);
         self.client.endpoint.post(&mut batch).await?;
         into.buffer = batch.take(read);

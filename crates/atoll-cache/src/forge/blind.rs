@@ -81,9 +81,11 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let hits = self.shared.hotness.count(guess.chunk, known.number, self.shared.format.tag_of(known.word));
         let carry = hits.saturating_add(1).min(3);
         // Another operation may have used the room meanwhile.
-        let Some(place) = self.take_place(queue, (known.slot, hash), carry, &header) else { return Ok(None) };
+        let Some(place) = self.take_place(queue, (self.home_slot(hash, known.slot), hash), carry, &header) else {
+            return Ok(None);
+        };
         let new = New { header, large: None };
-        let word = self.encode(op, hash, key, value, &new, &place);
+        let word = self.encode(op, hash, key, value, &new, &place).in_place_of(known.word);
         let (at, record) = self.outgoing_record(op, &place);
         if !self.is_in_order(at, guess.slot) {
             op.outgoing = record;
@@ -145,7 +147,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             return None;
         }
         let (at, bytes, chunk) = self.record_span(known.word)?;
-        let slot = self.shared.layout.slot(known.slot);
+        let slot = self.slot_at(known.slot);
         // The protection is on the home.
         let home = self.client.pool.layout.clock();
         let is_in_order = self.is_in_order(home, slot) && self.is_in_order(at, slot);
@@ -164,7 +166,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         self.forget(key);
         self.stats.addresses_stale.add(1);
         self.count_dead(guess.chunk, other.record_bytes());
-        if Box::pin(self.swap_slot(guess.known.slot, word, Slot::EMPTY)).await? {
+        if Box::pin(self.swap_slot(guess.known.slot, word, word.emptied())).await? {
             self.count_removed(1).await?;
             self.count_dead(place.chunk, header.record_bytes());
         }

@@ -93,7 +93,7 @@ struct Pass {
     number: u64,
     /// Descriptors seen; 0 before the first.
     looked: u32,
-    /// Chunks among them that are not retired.
+    /// Chunks among them that are neither retired nor part of the index.
     usable: u64,
     /// Bytes that cleaning could reclaim.
     reclaimable: u64,
@@ -252,7 +252,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         for (index, words) in descriptors.chunks(4).enumerate() {
             let (chunk, descriptor) = (ChunkId(first.0 + index as u32), Descriptor::from_words(words));
             let state = descriptor.chunk.map(|chunk| chunk.state);
-            cleaning.pass.usable += u64::from(state != Some(ChunkState::Retired));
+            cleaning.pass.usable += u64::from(!matches!(state, Some(ChunkState::Retired | ChunkState::Index)));
             if state != Some(ChunkState::Queued) {
                 continue;
             }

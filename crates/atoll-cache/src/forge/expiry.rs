@@ -139,31 +139,34 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         for record in &records {
             let Some(expiry_ms) = record.expiry_ms() else { continue };
             if expiry_ms <= now_ms {
-                expired.push(record.bucket());
+                expired.push(record.hash);
             } else {
                 next_ms = Some(next_ms.map_or(expiry_ms, |next_ms| next_ms.min(expiry_ms)));
             }
         }
         // Sorted by bucket. Only the map says where in its bucket the record's slot is. The map is
         // written once, and may be another group's by now.
-        expired.sort_unstable();
-        expired.dedup();
-        for buckets in expired.chunks(BATCH_VERBS_MAX) {
+        expired.sort_unstable_by_key(|hash| self.home(*hash));
+        expired.dedup_by_key(|hash| self.home(*hash));
+        for hashes in expired.chunks(BATCH_VERBS_MAX) {
             let mut batch = Batch::new();
-            let reads: ArrayVec<_, BATCH_VERBS_MAX> = buckets
+            let reads: ArrayVec<_, BATCH_VERBS_MAX> = hashes
                 .iter()
-                .map(|bucket| {
-                    let mut words = Buffer::new();
-                    words.resize(8 * BUCKET_SLOTS);
-                    batch.read(self.shared.layout.bucket(*bucket), words)
+                .map(|hash| {
+                    let (bucket, words) = (self.bucket_now(*hash), Buffer::sized(8 * BUCKET_SLOTS));
+                    (bucket, batch.read(self.bucket_at(bucket), words))
                 })
                 .collect();
             self.client.endpoint.post(&mut batch).await?;
-            let found: Vec<_> = reads.into_iter().map(|read| batch.take(read)).collect();
-            for (bucket, words) in buckets.iter().zip(found) {
-                for (place, word) in words.words().iter().enumerate() {
-                    let slot = u64::from(*bucket) * BUCKET_SLOTS as u64 + place as u64;
-                    self.take_if_expired(op, slot, Slot(*word), (chunk, queued.generation), &records, now_ms).await?;
+            let found: Vec<_> = reads.into_iter().map(|(bucket, read)| (bucket, batch.take(read))).collect();
+            for (hash, (bucket, words)) in hashes.iter().zip(found) {
+                (op.bucket, op.notes.bucket) = (words, bucket);
+                if !self.has_settled(op, *hash) {
+                    self.read_bucket(op, *hash).await?;
+                }
+                for place in 0..BUCKET_SLOTS {
+                    let (word, slot) = op.seen(place);
+                    self.take_if_expired(op, slot, word, (chunk, queued.generation), &records, now_ms).await?;
                 }
             }
         }

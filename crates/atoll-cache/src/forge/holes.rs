@@ -77,6 +77,9 @@ crate::holes! {
         /// A chunk of a memory node that was added meanwhile is mistaken for a damaged word (closed
         /// by looking for new nodes first).
         UnknownNode => ["dropped"],
+        /// The slots of a bucket are thawed before its split counts (closed by the order of the
+        /// steps).
+        EarlyThaw => [NO_ORDER, "dropped", "hold the same key", "holds a key that does not belong there"],
         /// Memory returns to the host while operations under way may READ it (closed by waiting for
         /// their end).
         HastyDiscard => ["touched memory that was given back to the host"],

@@ -4,18 +4,73 @@
 //! slot and record behind that. If the slot is unchanged, the record cannot be reused until the
 //! look ends.
 
+use super::layout::{BUCKET_BYTES, BUCKET_SLOTS};
 use super::operation::{Notes, Operation};
-use super::slot::Slot;
+use super::slot::{KeyHash, Slot};
 use super::technique::Technique;
 use super::{Forge, Hole};
 use crate::CacheError;
-use crate::index::{Index, Look, index_parts};
+use crate::index::{Index, Look, bucket_of_slot, first_slot, index_parts, split};
 use crate::record::Record;
-use atoll_fabric::{Address, Buffer, Endpoint};
+use atoll_fabric::{Address, Batch, Buffer, Endpoint};
 use atoll_pool::ChunkId;
 
 impl<E: Endpoint, T: Technique<E>> Index for Forge<E, T> {
     index_parts!(E, Slot, Notes);
+
+    fn buckets(&self) -> u32 {
+        self.growth.directory.size().count()
+    }
+
+    async fn learn_buckets(&self) -> Result<(), CacheError> {
+        split::learn(self).await
+    }
+
+    fn bucket_of_hash(&self, hash: u64) -> u32 {
+        self.bucket_now(KeyHash::new(hash, self.shared.settings.buckets))
+    }
+
+    fn bucket_of_home(&self, home: u64) -> Option<u32> {
+        let first = first_slot(u32::try_from(home).ok()?);
+        (first < self.homes_end()).then(|| bucket_of_slot(self.growth.directory.size().slot_of_home(first)))
+    }
+
+    #[inline(always)]
+    fn slot_at(&self, slot: u64) -> Address {
+        self.bucket_at(bucket_of_slot(slot)).add(slot % BUCKET_SLOTS as u64 * 8)
+    }
+
+    async fn read_slots(&self, first: u32, most: u32) -> Result<Vec<u64>, CacheError> {
+        loop {
+            let words = self.read_words(first, most).await?;
+            // An auditor looks at what is there, and changes nothing.
+            if !self.client.is_member() {
+                return Ok(words);
+            }
+            let size = self.growth.directory.size();
+            let is_unsettled = |(bucket, words): &(u32, &[u64])| {
+                let words = words.first_chunk().expect("a bucket is READ whole");
+                !split::is_settled::<Slot>(words, size.depth(*bucket))
+            };
+            match (first..).zip(words.chunks(BUCKET_SLOTS)).find(is_unsettled) {
+                Some((bucket, _)) => Box::pin(split::settle(self, bucket)).await?,
+                None => return Ok(words),
+            }
+        }
+    }
+
+    async fn slot_word(&self, slot: u64) -> Result<Slot, CacheError> {
+        loop {
+            let mut batch = Batch::new();
+            let word = batch.read_word(self.slot_at(slot));
+            self.client.endpoint.post(&mut batch).await?;
+            let word = Slot(batch.word(word));
+            if !word.is_frozen() || !self.client.is_member() {
+                return Ok(word);
+            }
+            Box::pin(split::settle(self, bucket_of_slot(slot))).await?;
+        }
+    }
 
     #[inline(always)]
     fn record_span(&self, word: Slot) -> Option<(Address, usize, ChunkId)> {
@@ -32,9 +87,9 @@ impl<E: Endpoint, T: Technique<E>> Index for Forge<E, T> {
 
     async fn look(&self, op: &mut Operation, slot: u64, word: Slot) -> Result<Look, CacheError> {
         Ok(match self.read_protected(op, slot, word).await? {
-            Some((now, _)) if now != word => Look::Changed,
+            Some((now, _)) if now != word || now.is_frozen() => Look::Changed,
             Some(_) => match self.judge(word, &op.record) {
-                Some(record) => Look::Sound(record.header, record.large()),
+                Some(record) => Look::Sound(record.header, record.large().map(Box::new)),
                 None => Look::Damaged,
             },
             None => Look::Damaged,
@@ -55,10 +110,29 @@ impl<E: Endpoint, T: Technique<E>> Index for Forge<E, T> {
         if self.is_open(Hole::Protection) || self.is_open(Hole::EarlyReuse) {
             return Ok(());
         }
-        if self.swap_slot(slot, word, Slot::EMPTY).await? && word.is_live() {
+        if self.swap_slot(slot, word, word.emptied()).await? && word.is_live() {
             self.stats.damaged.add(1);
             self.count_removed(1).await?;
         }
         Ok(())
+    }
+}
+
+impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
+    /// READs the words of the buckets from `first` on, as many as lie in one piece, and at most so
+    /// many buckets.
+    async fn read_words(&self, first: u32, most: u32) -> Result<Vec<u64>, CacheError> {
+        let (endpoint, directory) = (&self.client.endpoint, &self.growth.directory);
+        if directory.is_first(first) {
+            return Ok(self.shared.layout.buckets().read_slots(endpoint, &self.spares, first, most).await?);
+        }
+        let (_, place) = directory.place(first);
+        let chunk_buckets = (self.client.pool.layout.chunk_bytes / BUCKET_BYTES) as u32;
+        let piece = most.min(chunk_buckets - place).min(directory.size().count() - first);
+        let slots = self.spares.take((u64::from(piece) * BUCKET_BYTES) as usize);
+        let slots = endpoint.read(self.bucket_at(first), slots).await?;
+        let words = slots.words().to_vec();
+        self.spares.keep(slots);
+        Ok(words)
     }
 }

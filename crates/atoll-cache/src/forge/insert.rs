@@ -49,13 +49,13 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         };
         let least = op.seen_words().iter().enumerate().map(rank).min().expect("a bucket has slots");
         let best = least as usize % 256;
-        if op.seen(hash, best).0.is_free() {
+        if op.seen(best).0.is_free() {
             return best;
         }
         // The bucket is full. The inserter may evict any object that is not pending and has no
         // extents to free. A random choice is the fairest.
         let start = self.client.endpoint.random() as usize % BUCKET_SLOTS;
-        let usable = |index: &usize| op.seen(hash, *index).0.is_live() && !op.seen(hash, *index).0.is_large();
+        let usable = |index: &usize| op.seen(*index).0.is_live() && !op.seen(*index).0.is_large();
         (0..BUCKET_SLOTS).map(|index| (index + start) % BUCKET_SLOTS).find(usable).unwrap_or(start)
     }
 
@@ -68,7 +68,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         place: &Place,
     ) -> Result<bool, CacheError> {
         let index = self.choose_place(op, hash);
-        let (before, slot) = op.seen(hash, index);
+        let (before, slot) = op.seen(index);
         // An object with extents, or one whose key a program asks for, is unlinked first by a step
         // of its own.
         if before.is_live() && (before.is_large() || self.removals.is_on()) {
@@ -77,9 +77,10 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             self.stats.evictions_index.add(u64::from(evicted));
             return Ok(false);
         }
-        self.groups.borrow_mut().aim(place, slot);
-        let word = self.encode(op, hash, key, value, new, place);
-        let address = self.shared.layout.slot(slot);
+        assert!(!before.is_frozen(), "an insertion begins in a settled bucket");
+        self.groups.borrow_mut().aim(place, self.home_slot(hash, slot));
+        let word = self.encode(op, hash, key, value, new, place).in_place_of(before);
+        let address = self.slot_at(slot);
         let certain = self.is_open(Hole::DuplicateKey);
         let first = if certain { word } else { word.pending() };
         let (at, record) = self.outgoing_record(op, place);
@@ -89,7 +90,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let written = Earlier::add(&mut batch, at, record, is_in_order);
         let swap = batch.compare_and_swap(address, before.0, first.0);
         let begun_ns = self.client.endpoint.now_ns();
-        let read = self.add_bucket_read(op, &mut batch, hash);
+        let read = self.add_bucket_read(op, &mut batch);
         self.client.endpoint.post(&mut batch).await?;
         op.outgoing = written.take(&mut batch);
         op.bucket = batch.take(read);
@@ -99,6 +100,12 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         if before.is_live() {
             self.evict_displaced(before).await?;
         }
+        if !self.has_settled(op, hash) {
+            // The split withdraws the insertion, or has done so.
+            self.swap_slot(slot, first, first.emptied()).await?;
+            return Ok(false);
+        }
+        self.growth.note_load(op.notes.bucket, op.seen_words());
         let published =
             certain || publish_pending(self, op, (hash, key), slot, (word.pending(), word), begun_ns).await?;
         if !published {

@@ -1,12 +1,17 @@
 //! Where `forge` keeps its words inside the pool's engine area.
 //!
 //! ```text
-//! +---------+---------+--------+-------+-------------+-------------+-------+-------+------------+
-//! | cursors | cursors | buried | sweep | frequencies | frequencies | ring  | ring  | index      |
-//! |  small  |  main   | bytes  |       |    small    |    main     | small | main  | buckets of |
-//! |         |         |        |       |             |             |       |       | 16 slots   |
-//! +---------+---------+--------+-------+-------------+-------------+-------+-------+------------+
-//! |<- hot and small: device memory, where there is some ->|
+//! +---------+---------+--------+-------+--------+-------------+-------------+
+//! | cursors | cursors | buried | sweep | splits | frequencies | frequencies |
+//! |  small  |  main   | bytes  |       |        |    small    |    main     |
+//! +---------+---------+--------+-------+--------+-------------+-------------+
+//! |<-       hot and small: device memory, where there is some             ->|
+//!
+//! +-------+-------+-----------+------------+
+//! | ring  | ring  | directory | index      |
+//! | small | main  |           | buckets of |
+//! |       |       |           | 16 slots   |
+//! +-------+-------+-----------+------------+
 //!
 //! +---------------------------+
 //! |  index, the node's share  |     on each further node that was there when the pool was made
@@ -22,6 +27,7 @@
 //! | sweep | the hand of the walk over the descriptors (see `sweep`); atomics only |
 //! | frequencies | of each of the ring's last `4 * window` positions one array of 16-bit counters, four to a word; atomics only |
 //! | rings | see `ring` |
+//! | splits, directory | how many buckets were added to the index, and the chunks that hold them (see `growth`); atomics only |
 //! | index | see `slot`; atomics only |
 
 use super::annex::Annex;
@@ -29,6 +35,7 @@ use super::settings::ForgeSettings;
 pub use crate::index::BUCKET_SLOTS;
 use crate::index::SLOTS_BYTES;
 use crate::index::buckets::{Buckets, check_area};
+use crate::index::directory::Directory;
 use atoll_fabric::Address;
 use atoll_pool::{EngineArea, Pool, PoolError, PoolSettings};
 
@@ -36,7 +43,7 @@ use atoll_pool::{EngineArea, Pool, PoolError, PoolSettings};
 pub const BUCKET_BYTES: u64 = SLOTS_BYTES;
 const LINE: u64 = 64;
 /// Bytes of the words that have a line each, in front of the counters.
-const WORDS_BYTES: u64 = 4 * LINE;
+const WORDS_BYTES: u64 = 5 * LINE;
 
 /// Which of the two queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,8 +74,12 @@ pub struct ForgeLayout {
     frequency_positions: u32,
     frequency_bytes: u64,
     ring_bytes: u64,
-    /// Where the index begins, behind the annex.
+    /// Where the directory of the index begins, behind the annex.
+    directory: u64,
+    /// Where the index begins, behind its directory.
     index: u64,
+    /// Rounds in which the index may grow.
+    index_rounds: u32,
     buckets: Buckets<BUCKET_BYTES>,
 }
 
@@ -85,6 +96,12 @@ impl ForgeLayout {
         Ok(layout)
     }
 
+    /// The layout of a pool with these settings whose engine area begins at `base`.
+    #[cfg(test)]
+    pub(crate) fn of(base: Address, pool: &PoolSettings, settings: &ForgeSettings) -> Self {
+        Self::sized(base, pool, settings, 0)
+    }
+
     fn sized(base: Address, pool: &PoolSettings, settings: &ForgeSettings, annex_bytes: u64) -> Self {
         let frequency_positions = (4 * settings.window).next_power_of_two();
         // Two bytes a counter; arrays start at a line.
@@ -94,10 +111,15 @@ impl ForgeLayout {
             frequency_positions,
             frequency_bytes,
             ring_bytes: 8 << settings.ring_log2,
+            directory: 0,
             index: 0,
+            index_rounds: settings.index_rounds,
             buckets: Buckets::new(base, settings.buckets, pool.nodes),
         };
-        layout.index = (layout.rings_end() + annex_bytes).next_multiple_of(BUCKET_BYTES);
+        layout.directory = (layout.rings_end() + annex_bytes).next_multiple_of(LINE);
+        let entries =
+            Directory::entries(settings.buckets, settings.index_rounds, chunk_buckets(pool.chunk_bytes.into()));
+        layout.index = (layout.directory + 8 * u64::from(entries)).next_multiple_of(BUCKET_BYTES);
         layout.buckets = Buckets::new(base.add(layout.index), settings.buckets, pool.nodes);
         layout
     }
@@ -134,6 +156,21 @@ impl ForgeLayout {
         self.base.add(3 * LINE)
     }
 
+    /// How many buckets were ever added to the index.
+    pub fn splits(&self) -> Address {
+        self.base.add(4 * LINE)
+    }
+
+    /// An entry of the index's directory.
+    pub(crate) fn directory_entry(&self, entry: usize) -> Address {
+        self.base.add(self.directory + 8 * entry as u64)
+    }
+
+    /// The directory of a new index, in a pool with chunks of so many bytes.
+    pub(crate) fn directory(&self, chunk_bytes: u64) -> Directory {
+        Directory::new(self.buckets.count(), self.index_rounds, chunk_buckets(chunk_bytes))
+    }
+
     /// The counters of the group at a ring position.
     pub fn frequencies(&self, queue: Queue, position: u32) -> Address {
         let index =
@@ -154,7 +191,7 @@ impl ForgeLayout {
     /// The offset of an address in the annex, if it is there.
     pub fn annex_offset(&self, at: Address) -> Option<u64> {
         let offset = at.offset().checked_sub(self.annex().offset()).filter(|_| at.is_home())?;
-        (offset < self.index - self.rings_end()).then_some(offset)
+        (offset < self.directory - self.rings_end()).then_some(offset)
     }
 
     /// The buckets of the index.
@@ -179,13 +216,15 @@ impl ForgeLayout {
         Some(if offset < 2 * LINE {
             format!("cursors {}", queue(offset / LINE))
         } else if offset < WORDS_BYTES {
-            if offset < 3 * LINE { "buried bytes".to_owned() } else { "sweep".to_owned() }
+            ["buried bytes", "sweep", "splits"][(offset / LINE) as usize - 2].to_owned()
         } else if offset < self.rings() {
             let (index, half) = ((offset - WORDS_BYTES) / self.frequency_bytes, u64::from(self.frequency_positions));
             format!("frequencies {} {}", queue(index / half), index % half)
         } else if offset < self.rings_end() {
             let offset = offset - self.rings();
             format!("ring {} {}", queue(offset / self.ring_bytes), offset % self.ring_bytes / 8)
+        } else if offset >= self.directory {
+            format!("directory {}", (offset - self.directory) / 8)
         } else {
             format!("annex {}", offset - self.rings_end())
         })
@@ -196,6 +235,11 @@ impl ForgeLayout {
     pub fn slot(&self, slot: u64) -> Address {
         self.buckets.slot(slot)
     }
+}
+
+/// Buckets that a chunk holds.
+fn chunk_buckets(chunk_bytes: u64) -> u32 {
+    (chunk_bytes / BUCKET_BYTES) as u32
 }
 
 /// The size of the engine's words in a pool with these settings. (The number of chunks bounds the

@@ -16,20 +16,26 @@
 //! READs the slots first. A cleaner always READs them: a dead object that it copied would be dead
 //! in its next group.
 //!
+//! A split of a bucket may move an object to another slot meanwhile. So the client READs the size
+//! of the index when it owns the group, and again at the end. It looks once more for the objects
+//! whose slots have moved in between.
+//!
 //! The client leaves a slot alone that no longer points into the group. It reuses the chunk only
 //! when every slot is unlinked and no operation protects the chunk. Until then the chunk waits in
 //! this client's stock. The client frees the extents of evicted large objects at once: a reader
 //! finds the slot changed, or another checksum.
 
 use super::group::{Contents, MapEntry};
-use super::layout::{BUCKET_SLOTS, Queue};
+use super::layout::Queue;
 use super::nodes::Earlier;
 use super::ring::{Head, Node};
 use super::slot::{KeyHash, RecordLength, Slot, UNIT_BYTES};
 use super::technique::Technique;
 use super::{Forge, Hole, Rule};
 use crate::CacheError;
-use crate::index::Index;
+use crate::index::directory::Size;
+use crate::index::split::{self, SplitWord};
+use crate::index::{ATTEMPTS_MAX, Index, bucket_of_slot};
 use crate::record::Record;
 use crate::removals::{Cause, Removal};
 use atoll_fabric::{BATCH_VERBS_MAX, Batch, Buffer, Endpoint, Intent};
@@ -76,6 +82,8 @@ pub struct LeavingGroup {
     pub(super) dead_bytes: u64,
     /// Whether the slots were READ, so that every object with a word is alive.
     pub(super) is_known: bool,
+    /// The size of the index by which the objects' slots were found.
+    size: Size,
     /// All of the chunk, if it was READ whole; else empty.
     pub(super) bytes: Buffer,
 }
@@ -180,11 +188,18 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let swap = batch.compare_and_swap(layout.descriptor(chunk), queued.word(), leaving.word());
         let contents = batch.read_word(layout.contents(chunk));
         let dead_bytes = batch.read_word(layout.dead_bytes(chunk));
+        let grows = self.growth.directory.grows();
+        let splits = grows.then(|| batch.read_word(self.shared.layout.splits()));
         self.client.endpoint.post(&mut batch).await?;
         if !batch.swapped(swap) {
             return Ok(None);
         }
+        let splits = splits.map(|splits| batch.word(splits));
         let (contents, dead_bytes) = (batch.word(contents), batch.word(dead_bytes));
+        if let Some(splits) = splits {
+            split::note(self, splits).await?;
+        }
+        let size = self.growth.directory.size();
         let (contents_word, contents) = (contents, Contents::from_word(contents));
         let Some(objects) = self.group_objects(contents_word) else {
             // The contents word is damaged. The client finds the group's objects by their records
@@ -209,7 +224,16 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         });
         let LeavingParts { is_known, bytes, .. } = parts;
         let objects = leavers.collect();
-        Ok(Some(LeavingGroup { chunk, state: leaving, queue: contents.queue, objects, dead_bytes, is_known, bytes }))
+        Ok(Some(LeavingGroup {
+            chunk,
+            state: leaving,
+            queue: contents.queue,
+            objects,
+            dead_bytes,
+            is_known,
+            size,
+            bytes,
+        }))
     }
 
     /// READs the map of a group that this client owns. READs its objects' slots too, if much is
@@ -239,18 +263,23 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         {
             return Ok(LeavingParts { entries, is_known: false, bytes: Buffer::new() });
         }
-        let slots = u64::from(self.shared.settings.buckets) * BUCKET_SLOTS as u64;
+        let homes_end = self.homes_end();
         for part in entries.chunks_mut(BATCH_VERBS_MAX) {
             let mut batch = Batch::new();
             let reads: arrayvec::ArrayVec<_, BATCH_VERBS_MAX> = part
                 .iter()
-                .map(|(entry, _)| (entry.slot < slots).then(|| batch.read_word(self.shared.layout.slot(entry.slot))))
+                .map(|(entry, _)| {
+                    let slot = (entry.slot < homes_end).then(|| self.slot_of_home(entry.slot))?;
+                    Some(batch.read_word(self.slot_at(slot)))
+                })
                 .collect();
             self.client.endpoint.post(&mut batch).await?;
             for ((entry, found), read) in part.iter_mut().zip(reads) {
                 let Some(read) = read else { continue };
                 let word = Slot(batch.word(read));
-                *found = self.points_to(word, chunk, generation, entry).then_some(word);
+                if self.points_to(word, chunk, generation, entry) {
+                    *found = self.warm_word((chunk, generation), entry, word).await?;
+                }
             }
         }
         Ok(LeavingParts { entries, is_known: true, bytes: Buffer::new() })
@@ -265,19 +294,20 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         generation: u32,
         contents: Contents,
     ) -> bool {
-        let (slots, chunk_bytes) =
-            (u64::from(self.shared.settings.buckets) * BUCKET_SLOTS as u64, self.client.pool.layout.chunk_bytes);
+        let (size, homes_end) = (self.growth.directory.size(), self.homes_end());
+        let chunk_bytes = self.client.pool.layout.chunk_bytes;
         let mut end = u64::from(contents.used_units) * UNIT_BYTES;
         let mut is_sound = end <= chunk_bytes;
         for (entry, word) in entries.iter_mut().rev() {
             let begin = u64::from(entry.offset_units) * UNIT_BYTES;
-            is_sound &= begin < end && entry.slot < slots;
+            is_sound &= begin < end && entry.slot < homes_end;
             if !is_sound {
                 break;
             }
             let length = if entry.large { RecordLength::LARGE } else { RecordLength::of(end - begin) };
             let heap_offset = u64::from(chunk.0) * chunk_bytes + begin;
-            *word = Some(self.shared.format.live(entry.fingerprint, length, heap_offset, generation));
+            let live = self.shared.format.live(entry.fingerprint, length, heap_offset, generation);
+            *word = Some(live.moved_to(size.depth(bucket_of_slot(size.slot_of_home(entry.slot)))));
             end = begin;
         }
         is_sound
@@ -286,6 +316,53 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// The word, if it points to the entry's object in a group that leaves its queue.
     pub(super) fn word_here(&self, word: Slot, group: &LeavingGroup, entry: &MapEntry) -> Option<Slot> {
         self.points_to(word, group.chunk, group.state.generation, entry).then_some(word)
+    }
+
+    /// The word of the slot of an entry's object, once its bucket is not being split. The slot had
+    /// the word `seen`. `None` if the word does not point to the object any more.
+    pub(super) async fn warm_word(
+        &self,
+        (chunk, generation): (ChunkId, u32),
+        entry: &MapEntry,
+        seen: Slot,
+    ) -> Result<Option<Slot>, CacheError> {
+        let word = if seen.is_frozen() { Box::pin(self.settled_word(entry)).await? } else { seen };
+        Ok(self.points_to(word, chunk, generation, entry).then_some(word))
+    }
+
+    /// The word of an entry's slot now. Its bucket is not being split. The depth of the word shows
+    /// that the slot has not moved.
+    async fn settled_word(&self, entry: &MapEntry) -> Result<Slot, CacheError> {
+        for _ in 0..ATTEMPTS_MAX {
+            let slot = self.slot_of_home(entry.slot);
+            let bucket = bucket_of_slot(slot);
+            let word = self.slot_word(slot).await?;
+            let size = self.growth.directory.size();
+            if size.slot_of_home(entry.slot) == slot && word.depth() == size.depth(bucket) {
+                return Ok(word);
+            }
+            Box::pin(split::settle(self, bucket)).await?;
+        }
+        Err(CacheError::Damaged { what: "a bucket that is never settled" })
+    }
+
+    /// Of a group's objects, those whose slots a split has moved since this client found them, and
+    /// that still point to the group.
+    async fn moved_objects(&self, group: &mut LeavingGroup, objects: &[Leaver]) -> Result<Vec<Leaver>, CacheError> {
+        self.learn_buckets().await?;
+        let now = self.growth.directory.size();
+        let before = std::mem::replace(&mut group.size, now);
+        let mut moved = Vec::new();
+        for leaver in objects {
+            let home = leaver.entry.slot;
+            if before == now || home >= self.homes_end() || before.slot_of_home(home) == now.slot_of_home(home) {
+                continue;
+            }
+            let word = self.settled_word(&leaver.entry).await?;
+            let word = self.word_here(word, group, &leaver.entry);
+            moved.extend(word.map(|word| Leaver { word: Some(word), ..*leaver }));
+        }
+        Ok(moved)
     }
 
     /// Whether a slot's word points to the entry's object.
@@ -336,14 +413,23 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         if self.is_open(Hole::EarlyReuse) {
             self.release_chunk(&group).await?;
         }
-        let mut leavers = std::mem::take(&mut group.objects);
-        if leavers.iter().any(|leaver| leaver.stays) {
-            Box::pin(self.move_objects(&group, &mut leavers, to)).await?;
-        }
-        leavers.retain(|leaver| !leaver.stays && leaver.word.is_some());
+        let objects = std::mem::take(&mut group.objects);
+        let mut leavers = objects.clone();
         while !leavers.is_empty() {
-            leavers = self.unlink_leavers(&group, &leavers).await?;
+            let mut again = Vec::new();
+            if leavers.iter().any(|leaver| leaver.stays) {
+                again = Box::pin(self.move_objects(&group, &mut leavers, to)).await?;
+            }
+            leavers.retain(|leaver| !leaver.stays && leaver.word.is_some());
+            if !leavers.is_empty() {
+                again.extend(self.unlink_leavers(&group, &leavers).await?);
+            }
+            if again.is_empty() && self.growth.directory.grows() {
+                again = Box::pin(self.moved_objects(&mut group, &objects)).await?;
+            }
+            leavers = again;
         }
+        split::thaw_last(self).await?;
         if !self.is_open(Hole::EarlyReuse) {
             self.release_chunk(&group).await?;
         }
@@ -351,15 +437,16 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     }
 
     /// Swaps the slots of objects that do not stay to empty, or to ghosts. Returns the objects
-    /// whose slots point here with another word than expected. The expected word was derived from a
-    /// map to which something else than a client wrote.
+    /// whose slots point here with another word than expected. Their bucket was split meanwhile, or
+    /// the expected word was derived from a map to which something else than a client wrote.
     async fn unlink_leavers(&self, group: &LeavingGroup, leavers: &[Leaver]) -> Result<Vec<Leaver>, CacheError> {
         let leave_ghosts = self.leaves_ghosts(group.queue);
         let mut mistaken = Vec::new();
         for part in leavers.chunks(BATCH_VERBS_MAX) {
             // In near memory, the swaps wait for it one after the other, unless it is prefetched.
             for leaver in part {
-                self.client.endpoint.expect(self.shared.layout.slot(leaver.entry.slot), 8, Intent::Write);
+                let slot = self.slot_at(self.slot_of_home(leaver.entry.slot));
+                self.client.endpoint.expect(slot, 8, Intent::Write);
             }
             let mut extents = Vec::new();
             for leaver in part.iter().filter(|leaver| leaver.word.is_some_and(Slot::is_large)) {
@@ -377,10 +464,12 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             let swaps: arrayvec::ArrayVec<_, BATCH_VERBS_MAX> = part
                 .iter()
                 .map(|leaver| {
-                    let word = leaver.word.unwrap_or(Slot::EMPTY);
-                    let hash = KeyHash { bucket: 0, fingerprint: word.fingerprint(), more: leaver.entry.more };
+                    let word = leaver.word.expect("an object that is unlinked has a slot");
+                    assert!(!word.is_frozen(), "no client changes a frozen slot");
+                    let hash = KeyHash::of_parts(word.fingerprint(), leaver.entry.more);
                     let after = if leave_ghosts { Slot::ghost(hash, self.ghosts.position_now()) } else { Slot::EMPTY };
-                    batch.compare_and_swap(self.shared.layout.slot(leaver.entry.slot), word.0, after.0)
+                    let slot = self.slot_at(self.slot_of_home(leaver.entry.slot));
+                    batch.compare_and_swap(slot, word.0, after.in_place_of(word).0)
                 })
                 .collect();
             self.client.endpoint.post(&mut batch).await?;
@@ -388,7 +477,12 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             for (index, (leaver, swap)) in part.iter().zip(swaps).enumerate() {
                 let extents = leaver.word.filter(|word| word.is_large()).and_then(|_| extents.next().flatten());
                 if !batch.swapped(swap) {
-                    let word = self.word_here(Slot(batch.word(swap)), group, &leaver.entry);
+                    let seen = Slot(batch.word(swap));
+                    let mut word = self.word_here(seen, group, &leaver.entry);
+                    if word.is_some() {
+                        let named = (group.chunk, group.state.generation);
+                        word = self.warm_word(named, &leaver.entry, seen).await?;
+                    }
                     mistaken.extend(word.map(|word| Leaver { word: Some(word), ..*leaver }));
                     continue;
                 }

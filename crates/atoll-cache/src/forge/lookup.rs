@@ -15,7 +15,8 @@
 //!
 //! A key that is present throughout stays in one slot. So a lookup that READs the bucket word by
 //! word, in any order, cannot miss it. A key that a lookup does not find was absent at a moment
-//! between the READs.
+//! between the READs. If the bucket is being split, or has been, its words show it, and the lookup
+//! begins again (see [`split`]).
 
 use super::addresses::Known;
 use super::layout::{BUCKET_BYTES, BUCKET_SLOTS};
@@ -24,7 +25,7 @@ use super::slot::{KeyHash, Slot};
 use super::technique::Technique;
 use super::{Forge, Hole};
 use crate::candidate::Candidate;
-use crate::index::{ATTEMPTS_MAX, Index, Unlink};
+use crate::index::{ATTEMPTS_MAX, Index, Unlink, split};
 use crate::record::{Header, LargeBody, Record};
 use crate::{CacheError, Lookup, Meta, Value};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint};
@@ -48,27 +49,47 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         KeyHash::new(self.shared.hasher.hash(key), self.shared.settings.buckets)
     }
 
-    /// Where a key's bucket is, and this operation's buffer for it.
+    /// Where a key's bucket is, as far as this client knows, and this operation's buffer for it.
     #[inline(always)]
     fn bucket_span(&self, op: &mut Operation, hash: KeyHash) -> (Address, Buffer) {
         let mut buffer = std::mem::take(&mut op.bucket);
         buffer.resize(BUCKET_BYTES as usize);
-        (self.shared.layout.bucket(hash.bucket), buffer)
+        op.notes.bucket = self.bucket_now(hash);
+        (self.bucket_at(op.notes.bucket), buffer)
     }
 
-    /// READs the bucket of a key.
+    /// READs the bucket of a key, and settles it if it is being split.
     #[inline]
     pub(super) async fn read_bucket(&self, op: &mut Operation, hash: KeyHash) -> Result<(), CacheError> {
-        let (at, buffer) = self.bucket_span(op, hash);
-        op.bucket = self.client.endpoint.read(at, buffer).await?;
-        Ok(())
+        loop {
+            let (at, buffer) = self.bucket_span(op, hash);
+            op.bucket = self.client.endpoint.read(at, buffer).await?;
+            if self.has_settled(op, hash) {
+                return Ok(());
+            }
+            Box::pin(split::settle(self, op.notes.bucket)).await?;
+        }
     }
 
-    /// Adds the READ of a key's bucket to a batch, with this operation's buffer.
+    /// Whether the bucket that was READ is the key's, and is not being split.
     #[inline]
-    pub(super) fn add_bucket_read(&self, op: &mut Operation, batch: &mut Batch, hash: KeyHash) -> atoll_fabric::Ticket {
-        let (at, buffer) = self.bucket_span(op, hash);
-        batch.read(at, buffer)
+    pub(super) fn has_settled(&self, op: &Operation, hash: KeyHash) -> bool {
+        self.is_bucket_of(hash, op.notes.bucket, op.seen_words())
+    }
+
+    /// Whether these words, which were READ just now, show that the bucket is the key's, and is not
+    /// being split. Another operation of this client may have learned meanwhile that the index has
+    /// grown.
+    #[inline]
+    pub(super) fn is_bucket_of(&self, hash: KeyHash, bucket: u32, words: &[u64; BUCKET_SLOTS]) -> bool {
+        let size = self.growth.directory.size();
+        split::is_settled::<Slot>(words, size.depth(bucket)) && size.bucket(hash.bucket, hash.split) == bucket
+    }
+
+    /// Adds the READ of the same bucket once more to a batch, with this operation's buffer.
+    #[inline]
+    pub(super) fn add_bucket_read(&self, op: &mut Operation, batch: &mut Batch) -> atoll_fabric::Ticket {
+        batch.read(self.bucket_at(op.notes.bucket), std::mem::take(&mut op.bucket))
     }
 
     /// Where a slot's record is, and how many bytes to READ; `None` if the word points outside the
@@ -158,10 +179,11 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         // One after the other, not with `candidates`: a hit in memory nearby costs a twentieth
         // fewer instructions.
         for place in 0..BUCKET_SLOTS {
-            let (slot, number) = op.seen(hash, place);
-            if !slot.may_be(hash.fingerprint) || slot.is_pending() {
+            let slot = Slot(op.bucket.words()[place]);
+            if !slot.may_be(hash.fingerprint) || slot.is_pending() || slot.is_frozen() {
                 continue;
             }
+            let (_, number) = op.seen(place);
             match self.read_candidate(slot, key, into, begun_ns).await? {
                 Candidate::Ours(header) => {
                     into.meta = Meta::of(&header);
@@ -184,6 +206,10 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                 Candidate::Other => {}
                 Candidate::Reused => return Ok(None),
             }
+        }
+        if !self.has_settled(op, hash) {
+            Box::pin(split::settle(self, op.notes.bucket)).await?;
+            return Ok(None);
         }
         if counted {
             self.stats.misses_absent.add(1);

@@ -7,6 +7,7 @@ use super::technique::Technique;
 use super::{Forge, Hole};
 use crate::at_once::{AtOnce, By, Lookups, Seen};
 use crate::candidate::Candidate;
+use crate::index::BUCKET_SLOTS;
 use crate::{CacheError, Lookup, Meta, Value};
 use atoll_fabric::Endpoint;
 use atoll_pool::ChunkId;
@@ -24,13 +25,18 @@ impl<E: Endpoint, T: Technique<E>> Lookups for Forge<E, T> {
     }
 
     #[inline]
-    fn bucket(hash: KeyHash) -> u32 {
-        hash.bucket
+    fn bucket(&self, hash: KeyHash) -> u32 {
+        self.bucket_now(hash)
+    }
+
+    #[inline]
+    fn is_bucket_of(&self, hash: KeyHash, bucket: u32, words: &[u64; BUCKET_SLOTS]) -> bool {
+        self.is_bucket_of(hash, bucket, words)
     }
 
     #[inline]
     fn may_be(hash: KeyHash, word: Slot) -> bool {
-        word.may_be(hash.fingerprint) & !word.is_pending()
+        word.is_live_of(hash.fingerprint)
     }
 
     #[inline]

@@ -24,6 +24,7 @@
 //! | [`hotness`] | counting accesses |
 //! | `room` | how a client makes room: a free chunk, cleaning, eviction |
 //! | `stock` | the free chunks that a client keeps |
+//! | `growth` | when the index grows |
 //! | `cleaning` | which groups have so much dead memory that their live objects move |
 //! | `expiry` | expired objects that no client asks for |
 //! | `evict` | which objects are evicted |
@@ -63,6 +64,7 @@ mod expiry;
 mod filling;
 mod ghosts;
 pub mod group;
+mod growth;
 pub mod holes;
 pub mod hotness;
 mod index;
@@ -118,6 +120,7 @@ use atoll_pool::{ChunkId, Client, EngineArea, Pool, PoolError, PoolSettings};
 use cleaning::Cleaning;
 use expiry::Sweep;
 use ghosts::Ghosts;
+use growth::Growth;
 use hotness::HotnessMap;
 use layout::ForgeLayout;
 use open_groups::OpenGroups;
@@ -205,6 +208,10 @@ impl<A: Annex> EnginePool for ForgePoolWith<A> {
         described.extend([
             ("group_objects_max", pool.group_objects_max.to_string()),
             ("index_slots", (u64::from(forge.buckets) * layout::BUCKET_SLOTS as u64).to_string()),
+            (
+                "index_slots_max",
+                ((u64::from(forge.buckets) * layout::BUCKET_SLOTS as u64) << forge.index_rounds).to_string(),
+            ),
             ("rule", format!("{:?}", forge.options.rule).to_lowercase()),
             ("ghosts", forge.options.ghosts.to_string()),
         ]);
@@ -238,6 +245,7 @@ pub struct Forge<E: Endpoint, T: Technique<E> = Shipped> {
     technique: T,
     lately_bound: RefCell<LatelyBound>,
     absences: Absences,
+    growth: Growth,
     /// Remembered addresses of objects, if this client keeps them.
     addresses: RefCell<Addresses>,
     stats: Counters,
@@ -285,6 +293,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             technique: T::default(),
             lately_bound: RefCell::default(),
             absences: Absences::new(!is_near),
+            growth: Growth::new(&shared.layout, &shared.pool.layout),
             addresses: RefCell::new(Addresses::new(if is_near { 0 } else { ADDRESS_CACHE_BYTES })),
             stats: Counters::default(),
             removals: Removals::default(),

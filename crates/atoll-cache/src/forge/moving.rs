@@ -22,6 +22,7 @@ use super::technique::Technique;
 use super::{Forge, Hole};
 use crate::CacheError;
 use crate::index::Index;
+use crate::index::split::SplitWord;
 use crate::record::{self, Header, Record};
 use arrayvec::ArrayVec;
 use atoll_fabric::{Address, BATCH_VERBS_MAX, Batch, Buffer, Endpoint};
@@ -63,17 +64,20 @@ struct Piece {
     at: Option<Address>,
     bytes: Buffer,
     copies: ArrayVec<Copy, PIECE_OBJECTS_MAX>,
+    /// Objects whose slots a split has changed, so that they are to be moved once more.
+    again: Vec<Leaver>,
 }
 
 impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// Copies the objects that stay to the open group of `to` and points their slots there. An
-    /// object that has expired, or for which there is no room, does not stay.
+    /// object that has expired, or for which there is no room, does not stay. Returns the objects
+    /// that are to be moved once more.
     pub(super) async fn move_objects(
         &self,
         group: &LeavingGroup,
         leavers: &mut [Leaver],
         to: Queue,
-    ) -> Result<(), CacheError> {
+    ) -> Result<Vec<Leaver>, CacheError> {
         let mut piece = Piece { bytes: self.spares.take(0), ..Piece::default() };
         for part in self.stretches(leavers).chunks(BATCH_VERBS_MAX) {
             let mut buffers = self.read_stretches(group, part).await?;
@@ -87,7 +91,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         }
         self.move_piece(group, &mut piece, leavers).await?;
         self.spares.keep(piece.bytes);
-        Ok(())
+        Ok(piece.again)
     }
 
     /// The stretches in which the records of the objects that stay lie.
@@ -161,7 +165,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             // The record is damaged: this client owns the chunk, so no other client can have reused
             // it.
             leavers[object].stays = false;
-            return self.drop_damaged(leaver.entry.slot, word).await;
+            return self.drop_damaged(self.slot_of_home(leaver.entry.slot), word).await;
         };
         let now_ns = self.client.endpoint.now_ns();
         if header.expiry_ms.is_some() && header.is_expired(self.client.pool_ms(now_ns).await?) {
@@ -174,7 +178,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         if piece.copies.is_full() || is_long || !self.has_room(to, record_bytes) {
             self.move_piece(group, piece, leavers).await?;
         }
-        let hash = KeyHash { bucket: 0, fingerprint: word.fingerprint(), more: leaver.entry.more };
+        let hash = KeyHash::of_parts(word.fingerprint(), leaver.entry.more);
         let place = loop {
             if let Some(place) = self.take_place(to, (leaver.entry.slot, hash), leaver.carry, &header) {
                 break place;
@@ -200,7 +204,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let length = if header.large { RecordLength::LARGE } else { RecordLength::of(record_bytes) };
         let heap_offset = u64::from(place.chunk.0) * layout.chunk_bytes + place.offset_bytes;
         let copy = self.shared.format.live(word.fingerprint(), length, heap_offset, place.generation);
-        piece.copies.push(Copy { object, slot: leaver.entry.slot, from: word, to: copy, header, place });
+        let to = copy.in_place_of(word);
+        piece.copies.push(Copy { object, slot: self.slot_of_home(leaver.entry.slot), from: word, to, header, place });
         Ok(())
     }
 
@@ -223,7 +228,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     ) -> Result<(), CacheError> {
         let Some(at) = piece.at.take() else { return Ok(()) };
         let slots: ArrayVec<Address, PIECE_OBJECTS_MAX> =
-            piece.copies.iter().map(|copy| self.shared.layout.slot(copy.slot)).collect();
+            piece.copies.iter().map(|copy| self.slot_at(copy.slot)).collect();
         let is_in_order = slots.iter().all(|slot| self.is_in_order(at, *slot));
         let bytes = std::mem::take(&mut piece.bytes);
         let bytes = if is_in_order { bytes } else { Box::pin(self.write_first(at, bytes)).await? };
@@ -238,6 +243,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         self.client.endpoint.post(&mut batch).await?;
         piece.bytes = written.take(&mut batch);
         piece.bytes.resize(0);
+        let mut failed = ArrayVec::<_, PIECE_OBJECTS_MAX>::new();
         for (copy, swap) in piece.copies.drain(..).zip(swaps).rev() {
             if batch.swapped(swap) {
                 self.stats.regroups.add(1);
@@ -245,12 +251,22 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                 self.settle_place(&copy.place, &copy.header, Fate::Published { extent_bytes });
                 continue;
             }
-            // Another client replaced or removed the object, so this client neither moves nor
-            // evicts it.
-            let leaver = &mut leavers[copy.object];
-            leaver.word = self.word_here(Slot(batch.word(swap)), group, &leaver.entry);
-            leaver.stays = leaver.word.is_none();
+            failed.push((copy.object, copy.from, Slot(batch.word(swap))));
             self.settle_place(&copy.place, &copy.header, Fate::Withdrawn);
+        }
+        for (object, from, seen) in failed {
+            let leaver = &mut leavers[object];
+            leaver.word = self.word_here(seen, group, &leaver.entry);
+            if leaver.word.is_some() {
+                leaver.word = self.warm_word((group.chunk, group.state.generation), &leaver.entry, seen).await?;
+            }
+            // If another client has replaced or removed the object, this client neither moves nor
+            // evicts it.
+            let is_split = leaver.word.is_some_and(|word| word.moved_to(0) == from.moved_to(0));
+            if is_split {
+                piece.again.push(*leaver);
+            }
+            leaver.stays = leaver.word.is_none() || is_split;
         }
         Ok(())
     }

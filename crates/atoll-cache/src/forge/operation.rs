@@ -3,6 +3,7 @@
 use super::layout::BUCKET_SLOTS;
 use super::slot::{KeyHash, Slot};
 use crate::extent::OpenChunk;
+use crate::index::first_slot;
 use crate::operation;
 use atoll_pool::registry::Protection;
 
@@ -10,6 +11,8 @@ use atoll_pool::registry::Protection;
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
     pub(super) protection: Protection,
+    /// The number of the bucket that was READ.
+    pub(super) bucket: u32,
     /// Chunks that the operation has drawn from the stock.
     pub(super) chunks: Vec<OpenChunk>,
     /// Whether the operation has restocked, with a spare chunk left or without.
@@ -24,8 +27,8 @@ pub(crate) type Operation = operation::Operation<Slot, Notes>;
 impl Operation {
     /// The word of a place of the bucket that was READ, and the number of its slot.
     #[inline]
-    pub(super) fn seen(&self, hash: KeyHash, place: usize) -> (Slot, u64) {
-        (Slot(self.bucket.words()[place]), u64::from(hash.bucket) * BUCKET_SLOTS as u64 + place as u64)
+    pub(super) fn seen(&self, place: usize) -> (Slot, u64) {
+        (Slot(self.bucket.words()[place]), first_slot(self.notes.bucket) + place as u64)
     }
 
     /// The words of the bucket that was READ.

@@ -11,6 +11,8 @@
 //! | Queued, its node behind the head | between the head's FAA and owning it | the same |
 //! | Extent, owner dead | writing a large object, or publishing it | Bound if an object has it, else free |
 //! | Bound, no object has it | freeing the extents of an object it made dead | free |
+//! | a frozen slot | splitting a bucket of the index | the split is finished (see `index::split`) |
+//! | Index, not in the directory, owner dead | about to list it there | free |
 //! | a pending slot | inserting | cleared when the chunk that it points into is settled |
 //! | a protection | changing something | ignored once its client is shut out |
 //! | a ticket without a node | putting a group into a queue | the client that dequeues passes it (see `ring`) |
@@ -37,7 +39,7 @@ use super::slot::{GHOST_MORE_MAX, KeyHash, Slot, UNIT_BYTES};
 use super::technique::Technique;
 use super::{Forge, Hole};
 use crate::CacheError;
-use crate::index::{Index, absent, extents, fence_suspect, walk};
+use crate::index::{Index, absent, extents, fence_suspect, split, walk};
 use crate::record::{HEADER_BYTES, Header, Record};
 use atoll_fabric::{Buffer, Endpoint, Purpose, VerbError};
 use atoll_pool::registry::{Place, Roll};
@@ -62,11 +64,7 @@ impl Parsed {
         self.offset_bytes
     }
 
-    pub(super) fn bucket(&self) -> u32 {
-        self.hash.bucket
-    }
-
-    /// Its entry of a map, if this is its slot.
+    /// Its entry of a map, if its slot has this home number.
     pub fn map_entry(&self, slot: u64) -> MapEntry {
         let offset_units = (self.offset_bytes / UNIT_BYTES) as u16;
         let KeyHash { fingerprint, more, .. } = self.hash;
@@ -119,7 +117,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                     dead && !in_a_ring.contains(&named) && !self.is_open(Hole::OrphanedGroup) || behind.contains(&named)
                 }
                 ChunkState::Free | ChunkState::Extent | ChunkState::Bound => false,
-                ChunkState::Retired | ChunkState::Discarding | ChunkState::Discarded => false,
+                ChunkState::Retired | ChunkState::Discarding | ChunkState::Discarded | ChunkState::Index => false,
             };
             if !left_behind {
                 continue;
@@ -161,7 +159,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                 }
                 Indexed::Pending(slot, word) => {
                     if !self.is_open(Hole::PendingForever) {
-                        self.swap_slot(slot, word, Slot::EMPTY).await?;
+                        self.swap_slot(slot, word, word.emptied()).await?;
                     }
                     settled.pending += 1;
                     group.dead_bytes += header.record_bytes();
@@ -169,12 +167,15 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                 }
                 Indexed::Dead => {
                     group.dead_bytes += header.record_bytes();
-                    u64::from(hash.bucket) * BUCKET_SLOTS as u64
+                    0
                 }
             };
-            group.map.push(record.map_entry(slot));
+            group.map.push(record.map_entry(self.home_slot(*hash, slot)));
             group.used_bytes = offset_bytes + header.record_bytes();
         }
+        // No frozen slot may point to the chunk either.
+        split::learn(self).await?;
+        split::thaw_last(self).await?;
         if settled.objects > 0 {
             let queue = if records[0].header.main { Queue::Main } else { Queue::Small };
             self.queue_group(queue, 0, &mut group, leaving).await?;
@@ -228,7 +229,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         self.read_bucket(op, hash).await?;
         let heap_offset = u64::from(chunk.0) * self.client.pool.layout.chunk_bytes + offset_bytes;
         for place in 0..BUCKET_SLOTS {
-            let (word, slot) = op.seen(hash, place);
+            let (word, slot) = op.seen(place);
             let here = !word.is_free()
                 && self.shared.format.heap_offset(word) == heap_offset
                 && self.shared.format.has_generation(word, generation);
@@ -251,6 +252,7 @@ impl<E: Endpoint, T: Technique<E>> Estate for Forge<E, T> {
     }
 
     async fn settle(&self, seen: &Seen) -> Result<(u64, Vec<Place>), CacheError> {
+        split::finish(self).await?;
         self.take_back_tickets().await?;
         let nodes = self.all_nodes().await?;
         let stolen = self.steal(&seen.descriptors, &seen.roll, &nodes).await?;
@@ -264,6 +266,7 @@ impl<E: Endpoint, T: Technique<E>> Estate for Forge<E, T> {
         for (chunk, leaving) in stolen {
             self.settle_chunk(chunk, leaving).await?;
         }
+        settled += split::free_unlisted(self, seen).await?;
         if !self.is_open(Hole::LeakedExtents) {
             settled += extents::sweep(self, extents::suspects(seen)).await?;
         }

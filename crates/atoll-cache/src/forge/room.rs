@@ -181,7 +181,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     }
 
     /// Free chunks that are kept for clients that clean.
-    fn chunks_kept(&self) -> u64 {
+    pub(super) fn chunks_kept(&self) -> u64 {
         let (chunks, clients) = (self.client.pool.layout.chunks(), self.client.members_ever());
         u64::from((chunks / CHUNKS_PER_KEPT).min(clients).max(1))
     }

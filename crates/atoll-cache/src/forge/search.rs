@@ -42,7 +42,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         self.client.endpoint.expect(self.client.pool.layout.dead_bytes(chunk), 8, Intent::Write);
         let mut record = std::mem::take(&mut op.record);
         record.resize(bytes);
-        let slot = self.shared.layout.slot(slot);
+        let slot = self.slot_at(slot);
         // The protection is on the home. Verbs on other nodes are in order behind it only if they
         // are posted later.
         let home = self.client.pool.layout.clock();
@@ -79,7 +79,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         begun_ns: u64,
     ) -> Result<Search, CacheError> {
         for place in op.candidates(hash) {
-            let (word, slot) = op.seen(hash, place);
+            let (word, slot) = op.seen(place);
             if word.is_free() || word.is_pending() != pending || skip == Some(slot) {
                 continue;
             }
@@ -112,7 +112,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         }
         let record = std::mem::take(&mut op.record);
         let judged = self.judge(word, &record).map(|record| (record.header, record.large(), record.key == key));
-        if now != word {
+        if now != word || now.is_frozen() {
             op.record = record;
             return Ok(match judged {
                 Some((header, None, true)) => Search::Overtaken { token: header.token, slot, now },

@@ -1,7 +1,8 @@
 //! What clients of a `forge` pool agree on, kept in the pool header's eight engine words.
 //!
 //! ```text
-//! word 0   index buckets 32 | log2 of the ring length 8 | eviction window, groups 16
+//! word 0   buckets of the new index 32 | log2 of the ring length 8 | eviction window, groups 16
+//!          | rounds in which the index may grow 8
 //! word 1   small queue, percent 8 | hits to promote 8 | frequency cap 8 | groups merged 8
 //!          | rule 8 | ghosts 8 | ghost age, percent 16
 //! word 2   of the annex of another form of the engine; else 0
@@ -9,18 +10,25 @@
 
 use super::annex::Annex;
 use crate::choices::{Described, EngineChoices, EngineIdentity, EngineOption, PoolSize};
-use crate::index::BUCKET_SLOTS;
+use crate::index::directory::ROUNDS_MAX;
+use crate::index::{BUCKET_SLOTS, SLOTS_BYTES};
 use crate::record::OVERHEAD_BYTES;
 use atoll_pool::{Fields, PoolError, PoolSettings};
 
 /// The engine's number in the pool header.
 pub const ENGINE_FORGE: u64 = 1;
 
-const WORD_0: Fields<3> = Fields::new([32, 8, 16]);
+const WORD_0: Fields<4> = Fields::new([32, 8, 16, 8]);
 const WORD_1: Fields<7> = Fields::new([8, 8, 8, 8, 8, 8, 16]);
 
 /// Most buckets of an index: an entry of the two-way map has 34 bits for a slot's number.
 pub const BUCKETS_MAX: u64 = 1 << 30;
+
+/// Rounds after which a growing index has the size for objects of the expected bytes. An index that
+/// cannot grow is made as large at once.
+const ROUNDS_EXPECTED: u32 = 2;
+/// One chunk in so many may become part of the index.
+const CHUNKS_PER_INDEX_CHUNK: u64 = 4;
 
 /// Bytes of the smallest object in a group, with its entry of the map. Groups of such objects fill
 /// their chunks.
@@ -61,7 +69,8 @@ pub struct ForgeOptions {
     /// How long a ghost counts: the evictions since, in percent of the groups in both queues
     /// ([`Rule::Object`]).
     pub ghost_age_percent: u16,
-    /// Expected bytes of an object (key, value and header). The index is sized by it.
+    /// Expected bytes of an object (key, value and header). The new index is sized by it. If
+    /// objects are smaller, the index grows.
     pub object_bytes_mean: u32,
 }
 
@@ -111,12 +120,29 @@ impl ForgeOptions {
         let slots = bytes_max.saturating_mul(2) / u64::from(self.object_bytes_mean.max(48));
         let mut settings = PoolSettings::for_capacity(capacity_bytes).growing(growth_bytes_max);
         settings.group_objects_max = settings.chunk_bytes / GROUP_OBJECT_BYTES_MIN;
-        self.settings(settings, slots)
+        self.growing(settings, slots)
     }
 
-    /// Writes the choices into a pool's settings, for an index of `slots`.
+    /// Writes the choices into a pool's settings, for an index of about `slots` that grows with
+    /// what is stored. It begins with a quarter of the slots. In a pool that is made with several
+    /// memory nodes it keeps its size.
+    pub fn growing(&self, settings: PoolSettings, slots: u64) -> PoolSettings {
+        let first = (slots.div_ceil(BUCKET_SLOTS as u64) >> ROUNDS_EXPECTED).clamp(2, BUCKETS_MAX >> ROUNDS_EXPECTED);
+        let chunks = settings.capacity_bytes / u64::from(settings.chunk_bytes) / CHUNKS_PER_INDEX_CHUNK;
+        let added_max = chunks * (u64::from(settings.chunk_bytes) / SLOTS_BYTES);
+        let is_possible = |rounds: &u32| first << rounds <= BUCKETS_MAX && (first << rounds) - first <= added_max;
+        match (ROUNDS_EXPECTED..=ROUNDS_MAX).rfind(is_possible) {
+            Some(rounds) => self.with_index(settings, first, rounds),
+            None => self.settings(settings, slots),
+        }
+    }
+
+    /// Writes the choices into a pool's settings, for an index of `slots` that keeps its size.
     pub fn settings(&self, settings: PoolSettings, slots: u64) -> PoolSettings {
-        let buckets = slots.div_ceil(BUCKET_SLOTS as u64).clamp(2, BUCKETS_MAX);
+        self.with_index(settings, slots.div_ceil(BUCKET_SLOTS as u64).clamp(2, BUCKETS_MAX), 0)
+    }
+
+    fn with_index(&self, settings: PoolSettings, buckets: u64, rounds: u32) -> PoolSettings {
         let chunks = settings.capacity_bytes / u64::from(settings.chunk_bytes);
         let chunks_max = chunks + settings.growth_bytes_max / u64::from(settings.chunk_bytes);
         let ring_log2 =
@@ -131,15 +157,17 @@ impl ForgeOptions {
             self.ghosts.into(),
             self.ghost_age_percent.into(),
         ]);
-        settings.with_engine(ENGINE_FORGE, [WORD_0.pack([buckets, ring_log2.into(), window]), judging])
+        settings.with_engine(ENGINE_FORGE, [WORD_0.pack([buckets, ring_log2.into(), window, rounds.into()]), judging])
     }
 }
 
 /// The choices of a pool, decoded and checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForgeSettings {
-    /// Buckets of the index, at least 2.
+    /// Buckets of the new index, at least 2.
     pub buckets: u32,
+    /// Rounds in which the index may grow: each doubles it.
+    pub index_rounds: u32,
     /// Log2 of a ring's nodes.
     pub ring_log2: u32,
     /// Groups of the eviction window.
@@ -157,7 +185,21 @@ impl ForgeSettings {
     /// As [`Self::decode`], for a form with this annex, whose own settings are checked too.
     pub fn decode_with<A: Annex>(settings: &PoolSettings) -> Result<Self, PoolError> {
         let [index, judging, ..] = settings.engine_words(A::ENGINE)?;
-        let [buckets, ring_log2, window] = WORD_0.unpack(index).map(|field| field as u32);
+        let [buckets, ring_log2, window, index_rounds] = WORD_0.unpack(index).map(|field| field as u32);
+        let is_possible = buckets >= 2
+            && index_rounds <= ROUNDS_MAX
+            && u64::from(buckets) << index_rounds.max(if index_rounds > 0 { ROUNDS_EXPECTED } else { 0 })
+                <= BUCKETS_MAX;
+        if !is_possible {
+            return Err(PoolError::ENGINE_SETTINGS);
+        }
+        // Chunks of the index are on the home, so that no bucket is lost without the pool. Other
+        // forms of the engine know where a bucket is by its key alone.
+        let may_grow = settings.nodes == 1 && A::ENGINE == ENGINE_FORGE;
+        let (buckets, index_rounds) = match index_rounds > 0 && !may_grow {
+            true => (buckets << ROUNDS_EXPECTED, 0),
+            false => (buckets, index_rounds),
+        };
         let [small_percent, promote_hits, frequency_max, merge_groups, rule, ghosts, ghost_age_percent] =
             WORD_1.unpack(judging);
         let [small_percent, promote_hits, frequency_max, merge_groups] =
@@ -170,6 +212,7 @@ impl ForgeSettings {
         };
         let decoded = Self {
             buckets,
+            index_rounds,
             ring_log2,
             window,
             options: ForgeOptions {
@@ -183,8 +226,7 @@ impl ForgeSettings {
                 ..ForgeOptions::default()
             },
         };
-        let possible = (2..=BUCKETS_MAX).contains(&u64::from(decoded.buckets))
-            && (3..=31).contains(&decoded.ring_log2)
+        let possible = (3..=31).contains(&decoded.ring_log2)
             && (1..=1024).contains(&decoded.window)
             && small_percent <= 100
             && (1..=15).contains(&frequency_max)

@@ -1,28 +1,31 @@
 //! The slot word: one entry of the index, changed by compare-and-swap alone.
 //!
 //! ```text
-//! 63 62      56 55       48 47                       pointer_bits                      0
-//! +-+----------+-----------+------------------------------+------------------------------+
-//! |p| length 7 | finger- 8 |   tag: low bits of the       |  pointer: heap offset in     |
-//! | | code     | print     |   chunk's generation         |  units of 16 bytes           |
-//! +-+----------+-----------+------------------------------+------------------------------+
+//! 63 62      56 55       48 47 46   44 43                       pointer_bits                0
+//! +-+----------+-----------+--+-------+-------------------------+---------------------------+
+//! |p| length 7 | finger- 8 |f | depth | tag: low bits of the    | pointer: heap offset in   |
+//! | | code     | print     |  |   3   | chunk's generation      | units of 16 bytes         |
+//! +-+----------+-----------+--+-------+-------------------------+---------------------------+
 //!  p = 1: pending, an insertion that is not decided yet; no lookup sees it
+//!  f = 1: frozen, while the bucket is split (see `index::split`)
+//!  depth: how often the bucket has been split, or its parent before its birth
 //!
-//! 63       56 55       48 47 40  39 33 32                                              0
-//! +-+--------+-----------+-----+------+------------------------------------------------+
-//! |0| 0      | finger-   |  0  | more |  when: position of the small queue's head      |
-//! | |        | print     |     |  7   |  at eviction, low 32 bits, plus bit 32 set     |
-//! +-+--------+-----------+-----+------+------------------------------------------------+
+//! 63       56 55       48 47 46   44 43 40  39 33 32                                        0
+//! +-+--------+-----------+--+-------+-----+------+------------------------------------------+
+//! |0| 0      | finger-   |f | depth |  0  | more | when: position of the small queue's head |
+//! | |        | print     |  |       |     |  7   | at eviction, low 32 bits, plus bit 32 set|
+//! +-+--------+-----------+--+-------+-----+------+------------------------------------------+
 //!  a ghost: a key evicted from the small queue; free to take
 //! ```
 //!
-//! The empty word is 0. A pool of up to 64 GiB has 32 pointer bits and 16 tag bits. The largest
-//! pool has 44 pointer bits and 4 tag bits.
+//! The empty word is 0 but for its depth. A pool of up to 64 GiB has 32 pointer bits and 12 tag
+//! bits, a pool of up to 64 TiB has two tag bits or more. In a pool beyond 128 TiB there is none.
 //!
 //! The paper's slot has a second word with group and number. Ours keeps both in the object's
 //! header, which a hit reads anyway. So there is no second word to be late.
 
-use crate::index::{bucket_of, fingerprint_of, slot_word};
+use crate::index::split::SplitWord;
+use crate::index::{bucket_of, fingerprint_of, slot_word, split_of};
 use crate::record::LARGE_RECORD_BYTES;
 
 /// Granularity of records in a chunk.
@@ -30,7 +33,10 @@ pub const UNIT_BYTES: u64 = 16;
 const PENDING: u64 = 1 << 63;
 const LENGTH_SHIFT: u32 = 56;
 const FINGERPRINT_SHIFT: u32 = 48;
-const POINTER_AND_TAG_BITS: u32 = 48;
+const FROZEN: u64 = 1 << 47;
+const DEPTH_SHIFT: u32 = 44;
+const DEPTH: u64 = 7 << DEPTH_SHIFT;
+const POINTER_AND_TAG_BITS: u32 = DEPTH_SHIFT;
 const GHOST: u64 = 1 << 32;
 /// The bits of [`KeyHash::more`] that a ghost has. With bucket and fingerprint, one insertion in
 /// some thousand finds another key's ghost.
@@ -40,7 +46,7 @@ const LARGE_CODE: u64 = 127;
 /// Codes up to this count units; above it there are eight codes to a doubling.
 const CODE_LINEAR_MAX: u64 = 64;
 
-/// How a pool's slot words divide 48 bits between pointer and tag.
+/// How a pool's slot words divide 44 bits between pointer and tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotFormat {
     pointer_bits: u32,
@@ -56,7 +62,7 @@ impl SlotFormat {
         Self { pointer_bits, tag_mask: (1 << tag_bits) - 1 }
     }
 
-    /// A live word.
+    /// A live word of depth 0.
     #[inline]
     pub fn live(&self, fingerprint: u8, length: RecordLength, heap_offset: u64, generation: u32) -> Slot {
         let tag = u64::from(generation) & self.tag_mask;
@@ -142,6 +148,30 @@ impl Slot {
         Self(u64::from(hash.fingerprint) << FINGERPRINT_SHIFT | more << 33 | GHOST | u64::from(position))
     }
 
+    /// The empty word in place of this one.
+    #[inline]
+    pub fn emptied(self) -> Self {
+        Self(self.0 & DEPTH)
+    }
+
+    /// This word, of depth 0, at the depth of the word that it replaces.
+    #[inline]
+    pub fn in_place_of(self, before: Self) -> Self {
+        Self(self.0 | before.0 & DEPTH)
+    }
+
+    /// How often its bucket has been split.
+    #[inline]
+    pub fn depth(self) -> u32 {
+        ((self.0 & DEPTH) >> DEPTH_SHIFT) as u32
+    }
+
+    /// Whether its bucket is being split, so that no client may replace it.
+    #[inline]
+    pub fn is_frozen(self) -> bool {
+        self.0 & FROZEN != 0
+    }
+
     /// Whether an insertion may take it.
     #[inline]
     pub fn is_free(self) -> bool {
@@ -176,6 +206,13 @@ impl Slot {
         (self.0 >> FINGERPRINT_SHIFT) as u8 == fingerprint && !self.is_free()
     }
 
+    /// Whether a live word that is not frozen may be of a key with this fingerprint.
+    #[inline]
+    pub fn is_live_of(self, fingerprint: u8) -> bool {
+        let differing = self.0 ^ u64::from(fingerprint) << FINGERPRINT_SHIFT;
+        (differing & (PENDING | FROZEN | 0xff << FINGERPRINT_SHIFT) == 0) & !self.is_free()
+    }
+
     /// The fingerprint.
     #[inline]
     pub fn fingerprint(self) -> u8 {
@@ -195,7 +232,7 @@ impl Slot {
 
     /// The position at which a ghost of this key was evicted, if that is what the word is.
     pub fn ghost_position(self, hash: KeyHash) -> Option<u32> {
-        let same = Self::ghost(hash, self.0 as u32) == self;
+        let same = Self::ghost(hash, self.0 as u32).0 == self.0 & !(FROZEN | DEPTH);
         same.then_some(self.0 as u32)
     }
 
@@ -207,11 +244,41 @@ impl Slot {
 
 slot_word!(Slot);
 
+impl SplitWord for Slot {
+    #[inline]
+    fn settled(depth: u32) -> u64 {
+        u64::from(depth) << DEPTH_SHIFT
+    }
+
+    const STATE: u64 = FROZEN | DEPTH;
+
+    fn depth(self) -> u32 {
+        Self::depth(self)
+    }
+
+    fn is_frozen(self) -> bool {
+        Self::is_frozen(self)
+    }
+
+    fn frozen(self) -> Self {
+        match self.is_pending() {
+            true => Self(self.0 & DEPTH | FROZEN),
+            false => Self(self.0 | FROZEN),
+        }
+    }
+
+    fn moved_to(self, depth: u32) -> Self {
+        Self(self.0 & !(FROZEN | DEPTH) | u64::from(depth) << DEPTH_SHIFT)
+    }
+}
+
 /// The parts of a key's hash that are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyHash {
-    /// The bucket where the key is, if it is anywhere.
+    /// The bucket where the key is while the index has its first size.
     pub bucket: u32,
+    /// The bits that choose among the buckets that this one is split into.
+    pub split: u8,
     /// Eight bits, in the slot word.
     pub fingerprint: u8,
     /// Fifteen bits. Ghosts have the low seven of them.
@@ -219,6 +286,11 @@ pub struct KeyHash {
 }
 
 impl KeyHash {
+    /// The parts that a word and an entry of a map have. They name no bucket.
+    pub(super) fn of_parts(fingerprint: u8, more: u16) -> Self {
+        Self { bucket: 0, split: 0, fingerprint, more }
+    }
+
     /// All parts in one word. Keys with different words are different; keys with the same word
     /// rarely are.
     pub fn identity(self) -> u64 {
@@ -228,7 +300,8 @@ impl KeyHash {
     /// The parts of `hash` in an index of `buckets` buckets.
     #[inline]
     pub fn new(hash: u64, buckets: u32) -> Self {
-        Self { bucket: bucket_of(hash, buckets), fingerprint: fingerprint_of(hash), more: (hash >> 32) as u16 & 0x7fff }
+        let (bucket, split) = (bucket_of(hash, buckets), split_of(hash));
+        Self { bucket, split, fingerprint: fingerprint_of(hash), more: (hash >> 32) as u16 & 0x7fff }
     }
 }
 
@@ -251,7 +324,12 @@ mod tests {
             let format = SlotFormat::new(heap_bytes);
             let slot = format.live(0xff, RecordLength::of(300), heap_bytes - 16, 0xffff_fff7);
             assert_eq!(format.heap_offset(slot), heap_bytes - 16);
-            assert!(format.has_generation(slot, 0xffff_fff7) && !format.has_generation(slot, 0xffff_fff6));
+            assert!(format.has_generation(slot, 0xffff_fff7));
+            assert!(heap_bytes == 1 << 48 || !format.has_generation(slot, 0xffff_fff6));
+            let deep = SplitWord::moved_to(slot, 7);
+            assert!(deep.is_live_of(0xff) && !deep.is_live_of(0xfe));
+            assert!(!SplitWord::frozen(deep).is_live_of(0xff) && !deep.pending().is_live_of(0xff));
+            assert_eq!((deep.depth(), SplitWord::moved_to(SplitWord::frozen(deep), 0)), (7, slot));
             assert!(slot.is_live() && !slot.pending().is_live() && slot.pending().decided() == slot);
             assert_eq!(slot.length().bytes(), 304);
         }

@@ -62,7 +62,7 @@ impl<E: Endpoint, T: Technique<E>> Unlink for Forge<E, T> {
         let record: Buffer = std::mem::take(&mut op.record);
         let judged = self.judge(word, &record).map(|record| (record.header, record.large()));
         op.record = record;
-        if now != word || self.client.endpoint.now_ns().wrapping_sub(begun_ns) > REUSE_NS {
+        if now != word || now.is_frozen() || self.client.endpoint.now_ns().wrapping_sub(begun_ns) > REUSE_NS {
             return Ok(false);
         }
         let large = match judged {
@@ -83,7 +83,7 @@ impl<E: Endpoint, T: Technique<E>> Unlink for Forge<E, T> {
             Some(cause) => Box::pin(self.removal_in(word, &op.record, cause)).await?,
             None => None,
         };
-        let removed = self.swap_slot(slot, word, Slot::EMPTY).await?;
+        let removed = self.swap_slot(slot, word, word.emptied()).await?;
         if removed {
             self.removals.note_read(removal);
             self.count_removed(1).await?;

@@ -18,7 +18,7 @@
 //! see [`overtaken`](crate::overtaken).
 
 use super::addresses::Known;
-use super::layout::{BUCKET_SLOTS, Queue};
+use super::layout::Queue;
 use super::lookup::REUSE_NS;
 use super::nodes::Earlier;
 use super::open_groups::{Fate, Place};
@@ -99,6 +99,9 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         self.limit.release(&self.client, op);
         if !op.notes.chunks.is_empty() {
             self.stock.chunks.put_back(&mut op.notes.chunks);
+        }
+        if self.growth.is_due() && outcome.is_ok() {
+            Box::pin(self.grow_index()).await?;
         }
         outcome
     }
@@ -247,7 +250,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
 
     async fn try_remove(&self, found: Found) -> Result<Try, CacheError> {
         let mut batch = Batch::new();
-        let swap = batch.compare_and_swap(self.shared.layout.slot(found.slot), found.word.0, 0);
+        let swap = batch.compare_and_swap(self.slot_at(found.slot), found.word.0, found.word.emptied().0);
         self.client.endpoint.post(&mut batch).await?;
         if !batch.swapped(swap) && !self.is_open(Hole::LostUpdate) {
             return Ok(Try::Anew);
@@ -270,7 +273,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         same_body: bool,
     ) -> Result<Try, CacheError> {
         if found.is_none() {
-            self.check_present(hash.bucket)?;
+            self.check_present(op.notes.bucket)?;
         }
         let chunk_bytes = self.client.pool.layout.chunk_bytes;
         header.large = header.small_record_bytes() > chunk_bytes / 2;
@@ -295,13 +298,13 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             (Some(found), true) if same_body => found.large.clone(),
             _ => {
                 let open = op.notes.chunks.split_off(op.notes.chunks.len() - fresh_chunks);
-                let (extents, body) = self.write_extents(op, open, hash.bucket, (key, value)).await?;
+                let (extents, body) = self.write_extents(op, open, self.home(hash), (key, value)).await?;
                 Some(Box::new(Large { body, extents }))
             }
         };
         let new = New { header, large };
         let written = new.large.as_ref().filter(|_| !same_body).map(|large| &large.extents);
-        let slot = found.as_ref().map_or(u64::from(hash.bucket) * BUCKET_SLOTS as u64, |found| found.slot);
+        let slot = self.home_slot(hash, found.as_ref().map_or(0, |found| found.slot));
         let mut placed = self.take_place(queue, (slot, hash), carry, &header);
         if placed.is_none() {
             // Boxed, as every rare step here: its state would enlarge every change.
@@ -347,7 +350,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         }
     }
 
-    /// Encodes the record for its place into `outgoing`, and returns its slot word.
+    /// Encodes the record for its place into `outgoing`, and returns its slot word of depth 0.
     pub(super) fn encode(
         &self,
         op: &mut Operation,
@@ -410,8 +413,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         (place, found): (&Place, Found),
         same_body: bool,
     ) -> Result<bool, CacheError> {
-        let word = self.encode(op, hash, key, value, new, place);
-        let slot = self.shared.layout.slot(found.slot);
+        let word = self.encode(op, hash, key, value, new, place).in_place_of(found.word);
+        let slot = self.slot_at(found.slot);
         let (at, record) = self.outgoing_record(op, place);
         let is_in_order = self.is_in_order(at, slot);
         let record = if is_in_order { record } else { Box::pin(self.write_first(at, record)).await? };

@@ -23,7 +23,7 @@ pub(crate) async fn forget<I: Index>(index: &I) -> Result<(), CacheError> {
         for (slot, word) in slots.filter(|(_, word)| !word.is_free()) {
             let Some((_, _, chunk)) = index.find_record(word).await? else { continue };
             if index.member().is_chunk_absent(chunk) {
-                if index.swap_slot(slot, word, I::Word::from_bits(0)).await? && word.is_live() {
+                if index.swap_slot(slot, word, word.emptied()).await? && word.is_live() {
                     index.count_removed(1).await?;
                 }
             } else if word.is_live() && word.is_large() && has_absent_extent(index, op, word).await? {

@@ -47,12 +47,8 @@ pub(crate) async fn recheck_bound(index: &impl Index) -> Result<u64, CacheError>
 /// has. Returns how many were freed.
 pub(crate) async fn sweep(index: &impl Index, suspects: Vec<(ChunkId, Chunk)>) -> Result<u64, CacheError> {
     let mut freed = 0;
-    for (bucket, extents) in index.extent_io().by_bucket(suspects).await? {
-        let had = match u32::try_from(bucket).ok().filter(|bucket| *bucket < index.buckets()) {
-            Some(bucket) => extents_of_bucket(index, bucket).await?,
-            // A damaged word: no object is there.
-            None => Some(HashSet::new()),
-        };
+    for (home, extents) in index.extent_io().by_home(suspects).await? {
+        let had = extents_of_home(index, home).await?;
         let Some(had) = had else { continue };
         let (endpoint, layout) = (&index.member().endpoint, &index.member().pool.layout);
         for (extent, found) in extents {
@@ -67,11 +63,13 @@ pub(crate) async fn sweep(index: &impl Index, suspects: Vec<(ChunkId, Chunk)>) -
     Ok(freed)
 }
 
-/// The extents that objects of a bucket have at one moment; `None` if the bucket keeps changing.
-/// Damaged objects are dropped.
-async fn extents_of_bucket<I: Index>(index: &I, bucket: u32) -> Result<Option<HashSet<Extent>>, CacheError> {
+/// The extents that objects of a bucket have at one moment, by its home number; `None` if the
+/// bucket keeps changing. Damaged objects are dropped.
+async fn extents_of_home<I: Index>(index: &I, home: u64) -> Result<Option<HashSet<Extent>>, CacheError> {
     let op = &mut *index.idle().take(index.member());
     for _ in 0..LOOKS_MAX {
+        // A damaged word: no object is there.
+        let Some(bucket) = index.bucket_of_home(home) else { return Ok(Some(HashSet::new())) };
         let slots = large_slots_of(index, bucket).await?;
         let (mut extents, mut damaged) = (HashSet::new(), Vec::new());
         for (slot, word) in &slots {
@@ -84,7 +82,7 @@ async fn extents_of_bucket<I: Index>(index: &I, bucket: u32) -> Result<Option<Ha
                 None => damaged.push((*slot, *word)),
             }
         }
-        if large_slots_of(index, bucket).await? != slots {
+        if large_slots_of(index, bucket).await? != slots || index.bucket_of_home(home) != Some(bucket) {
             continue;
         }
         if damaged.is_empty() {

@@ -15,6 +15,8 @@
 //! |---|---|
 //! | [`absent`] | what is lost with a memory node |
 //! | [`buckets`] | where the buckets are |
+//! | [`directory`] | where the buckets are that a growing index adds |
+//! | [`split`] | how a bucket is split while clients use it |
 //! | [`walk`] | walks over all buckets: scan, random key, flush, count |
 //! | [`examine`] | damaged objects |
 //! | [`extents`] | which extents the objects have, and which no object has |
@@ -22,8 +24,10 @@
 
 pub(crate) mod absent;
 pub(crate) mod buckets;
+pub(crate) mod directory;
 pub(crate) mod examine;
 pub(crate) mod extents;
+pub(crate) mod split;
 pub(crate) mod verify;
 pub(crate) mod walk;
 
@@ -56,6 +60,13 @@ pub(crate) fn bucket_of(hash: u64, buckets: u32) -> u32 {
 #[inline]
 pub(crate) fn fingerprint_of(hash: u64) -> u8 {
     (hash >> 56) as u8
+}
+
+/// The bits of a key's hash by which its bucket is split. They hardly take part in the choice of
+/// the bucket.
+#[inline]
+pub(crate) fn split_of(hash: u64) -> u8 {
+    hash as u8 & 0x7f
 }
 
 /// The number of a bucket's first slot.
@@ -92,6 +103,9 @@ pub(crate) trait SlotWord: Copy + Eq {
 
     /// The fingerprint of a live word's key.
     fn fingerprint(self) -> u8;
+
+    /// The empty word in place of this one.
+    fn emptied(self) -> Self;
 }
 
 /// Makes an engine's slot, a word with methods of its own, the [`SlotWord`] of its index.
@@ -126,6 +140,10 @@ macro_rules! slot_word {
 
             fn fingerprint(self) -> u8 {
                 Self::fingerprint(self)
+            }
+
+            fn emptied(self) -> Self {
+                Self::emptied(self)
             }
         }
     };
@@ -164,7 +182,14 @@ macro_rules! index_parts {
         fn lately_bound(&self) -> &std::cell::RefCell<$crate::extent::LatelyBound> {
             &self.lately_bound
         }
+    };
+}
+pub(crate) use index_parts;
 
+/// Implements the methods of [`Index`] that say where the buckets are of an index that keeps its
+/// size.
+macro_rules! fixed_buckets {
+    () => {
         fn buckets(&self) -> u32 {
             self.shared.layout.buckets().count()
         }
@@ -174,12 +199,12 @@ macro_rules! index_parts {
             self.shared.layout.slot(slot)
         }
 
-        async fn read_slots(&self, first: u32, most: u32) -> Result<Vec<u64>, atoll_fabric::VerbError> {
-            self.shared.layout.buckets().read_slots(&self.client.endpoint, &self.spares, first, most).await
+        async fn read_slots(&self, first: u32, most: u32) -> Result<Vec<u64>, $crate::CacheError> {
+            Ok(self.shared.layout.buckets().read_slots(&self.client.endpoint, &self.spares, first, most).await?)
         }
     };
 }
-pub(crate) use index_parts;
+pub(crate) use fixed_buckets;
 
 /// What a client saw of a slot's record.
 pub(crate) enum Look {
@@ -188,7 +213,7 @@ pub(crate) enum Look {
     /// The slot still has its word, and the record is unsound.
     Damaged,
     /// The slot's own record. It is in the operation's buffer.
-    Sound(Header, Option<LargeBody>),
+    Sound(Header, Option<Box<LargeBody>>),
 }
 
 /// The index of an engine, as one client uses it.
@@ -219,15 +244,31 @@ pub(crate) trait Index {
     /// The extents that this client has bound lately.
     fn lately_bound(&self) -> &RefCell<LatelyBound>;
 
-    /// Buckets of the index.
+    /// Buckets of the index, as far as this client knows.
     fn buckets(&self) -> u32;
+
+    /// READs how many buckets the index has now.
+    async fn learn_buckets(&self) -> Result<(), CacheError> {
+        Ok(())
+    }
+
+    /// The bucket of a key with this hash.
+    fn bucket_of_hash(&self, hash: u64) -> u32 {
+        bucket_of(hash, self.buckets())
+    }
+
+    /// The bucket with this home number, which says where keys are whatever the size of the index.
+    /// `None` if there is no such number.
+    fn bucket_of_home(&self, home: u64) -> Option<u32> {
+        u32::try_from(home).ok().filter(|bucket| *bucket < self.buckets())
+    }
 
     /// Where a slot is, by its number: bucket * 16 + place.
     fn slot_at(&self, slot: u64) -> Address;
 
     /// READs the slots of the buckets from `first` on: at least one bucket, at most so many, and as
-    /// many as lie in one piece.
-    async fn read_slots(&self, first: u32, most: u32) -> Result<Vec<u64>, VerbError>;
+    /// many as lie in one piece. No bucket of them is being split.
+    async fn read_slots(&self, first: u32, most: u32) -> Result<Vec<u64>, CacheError>;
 
     /// The address of a word's record, how many bytes to READ, and its chunk. `None` if the word
     /// points outside the heap that this client knows.
@@ -324,14 +365,14 @@ pub(crate) trait Index {
         &self,
         op: &mut Operation<Self::Word, Self::Notes>,
         open: Vec<OpenChunk>,
-        bucket: u32,
+        home: u32,
         body: (&[u8], &[u8]),
     ) -> Result<(Extents, LargeBody), CacheError> {
         let (key, value) = body;
         let (bodies, lists) = chunks_needed(key.len() + value.len(), self.member().pool.layout.chunk_bytes);
         assert_eq!(open.len(), bodies + lists, "an operation draws as many chunks as its object needs");
         let outgoing = std::mem::take(&mut op.outgoing);
-        let (extents, body, outgoing) = self.extent_io().write_extents(open, bucket, key, value, outgoing).await?;
+        let (extents, body, outgoing) = self.extent_io().write_extents(open, home, key, value, outgoing).await?;
         op.outgoing = outgoing;
         Ok((extents, body))
     }

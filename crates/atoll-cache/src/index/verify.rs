@@ -8,7 +8,7 @@
 //! The engine's visitor adds its own invariants of a slot.
 
 use super::walk::SlotWalk;
-use super::{Index, SlotWord, bucket_of, bucket_of_slot, fingerprint_of};
+use super::{Index, SlotWord, bucket_of_slot, fingerprint_of};
 use crate::CacheError;
 use crate::audit::Walk;
 use crate::operation::Operation;
@@ -78,7 +78,7 @@ async fn verify_slot<I: Index>(
         key = found;
     }
     let hash = index.hasher().hash(&key);
-    if bucket_of(hash, index.buckets()) != bucket_of_slot(slot) || fingerprint_of(hash) != word.fingerprint() {
+    if index.bucket_of_hash(hash) != bucket_of_slot(slot) || fingerprint_of(hash) != word.fingerprint() {
         walk.audit.fault(|| format!("slot {slot} holds a key that does not belong there"));
     }
     walk.visit_object(slot, key, header.body_bytes());

@@ -1,7 +1,8 @@
 //! Walks over all buckets: scan, random key, flush, count.
 //!
-//! A key stays in its slot while it is present. So a walk in the order of buckets shows every key
-//! that is present throughout. Cursors are bucket numbers.
+//! A key stays in its slot while it is present, unless its bucket is split. A split moves it to a
+//! bucket that a walk in the order of buckets comes to later. So a walk shows every key that is
+//! present throughout, and few of them twice. Cursors are bucket numbers.
 
 use super::{ATTEMPTS_MAX, Index, Look, SlotWord, Unlink, first_slot};
 use crate::operation::Operation;
@@ -38,7 +39,10 @@ impl<'i, I: Index> SlotWalk<'i, I> {
         most: u32,
     ) -> Result<Option<impl Iterator<Item = (u64, I::Word)> + use<I>>, CacheError> {
         if self.bucket >= self.index.buckets() {
-            return Ok(None);
+            self.index.learn_buckets().await?;
+            if self.bucket >= self.index.buckets() {
+                return Ok(None);
+            }
         }
         let first = first_slot(self.bucket);
         let words = self.index.read_slots(self.bucket, most).await?;
@@ -65,9 +69,8 @@ pub(crate) async fn keys<I: Index>(
     count: usize,
     mut each: impl FnMut(&[u8]),
 ) -> Result<u64, CacheError> {
-    let buckets = u64::from(index.buckets());
     // A walk over an empty index would be long, so its steps are bounded too.
-    let last = cursor.saturating_add((count as u64).saturating_mul(4).max(1024)).min(buckets);
+    let last = cursor.saturating_add((count as u64).saturating_mul(4).max(1024));
     let mut walk = SlotWalk { index, bucket: u32::try_from(cursor).unwrap_or(u32::MAX) };
     let (mut shown, mut value) = (0, Value::new());
     while shown < count && u64::from(walk.bucket) < last {
@@ -79,7 +82,10 @@ pub(crate) async fn keys<I: Index>(
             }
         }
     }
-    Ok(if u64::from(walk.bucket) >= buckets { 0 } else { walk.bucket.into() })
+    if walk.bucket >= index.buckets() {
+        index.learn_buckets().await?;
+    }
+    Ok(if walk.bucket >= index.buckets() { 0 } else { walk.bucket.into() })
 }
 
 /// Some key. Every key is as likely as every other, unless nearly all slots are free: slots are
@@ -163,7 +169,9 @@ async fn key_of<I: Index>(
                 index.drop_damaged(slot, word).await?;
                 None
             }
-            Look::Sound(header, large) => key_of_record(index, op, (slot, word), &header, large, value).await?,
+            Look::Sound(header, large) => {
+                key_of_record(index, op, (slot, word), &header, large.map(|body| *body), value).await?
+            }
         };
         index.end_look(op);
         if let Some(shown) = shown {

@@ -8,13 +8,14 @@ use super::operation::{Notes, Operation};
 use super::slot::Slot;
 use super::{Core, Hole};
 use crate::CacheError;
-use crate::index::{Index, Look, index_parts};
+use crate::index::{Index, Look, fixed_buckets, index_parts};
 use crate::record::Record;
 use atoll_fabric::{Address, Buffer, Endpoint};
 use atoll_pool::ChunkId;
 
 impl<E: Endpoint> Index for Core<E> {
     index_parts!(E, Slot, Notes);
+    fixed_buckets!();
 
     #[inline]
     fn record_span(&self, word: Slot) -> Option<(Address, usize, ChunkId)> {
@@ -36,7 +37,7 @@ impl<E: Endpoint> Index for Core<E> {
 
     async fn look(&self, op: &mut Operation, slot: u64, word: Slot) -> Result<Look, CacheError> {
         Ok(match self.read_record(op, word).await? {
-            Some((header, large)) => Look::Sound(header, large),
+            Some((header, large)) => Look::Sound(header, large.map(Box::new)),
             None if self.slot_word(slot).await? != word => Look::Changed,
             None => Look::Damaged,
         })

@@ -24,7 +24,7 @@ impl<E: Endpoint, R: Replacement<E>> Lookups for Objects<E, R> {
     }
 
     #[inline]
-    fn bucket(hash: KeyHash) -> u32 {
+    fn bucket(&self, hash: KeyHash) -> u32 {
         hash.bucket
     }
 

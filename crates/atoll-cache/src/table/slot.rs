@@ -82,6 +82,11 @@ impl Slot {
     /// The empty slot.
     pub const EMPTY: Self = Self(0);
 
+    /// The empty word in place of this one.
+    pub fn emptied(self) -> Self {
+        Self::EMPTY
+    }
+
     /// A live word.
     #[inline]
     pub fn live(fingerprint: u8, class: Class, content: Content, block: Block, tag: u16) -> Self {

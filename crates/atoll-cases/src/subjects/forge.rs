@@ -23,6 +23,8 @@ pub struct ForgeSubject {
     pub ring_log2: Option<u32>,
     /// The position of both cursors of both rings when the first client joins.
     pub ring_position: u32,
+    /// Whether the index grows as soon as a bucket has an object.
+    pub growing: bool,
     /// Whether no client caches addresses or misses. Otherwise every other client does.
     pub without_address_cache: bool,
 }
@@ -48,11 +50,16 @@ impl Subject for ForgeSubject {
         // Clients that choose their rule do not look at the share.
         let rule = if options.rule == Rule::Chosen && small_percent != 10 { Rule::Object } else { options.rule };
         let options = ForgeOptions { small_percent, rule, ..options };
-        Self { options, ..Self::default() }
+        // Of a copy, so that the other choices are the same as without it.
+        let growing = random.clone().below(2) == 0;
+        Self { options, growing, ..Self::default() }
     }
 
     fn settings(&self, base: PoolSettings, slots: u64) -> PoolSettings {
-        let mut settings = self.options.settings(base, slots);
+        let mut settings = match self.growing {
+            true => self.options.growing(base, slots),
+            false => self.options.settings(base, slots),
+        };
         if let Some(ring_log2) = self.ring_log2 {
             settings.engine_settings[0] &= !(0xff << 32);
             settings.engine_settings[0] |= u64::from(ring_log2) << 32;
@@ -75,7 +82,21 @@ impl Subject for ForgeSubject {
     }
 
     fn configure(&self, engine: &mut Self::Engine, hole: Option<Self::Hole>) {
+        self.configure_client(engine, hole);
+    }
+}
+
+impl ForgeSubject {
+    /// Configures a client of the engine, or of one of its ablations.
+    fn configure_client<T: Technique<CaseEndpoint>>(
+        &self,
+        engine: &mut Forge<CaseEndpoint, T>,
+        hole: Option<forge::Hole>,
+    ) {
         configure_forge(engine, self.without_address_cache, hole);
+        if self.growing {
+            engine.set_index_load_max(0);
+        }
     }
 }
 
@@ -132,6 +153,6 @@ impl Subject for AblatedSubject {
 
     fn configure(&self, engine: &mut Self::Engine, hole: Option<Self::Hole>) {
         engine.technique_mut().set(self.variant, AREA);
-        configure_forge(engine, self.forge.without_address_cache, hole);
+        self.forge.configure_client(engine, hole);
     }
 }

@@ -99,7 +99,7 @@ fn attributes_move<G: Pooled<Shm>>(settings: PoolSettings) {
     const KEYS: u32 = 60_000;
     let pool = SharedPool::<G>::new(settings);
     let (cache, mut value) = (pool.client(), Value::new());
-    let about = |key: u32| Attributes { kind: (key % 3) as u8, flags: if key % 2 == 0 { 0 } else { key } };
+    let about = |key: u32| Attributes { kind: (key % 3) as u8, flags: if key.is_multiple_of(2) { 0 } else { key } };
     run_ready(async {
         for key in 0..KEYS {
             // Some are hot, so that they stay and are moved.

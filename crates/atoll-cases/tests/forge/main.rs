@@ -10,6 +10,7 @@
 //! | `torn_words` | the words of one READ are of different moments |
 //! | `variants` | what is promised depends on none of its techniques |
 //! | `glcache` | the learned rule |
+//! | `growing` | the index grows while clients use it |
 //! | `expiry` | the bytes of dead objects are used again |
 //! | `fits` | what fits stays |
 //! | `timed`, `round_trips` | what verbs cost, in virtual time |
@@ -21,6 +22,7 @@ mod crashes;
 mod expiry;
 mod fits;
 mod glcache;
+mod growing;
 mod holes;
 mod large_objects;
 mod processes;

@@ -1,18 +1,11 @@
-//! The command line: one file for each command.
+//! The command line: the commands of `atoll-commands`, and those of the lab.
 
-mod engine;
 #[cfg(feature = "lab")]
 mod lab;
-mod new_pool;
-mod node;
-mod pool;
-mod serve;
 #[cfg(feature = "lab")]
 mod sim;
-mod size;
 
-use atoll::fabric::PoolFabric;
-use atoll::{OpenError, Pool};
+use atoll_commands::{NodeCommand, PoolCommand, ServeCommand};
 use clap::Parser;
 use std::error::Error;
 
@@ -21,12 +14,12 @@ use std::error::Error;
 #[command(name = "atoll", version, about, propagate_version = true)]
 pub(crate) enum Command {
     /// Serve a cache to Redis clients
-    Serve(serve::ServeCommand),
+    Serve(ServeCommand),
     /// Lend memory of this host to pools of other hosts
-    Node(node::NodeCommand),
+    Node(NodeCommand),
     /// Create, inspect, verify, repair and remove pools
     #[command(subcommand)]
-    Pool(pool::PoolCommand),
+    Pool(PoolCommand),
     #[cfg(feature = "lab")]
     /// Replay a trace on a cache; report its hit ratio and its speed
     Replay(atoll_lab::replay::ReplayCommand),
@@ -59,27 +52,4 @@ impl Command {
             Self::Sim(command) => command.run(),
         }
     }
-}
-
-/// The requested capacity. The default is 1 GiB, or less if the host has no room for it; that is
-/// reported on standard error.
-fn capacity_or_default(given: Option<u64>, name: Option<&str>) -> u64 {
-    const DEFAULT_BYTES: u64 = 1 << 30;
-    given.unwrap_or_else(|| {
-        let (bytes, less) = atoll_fabric::shm::host::capacity_default(name, DEFAULT_BYTES);
-        if let Some(room) = less {
-            eprintln!("{room}: the pool has {bytes} bytes, and not {DEFAULT_BYTES} (--capacity)");
-        }
-        bytes
-    })
-}
-
-/// Opens a pool. If opening it emptied it, that is reported on standard error.
-fn open_pool<F: PoolFabric>(fabric: &F) -> Result<Pool<F>, OpenError> {
-    let pool = Pool::open_on(fabric)?;
-    let name = fabric.address().unwrap_or("the pool");
-    if pool.was_reformatted() {
-        eprintln!("{name} was in use when its host went down: it was made anew with the same settings, and is empty");
-    }
-    Ok(pool)
 }

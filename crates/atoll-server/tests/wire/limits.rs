@@ -1,10 +1,8 @@
 //! Limits of connections that operators change while the server serves.
 
-mod common;
-
+use crate::common::{Raw, command, options, start, start_on};
 use atoll_cache::EngineOptions;
 use atoll_server::ServerOptions;
-use common::{Raw, command, options, start, start_on};
 use std::time::{Duration, Instant};
 
 fn text(reply: Vec<u8>) -> String {

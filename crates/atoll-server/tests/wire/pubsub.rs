@@ -1,11 +1,10 @@
 //! Channels: who gets which message, in which order, and what happens to a peer that takes none.
 
-mod common;
-
+use crate::common;
+use crate::common::redis_server::Redis;
+use crate::common::{Raw, Running, command, options, start_on};
 use atoll_cache::EngineOptions;
 use atoll_server::ServerOptions;
-use common::redis_server::Redis;
-use common::{Raw, Running, command, options, start_on};
 use std::io::Read;
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,6 @@
 //! redis-py as a client.
 
-mod common;
-
+use crate::common;
 use atoll_sim::requirement::{redis_py, required};
 use std::process::Command;
 
@@ -9,7 +8,7 @@ use std::process::Command;
 fn redis_py_works() {
     let Some(()) = required("redis-py", redis_py()) else { return };
     let server = common::start(common::options());
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/redis_py.py");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/wire/redis_py.py");
     let output = Command::new("python3").args([script, &server.address.port().to_string()]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }

@@ -1,9 +1,7 @@
 //! MONITOR: who sees which command, and what that costs the others.
 
-mod common;
-
-use common::redis_server::Redis;
-use common::{Raw, command, options, start};
+use crate::common::redis_server::Redis;
+use crate::common::{Raw, command, options, start};
 use std::time::{Duration, Instant};
 
 fn text(reply: Vec<u8>) -> String {

@@ -1,11 +1,9 @@
 //! The server around the commands: limits, hostile peers, workers, metrics, stopping.
 
-mod common;
-
+use crate::common::{Random, Raw, command, facts, options, start, start_with};
 use atoll_cache::{Cache, model::Model};
 use atoll_fabric::Clock;
 use atoll_server::{Redis, Server, ServerOptions};
-use common::{Random, Raw, command, facts, options, start, start_with};
 use std::convert::Infallible;
 use std::io::{Read, Write};
 use std::net::TcpStream;

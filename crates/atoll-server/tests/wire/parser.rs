@@ -1,9 +1,7 @@
 //! The promise of `fuzz/fuzz_targets/resp_parser.rs` on a stable compiler: bytes in one piece give
 //! what they give in many.
 
-#[path = "common/pieces.rs"]
-mod pieces;
-
+use crate::common::pieces;
 use proptest::prelude::*;
 
 /// Bytes that are mostly commands, so that the parser gets beyond the first of them.

@@ -1,10 +1,8 @@
 //! What one connection sees of the others, and does to them.
 
-mod common;
-
+use crate::common::{Raw, Running, command, options, start_on};
 use atoll_cache::EngineOptions;
 use atoll_server::ServerOptions;
-use common::{Raw, Running, command, options, start_on};
 use std::time::{Duration, Instant};
 
 fn text(reply: Vec<u8>) -> String {

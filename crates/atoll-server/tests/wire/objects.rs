@@ -1,9 +1,8 @@
 //! OBJECT, MEMORY and LCS.
 
-mod common;
-
-use common::redis_server::Redis;
-use common::{Random, Raw, options, start};
+use crate::common;
+use crate::common::redis_server::Redis;
+use crate::common::{Random, Raw, options, start};
 use std::time::{Duration, Instant};
 
 fn text(reply: Vec<u8>) -> String {

@@ -1,14 +1,13 @@
 //! A fabric that waits: operations that are slow are in the way of their own connection alone.
 
-mod common;
-
+use crate::common;
+use crate::common::{Raw, Running, options, start_with};
 use atoll_cache::model::Model;
 use atoll_cache::{Cache, CacheError, Change, ChosenPool, Engine, EngineOptions, Lasting, Lookup, Value};
 use atoll_fabric::conformance::late::{self, Late};
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
 use atoll_fabric::{Clock, VerbError, block_on};
 use atoll_server::ServerOptions;
-use common::{Raw, Running, options, start_with};
 use std::collections::HashSet;
 use std::convert::Infallible;
 use std::future::poll_fn;

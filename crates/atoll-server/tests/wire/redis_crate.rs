@@ -1,8 +1,6 @@
 //! The `redis` crate as a client: plain calls, pipelines, RESP3, a Unix socket.
 
-mod common;
-
-use common::{options, start};
+use crate::common::{options, start};
 use redis::{Client, Commands, Connection, RedisResult, Value};
 use std::collections::HashMap;
 

@@ -1,11 +1,9 @@
 //! Keyspace notifications: which events commands tell, those of Redis, and which keys are lost.
 
-mod common;
-
+use crate::common::redis_server::Redis;
+use crate::common::{Raw, command, options, start_on};
 use atoll_cache::EngineOptions;
 use atoll_server::ServerOptions;
-use common::redis_server::Redis;
-use common::{Raw, command, options, start_on};
 use std::time::{Duration, Instant};
 
 fn text(reply: Vec<u8>) -> String {

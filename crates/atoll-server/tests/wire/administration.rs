@@ -1,10 +1,8 @@
 //! What clients, dashboards and operators ask besides keys: the bytes of a real redis-server come
 //! back.
 
-mod common;
-
-use common::redis_server::Redis;
-use common::{Raw, options, start};
+use crate::common::redis_server::Redis;
+use crate::common::{Raw, options, start};
 
 /// Commands about connections and their server, whose replies do not depend on what ran before.
 const ADMINISTRATION: &[&[&str]] = &[

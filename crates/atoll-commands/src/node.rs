@@ -1,7 +1,7 @@
 //! `atoll node`: memory of this host for pools of other hosts.
 
-use super::capacity_or_default;
-use super::size::parse_bytes;
+use crate::capacity_or_default;
+use crate::size::parse_bytes;
 use atoll_fabric::tcp::{Agent, AgentOptions, Authority, Certificate, SECRET_FILE, Secret};
 use clap::Args;
 use std::error::Error;
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 /// Options of `atoll node`.
 #[derive(Args, Debug)]
-pub(crate) struct NodeCommand {
+pub struct NodeCommand {
     /// Address and port to listen on. One that other hosts reach needs a secret
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7700")]
     listen: String,
@@ -40,7 +40,8 @@ pub(crate) struct NodeCommand {
 }
 
 impl NodeCommand {
-    pub(super) fn run(self) -> Result<(), Box<dyn Error>> {
+    /// Does it, and prints what comes of it.
+    pub fn run(self) -> Result<(), Box<dyn Error>> {
         let capacity_bytes = capacity_or_default(self.capacity, self.pool.as_deref());
         let tls = self.tls_cert.as_deref().zip(self.tls_key.as_deref());
         let authority = self.tls_ca.as_deref().or(self.tls_cert.as_deref());

@@ -1,7 +1,8 @@
 //! A server over the reference engine or one in a pool, in this process; and raw bytes to and from
 //! any server.
-#![allow(dead_code)] // Each test file uses a part of it.
+#![allow(dead_code)] // Each of the two test programs uses a part of it.
 
+pub(crate) mod pieces;
 pub(crate) mod redis_server;
 
 use atoll_cache::{Cache, ChosenPool, Engine, EngineOptions, model::Model};

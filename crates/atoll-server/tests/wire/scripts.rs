@@ -1,9 +1,8 @@
 //! What scripts may use up, and what they cannot reach.
 
-mod common;
-
+use crate::common;
+use crate::common::{Raw, options, start};
 use atoll_server::ServerOptions;
-use common::{Raw, options, start};
 use std::time::{Duration, Instant};
 
 fn evaluate(raw: &mut Raw, script: &str) -> String {

@@ -1,8 +1,7 @@
 //! Commands that took long are found by their thresholds.
 
-mod common;
-
-use common::{Raw, options, start};
+use crate::common;
+use crate::common::{Raw, options, start};
 
 fn text(reply: Vec<u8>) -> String {
     String::from_utf8(reply).unwrap()

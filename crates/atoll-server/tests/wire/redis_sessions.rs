@@ -1,10 +1,8 @@
 //! Databases, transactions and passwords: what a connection of Redis' protocol agrees on.
 
-mod common;
-
+use crate::common::{Raw, command, options, start, start_on, start_redis};
 use atoll_cache::EngineOptions;
 use atoll_server::{Redis, RedisOptions, ServerOptions};
-use common::{Raw, command, options, start, start_on, start_redis};
 use std::net::{IpAddr, Ipv4Addr};
 
 fn text(reply: Vec<u8>) -> String {

@@ -1,8 +1,8 @@
 //! `atoll pool`: create, inspect, verify, repair and remove pools.
 
-use super::new_pool::NewPoolArgs;
-use super::open_pool;
-use super::size::parse_bytes;
+use crate::new_pool::NewPoolArgs;
+use crate::open_pool;
+use crate::size::parse_bytes;
 use atoll::fabric::{OnFabric, PoolFabric, ServedFabric, on_fabric};
 use atoll::pool::shown_processes;
 use atoll::{ClientInfo, NodeInfo, Pool, Removed, Repaired, Resized};
@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// Commands on pools.
 #[derive(Debug, Subcommand)]
-pub(crate) enum PoolCommand {
+pub enum PoolCommand {
     /// Create a pool that other processes can open
     Create(CreateCommand),
     /// Make a pool larger while clients use it: put back into use what `shrink` took out of use, or
@@ -39,7 +39,7 @@ pub(crate) enum PoolCommand {
 
 /// Options of `atoll pool create`.
 #[derive(Args, Debug)]
-pub(crate) struct CreateCommand {
+pub struct CreateCommand {
     /// shm:/NAME, the path of a file, or tcp:HOST:PORT[,HOST:PORT...]
     name: String,
     #[command(flatten)]
@@ -52,7 +52,7 @@ const GROW_BY: &str = "Bytes to give back of those that `shrink` took out of use
 
 /// Options of `atoll pool shrink` and `atoll pool grow`.
 #[derive(Args, Debug)]
-pub(crate) struct ResizeCommand {
+pub struct ResizeCommand {
     /// shm:/NAME, the path of a file, or tcp:HOST:PORT[,HOST:PORT...]
     name: String,
     /// Bytes to take out of use, in whole chunks
@@ -65,7 +65,7 @@ pub(crate) struct ResizeCommand {
 
 /// Options of commands on one pool.
 #[derive(Args, Debug)]
-pub(crate) struct NameCommand {
+pub struct NameCommand {
     /// shm:/NAME, the path of a file, or tcp:HOST:PORT[,HOST:PORT...]
     name: String,
     /// Print JSON
@@ -75,7 +75,7 @@ pub(crate) struct NameCommand {
 
 /// Options of `atoll pool repair`.
 #[derive(Args, Debug)]
-pub(crate) struct RepairCommand {
+pub struct RepairCommand {
     /// shm:/NAME, the path of a file, or tcp:HOST:PORT[,HOST:PORT...]
     name: String,
     /// First kill the processes of stopped clients. While a stopped process may resume, what its
@@ -89,7 +89,7 @@ pub(crate) struct RepairCommand {
 
 /// Options of `atoll pool remove`.
 #[derive(Args, Debug)]
-pub(crate) struct RemoveCommand {
+pub struct RemoveCommand {
     /// shm:/NAME, the path of a file, or tcp:HOST:PORT[,HOST:PORT...]
     name: String,
     /// Also remove a pool that is in use or damaged, and what a process left that died while it
@@ -102,7 +102,8 @@ pub(crate) struct RemoveCommand {
 }
 
 impl PoolCommand {
-    pub(super) fn run(self) -> Result<(), Box<dyn Error>> {
+    /// Does it, and prints what comes of it.
+    pub fn run(self) -> Result<(), Box<dyn Error>> {
         let name = match &self {
             Self::Create(command) => &command.name,
             Self::Grow(command) | Self::Shrink(command) => &command.name,
@@ -324,11 +325,12 @@ fn verify(command: &NameCommand, fabric: &impl PoolFabric) -> Result<(), Box<dyn
         for fault in &report.faults {
             println!("fault: {fault}");
         }
-        let [free, open, queued, leaving, extent, bound, out_of_use @ ..] = report.chunks;
+        let [free, open, queued, leaving, extent, bound, out_of_use @ .., index] = report.chunks;
         println!("{} objects with {} bytes of keys and values", report.objects, report.body_bytes);
         let (extents, retired) = (extent + bound, out_of_use.iter().sum::<u64>());
         println!(
-            "chunks: {free} free, {open} open, {queued} queued, {leaving} leaving, {extents} extents, {retired} retired"
+            "chunks: {free} free, {open} open, {queued} queued, {leaving} leaving, {extents} extents, {index} index, \
+             {retired} retired"
         );
         println!("{}", if ok { "sound" } else { "NOT SOUND" });
     }

@@ -2,12 +2,11 @@
 //!
 //! `ATOLL_SEED=N` replays one sequence.
 
-mod common;
-
+use crate::common;
+use crate::common::redis_server::Redis;
+use crate::common::{Random, Raw, Running, options, start, start_on};
 use atoll_cache::EngineOptions;
 use atoll_cache::ditto::DittoOptions;
-use common::redis_server::Redis;
-use common::{Random, Raw, Running, options, start, start_on};
 
 const KEYS: [&str; 7] = ["a", "b", "n", "f", "key:1", "key:2", "with blank"];
 const VALUES: [&str; 24] = [

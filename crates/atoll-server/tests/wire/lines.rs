@@ -1,7 +1,6 @@
 //! A second protocol, in a few lines: the server knows nothing of Redis.
 
-mod common;
-
+use crate::common::{facts, options};
 use atoll_cache::model::Model;
 use atoll_cache::{Cache, Engine, SetOptions, Value};
 use atoll_fabric::Clock;
@@ -9,7 +8,6 @@ use atoll_server::serve::Output;
 use atoll_server::serve::handle::Handle;
 use atoll_server::serve::protocol::{Client, Ended, OUTPUT_BYTES_MAX};
 use atoll_server::{Protocol, Server, ServerOptions};
-use common::{facts, options};
 use std::convert::Infallible;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -1,7 +1,7 @@
 //! `atoll serve`: a cache for Redis clients, over an embedded pool or a named one.
 
-use super::new_pool::NewPoolArgs;
-use super::open_pool;
+use crate::new_pool::NewPoolArgs;
+use crate::open_pool;
 use atoll::fabric::{OnFabric, ServedFabric, on_fabric};
 use atoll::{EngineOptions, Pool};
 use atoll_server::{PoolFacts, Redis, RedisOptions, Server, ServerOptions};
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 /// Options of `atoll serve`.
 #[derive(Args, Debug)]
-pub(crate) struct ServeCommand {
+pub struct ServeCommand {
     /// Address to listen on
     #[arg(long, default_value = "127.0.0.1")]
     address: IpAddr,
@@ -78,7 +78,8 @@ impl OnFabric for ServePool<'_> {
 }
 
 impl ServeCommand {
-    pub(super) fn run(self) -> Result<(), Box<dyn Error>> {
+    /// Does it, and prints what comes of it.
+    pub fn run(self) -> Result<(), Box<dyn Error>> {
         let engine = self.own.engine.options()?;
         if let (Some(name), Some(given)) = (&self.pool, self.own.given()) {
             let why = format!("{given} is for a pool of the server's own, and {name} is as it was created");

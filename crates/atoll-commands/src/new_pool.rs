@@ -1,8 +1,8 @@
 //! The options of a new pool, for every command that creates one.
 
-use super::capacity_or_default;
-use super::engine::EngineArgs;
-use super::size::parse_bytes;
+use crate::capacity_or_default;
+use crate::engine::EngineArgs;
+use crate::size::parse_bytes;
 use atoll::fabric::PoolFabric;
 use atoll::{EngineOptions, PoolOptions};
 use atoll_fabric::FabricError;

@@ -1,10 +1,8 @@
 //! INFO: what dashboards and exporters read.
 
-mod common;
-
+use crate::common::redis_server::Redis;
+use crate::common::{Raw, command, options, start, start_on};
 use atoll_cache::EngineOptions;
-use common::redis_server::Redis;
-use common::{Raw, command, options, start, start_on};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 

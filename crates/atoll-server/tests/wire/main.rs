@@ -1,0 +1,23 @@
+//! What a server says on the wire: to a real redis-server beside it, to clients, to bytes that were
+//! never meant for it. One program, since each would compile a server anew.
+
+mod common;
+
+mod administration;
+mod clients;
+mod differential;
+mod events;
+mod info;
+mod limits;
+mod lines;
+mod monitor;
+mod objects;
+mod parser;
+mod pubsub;
+mod redis_crate;
+mod redis_py;
+mod redis_sessions;
+mod scripts;
+mod server;
+mod slow;
+mod waiting;
