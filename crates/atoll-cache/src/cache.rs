@@ -298,8 +298,10 @@ impl<G: Engine> Cache<G> {
     pub async fn set_range(&self, key: &[u8], offset: usize, bytes: &[u8]) -> Result<usize, CacheError> {
         if bytes.is_empty() {
             let meta = self.peek(key).await?.unwrap_or_default();
-            let Attributes { kind, .. } = meta.attributes;
-            return if meta.attributes.is_string() { Ok(meta.value_bytes) } else { Err(CacheError::AnotherKind { kind }) };
+            return match meta.attributes.kind_of_bytes() {
+                0 => Ok(meta.value_bytes),
+                kind => Err(CacheError::AnotherKind { kind }),
+            };
         }
         self.checked_length(offset.saturating_add(bytes.len()))?;
         self.edit(key, Edit::Overwrite { offset, bytes: bytes.into() }).await
@@ -439,7 +441,7 @@ mod tests {
     fn changes_that_are_for_strings_leave_a_value_of_another_kind_as_it_is() {
         let (cache, _) = cache();
         run_ready(async {
-            let attributes = Attributes { kind: 1, flags: 7 };
+            let attributes = Attributes { kind: !Attributes::KIND_BITS | 1, flags: 7 };
             cache.set(b"k", b"1", &SetOptions { attributes, ..SetOptions::default() }).await.unwrap();
             let refused = CacheError::AnotherKind { kind: 1 };
             let mut value = Value::new();
@@ -460,6 +462,24 @@ mod tests {
             // What asks for no string is for every kind.
             let outcome = cache.expire(b"k", later, ExpireCondition::default()).await.unwrap();
             assert_eq!((outcome, cache.delete(b"k").await), (ExpireOutcome::Set, Ok(true)));
+        });
+    }
+
+    #[test]
+    fn changes_of_a_string_keep_its_marks_and_one_that_is_set_anew_has_none() {
+        let (cache, _) = cache();
+        run_ready(async {
+            let marked = Attributes { kind: !Attributes::KIND_BITS, flags: 7 };
+            cache.set(b"k", b"1", &SetOptions { attributes: marked, ..SetOptions::default() }).await.unwrap();
+            let mut value = Value::new();
+            assert_eq!(cache.increment(b"k", 1).await, Ok(Number::Value(2)));
+            assert_eq!(cache.append(b"k", b"1").await, Ok(2));
+            assert_eq!(cache.set_range(b"k", 0, b"").await, Ok(2));
+            assert_eq!(cache.get_and_expire(b"k", Expiry::InMs(1000), &mut value).await, Ok(true));
+            assert_eq!((value.bytes(), value.meta().attributes), (&b"21"[..], marked));
+            let set = cache.set_returning(b"k", b"3", &SetOptions::default(), Some(&mut value)).await.unwrap();
+            assert_eq!((set.stored, set.old.unwrap().attributes), (true, marked));
+            assert_eq!(cache.peek(b"k").await.unwrap().unwrap().attributes, Attributes::NONE);
         });
     }
 

@@ -27,7 +27,7 @@ pub enum CacheError {
     /// The operation is for strings, and the value is of another kind.
     #[error("the value is of kind {kind}, and this operation is for strings: remove the key, or set it anew")]
     AnotherKind {
-        /// What [`Attributes::kind`] says of it.
+        /// What its bytes are: [`Attributes::kind_of_bytes`].
         kind: u8,
     },
     /// No object is left to evict: other clients hold all memory, in groups that they are filling.

@@ -22,7 +22,8 @@ fn keep(value: &mut Option<Value>, old: Option<Old<'_>>) -> Option<Meta> {
 
 /// The kind of the present value, if it is no string.
 fn other_kind(old: Option<Old<'_>>) -> Option<u8> {
-    old.map(|old| old.meta.attributes).filter(|attributes| !attributes.is_string()).map(|attributes| attributes.kind)
+    let attributes = old?.meta.attributes;
+    (!attributes.is_string()).then(|| attributes.kind_of_bytes())
 }
 
 /// A change that reports which object it has removed.

@@ -10,11 +10,13 @@ use atoll_cases::shared_memory::{SharedPool, value_of};
 use atoll_fabric::run_ready;
 use atoll_pool::PoolSettings;
 
-const SAID: [Attributes; 4] = [
+const SAID: [Attributes; 5] = [
     Attributes { kind: 0, flags: 0 },
     Attributes { kind: 0, flags: 1 },
     Attributes { kind: 255, flags: u32::MAX },
     Attributes { kind: 1, flags: 1 << 31 },
+    // Marks alone.
+    Attributes { kind: !Attributes::KIND_BITS, flags: 0 },
 ];
 
 fn said(attributes: Attributes) -> SetOptions {
@@ -56,7 +58,7 @@ fn attributes_are_kept<G: Pooled<Shm>>(settings: PoolSettings) {
                     let later = other.expire(&key, Expiry::InMs(1 << 30), Default::default()).await.unwrap();
                     assert_eq!((attributes(&cache, &key), later), (about, atoll_cache::ExpireOutcome::Set));
                     // What appends is for strings.
-                    let appended = match about.kind {
+                    let appended = match about.kind_of_bytes() {
                         0 => Ok(bytes + 1),
                         kind => Err(CacheError::AnotherKind { kind }),
                     };

@@ -1,6 +1,6 @@
 //! What kind a value is, for the commands of Redis.
 //!
-//! | [`Attributes::kind`] | the bytes are |
+//! | [`Attributes::kind_of_bytes`] | the bytes are |
 //! |---|---|
 //! | 0 | a string |
 //! | 1 | a hash: [`hash`](super::hash) |
@@ -20,7 +20,7 @@ impl Kind {
     /// That of a present value.
     #[inline]
     pub(crate) fn of(meta: Meta) -> Self {
-        Self(meta.attributes.kind)
+        Self(meta.attributes.kind_of_bytes())
     }
 
     /// What TYPE calls it.

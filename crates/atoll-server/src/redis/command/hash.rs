@@ -182,7 +182,9 @@ pub async fn hrandfield<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let count = integer(c.args.get(2))?;
     if count == i64::MIN {
         let (least, greatest) = (-i64::MAX, i64::MAX);
-        return Err(CommandError::Other(format!("ERR value is out of range, value must between {least} and {greatest}")));
+        return Err(CommandError::Other(format!(
+            "ERR value is out of range, value must between {least} and {greatest}"
+        )));
     }
     let with_values = match c.args.len() {
         3 => false,

@@ -54,7 +54,9 @@ fn flags(id: Id, index: usize, args: Args<'_>) -> &'static [&'static str] {
         ("append" | "hsetnx", _) => &["RW", "insert"],
         ("hdel", _) => &["RW", "delete"],
         ("getdel" | "rename" | "renamenx", _) => &["RW", "access", "delete"],
-        ("hset" | "hmset" | "setrange" | "expire" | "expireat" | "pexpire" | "pexpireat" | "persist", _) => &["RW", "update"],
+        ("hset" | "hmset" | "setrange" | "expire" | "expireat" | "pexpire" | "pexpireat" | "persist", _) => {
+            &["RW", "update"]
+        }
         _ if spec.flags.contains(&Flag::Readonly) => &["RO", "access"],
         _ => &["RW", "access", "update"],
     }

@@ -2,8 +2,8 @@
 
 use super::arguments::integer;
 use super::{CommandError, Context, Outcome, string};
-use crate::redis::resp::parser::BULK_BYTES_MAX;
 use crate::redis::kind::Kind;
+use crate::redis::resp::parser::BULK_BYTES_MAX;
 use atoll_cache::{CacheError, Engine};
 
 /// What a value that grew too long is called here.
