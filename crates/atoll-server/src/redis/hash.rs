@@ -13,7 +13,7 @@
 
 use std::collections::HashMap;
 
-/// The most bytes that a hash may grow to, as it is encoded.
+/// The most bytes that a hash may have, as it is encoded.
 pub const BYTES_MAX: usize = 1 << 20;
 
 /// From so many fields on, those of a command are found by a table.
@@ -31,8 +31,11 @@ pub struct Hash<'a> {
 }
 
 impl<'a> Hash<'a> {
-    /// The hash that `bytes` are; `None` if they are none.
+    /// The hash that `bytes` are; `None` if they are none, or more than a hash may have.
     pub fn read(bytes: &'a [u8]) -> Option<Self> {
+        if bytes.len() > BYTES_MAX {
+            return None;
+        }
         let (mut rest, mut count) = (bytes, 0);
         while !rest.is_empty() {
             (_, rest) = split_pair(rest)?;
@@ -98,6 +101,12 @@ fn push_text(text: &[u8], into: &mut Vec<u8>) {
     into.extend_from_slice(text);
 }
 
+/// Bytes of a text with its length.
+fn text_bytes(text: &[u8]) -> usize {
+    let bits = usize::BITS - text.len().leading_zeros();
+    text.len() + bits.max(1).div_ceil(7) as usize
+}
+
 /// Appends a pair to the bytes of a hash.
 pub fn push_pair((field, value): Pair<'_>, into: &mut Vec<u8>) {
     push_text(field, into);
@@ -141,17 +150,31 @@ impl<'a> Fields<'a> {
     }
 }
 
+/// A hash would have so many bytes, which are more than [`BYTES_MAX`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the hash would have {0} bytes, and the limit is {BYTES_MAX}: split it, since each change writes all of it")]
+pub struct TooLong(pub usize);
+
 /// Writes `old` into `new` with these fields set to these values, and returns how many of the
-/// fields are new. A field that was there keeps its place among the pairs.
-pub fn set(old: Option<Hash<'_>>, fields: &Fields<'_>, values: &[&[u8]], new: &mut Vec<u8>) -> usize {
+/// fields are new. A field that was there keeps its place among the pairs. If the hash would be too
+/// long, `new` has a part of it, and memory for no more than one may have.
+pub fn set(old: Option<Hash<'_>>, fields: &Fields<'_>, values: &[&[u8]], new: &mut Vec<u8>) -> Result<usize, TooLong> {
+    let mut bytes = 0;
+    let mut push = |pair @ (field, value): Pair<'_>| {
+        bytes += text_bytes(field) + text_bytes(value);
+        if bytes <= BYTES_MAX {
+            push_pair(pair, new);
+        }
+    };
     let mut is_there = vec![false; values.len()];
     for (field, value) in old.iter().flat_map(Hash::pairs) {
         let place = fields.place(field);
         place.into_iter().for_each(|place| is_there[place] = true);
-        push_pair((field, place.map_or(value, |place| values[place])), new);
+        push((field, place.map_or(value, |place| values[place])));
     }
     let added = (0..values.len()).filter(|place| !is_there[*place]);
-    added.map(|place| push_pair((fields.list[place], values[place]), new)).count()
+    let added = added.map(|place| push((fields.list[place], values[place]))).count();
+    if bytes > BYTES_MAX { Err(TooLong(bytes)) } else { Ok(added) }
 }
 
 /// Writes `old` into `new` without these fields, and returns how many of them were there.
@@ -208,9 +231,30 @@ mod tests {
         for (bytes, expected) in [(0, 1), (127, 1), (128, 2), (16_383, 2), (16_384, 3), (BYTES_MAX, 3)] {
             let mut text = Vec::new();
             push_text(&vec![7; bytes], &mut text);
-            assert_eq!(text.len(), expected + bytes);
+            assert_eq!((text.len(), text_bytes(&vec![7; bytes])), (expected + bytes, expected + bytes));
             assert_eq!(split_text(&text).unwrap(), (&vec![7; bytes][..], &b""[..]));
         }
+    }
+
+    #[test]
+    fn a_hash_has_at_most_its_greatest_size() {
+        let mut fields = Fields::default();
+        fields.add(b"f");
+        // The lengths take one byte and three.
+        let longest = vec![7; BYTES_MAX - 5];
+        let mut new = Vec::new();
+        assert_eq!(set(None, &fields, &[&longest], &mut new), Ok(1));
+        assert_eq!((new.len(), Hash::read(&new).unwrap().get(b"f")), (BYTES_MAX, Some(&longest[..])));
+        let hash = Hash::read(&new).unwrap();
+        let mut more = Fields::default();
+        more.add(b"g");
+        let mut refused = Vec::new();
+        assert_eq!(set(Some(hash), &more, &[b""], &mut refused), Err(TooLong(BYTES_MAX + 3)));
+        assert!(refused.len() <= BYTES_MAX);
+        assert_eq!(set(Some(hash), &fields, &[b""], &mut Vec::new()), Ok(0));
+        // Other processes may write more.
+        let longer = [&new[..], &[0, 0]].concat();
+        assert!(Hash::read(&longer).is_none() && Hash::read(&longer[..BYTES_MAX]).is_some());
     }
 
     proptest! {
@@ -248,7 +292,7 @@ mod tests {
                             None => model.push((field.clone(), value.clone())),
                         }
                     }
-                    set(Hash::read(&bytes), &fields, &values, &mut new)
+                    set(Hash::read(&bytes), &fields, &values, &mut new).unwrap()
                 } else {
                     let Some(hash) = Hash::read(&bytes) else { continue };
                     model.retain(|(field, _)| named.iter().all(|(other, _)| other != field));

@@ -4,10 +4,12 @@
 //! one atomic step for the whole pool. It writes all of the hash anew, and a lookup of a field reads
 //! all of it: hashes are for sessions and records, not for tables.
 //!
-//! Differences from Redis: a hash has at most [`BYTES_MAX`] bytes (a field and its value, and a byte
-//! or two for the length of each). Its fields are shown in the order in which they came, and HSCAN
-//! shows all at once, as Redis does with a hash that it keeps as a listpack. HRANDFIELD with a
-//! negative count is refused where its reply could have more than [`REPEATED_BYTES_MAX`].
+//! Differences from Redis: a hash has at most 1 MiB ([`BYTES_MAX`]): its fields and values, with a
+//! byte or more for the length of each. Its fields are shown in the order in which they came, and
+//! HSCAN shows all at once, as Redis does with a hash that it keeps as a listpack. HRANDFIELD with a
+//! negative count is refused where its reply could have more than 64 MiB.
+//!
+//! [`BYTES_MAX`]: crate::redis::hash::BYTES_MAX
 
 use super::arguments::{integer, is};
 use super::modify::{Modified, Subject, modify};
@@ -15,7 +17,7 @@ use super::{CommandError, Context, Outcome, keyspace, string};
 use crate::redis::events::Class;
 use crate::redis::extended::{Extended, Sum};
 use crate::redis::glob;
-use crate::redis::hash::{BYTES_MAX, Fields, Hash, Pair, remove, set};
+use crate::redis::hash::{Fields, Hash, Pair, TooLong, remove, set};
 use crate::redis::kind::Kind;
 use crate::redis::resp::{Protocol, Reply};
 use atoll_cache::Engine;
@@ -24,7 +26,7 @@ use std::hash::{BuildHasher, RandomState};
 
 /// The most bytes of a reply that repeats fields.
 const REPEATED_BYTES_MAX: usize = 64 << 20;
-/// Bytes of such a reply that are written before other connections run.
+/// Bytes that are written or compared before other connections run.
 const STEP_BYTES: usize = 1 << 20;
 /// About what stands around a text in a reply.
 const AROUND_BYTES: usize = 32;
@@ -136,23 +138,43 @@ pub async fn hvals<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 /// `HSCAN key cursor [MATCH pattern] [COUNT count]`
 pub async fn hscan<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     keyspace::cursor(c.args.get(2))?;
-    let is_there = c.look(1, Kind::HASH).await?;
-    // Redis reads the options only if the key is there.
-    let options = if is_there { keyspace::scan_options(c, 3, false) } else { Ok(Default::default()) };
-    let hash = is_there.then(|| read(c.value.bytes())).transpose();
-    let shown = options.and_then(|options| Ok((options, hash?)));
-    let replied = shown.map(|(options, hash)| {
-        let matching = || {
-            let pairs = hash.iter().flat_map(Hash::pairs);
-            pairs.filter(|(field, _)| glob::matches(options.pattern, field))
-        };
-        c.reply.array(2);
-        c.reply.bulk(b"0");
-        c.reply.array(matching().count() * 2);
-        matching().for_each(|pair| flat(&mut c.reply, pair));
-    });
+    let replied = match c.look(1, Kind::HASH).await? {
+        true => scan(c).await,
+        // Redis reads the options only if the key is there.
+        false => {
+            reply_pairs(&mut c.reply, &[]);
+            Ok(())
+        }
+    };
     string::forget(c.value);
     replied
+}
+
+/// Replies with the pairs of the hash that was looked up. Other connections run in between.
+async fn scan<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+    let options = keyspace::scan_options(c, 3, false)?;
+    let (hash, pattern) = (read(c.value.bytes())?, options.pattern);
+    let (mut found, mut compared) = (Vec::new(), 0);
+    for pair @ (field, _) in hash.pairs() {
+        if glob::matches(pattern, field) {
+            found.push(pair);
+        }
+        compared += (field.len() + 1).saturating_mul(pattern.len());
+        if compared >= STEP_BYTES {
+            compared = 0;
+            tokio::task::yield_now().await;
+        }
+    }
+    reply_pairs(&mut c.reply, &found);
+    Ok(())
+}
+
+/// A cursor that is at its end, and these pairs.
+fn reply_pairs(reply: &mut Reply<'_>, pairs: &[Pair<'_>]) {
+    reply.array(2);
+    reply.bulk(b"0");
+    reply.array(pairs.len() * 2);
+    pairs.iter().for_each(|pair| flat(reply, *pair));
 }
 
 /// Random numbers.
@@ -254,15 +276,10 @@ async fn repeat<G: Engine>(c: &mut Context<'_, G>, count: usize, with_values: bo
     Ok(())
 }
 
-/// Refuses a hash that has grown beyond what one may have.
-fn check_growth(old: Option<&[u8]>, new: &[u8]) -> Result<(), CommandError> {
-    if new.len() <= BYTES_MAX || new.len() <= old.map_or(0, <[u8]>::len) {
-        return Ok(());
+impl From<TooLong> for CommandError {
+    fn from(error: TooLong) -> Self {
+        Self::Other(format!("ERR {error}"))
     }
-    let bytes = new.len();
-    Err(CommandError::Other(format!(
-        "ERR the hash would have {bytes} bytes, and the limit is {BYTES_MAX}: split it, since each change writes all of it"
-    )))
 }
 
 /// Sets the fields from argument 2 on, and returns how many are new.
@@ -279,9 +296,7 @@ async fn set_pairs<G: Engine>(c: &mut Context<'_, G>) -> Result<usize, CommandEr
     }
     let key = c.key(1);
     modify(c, &key, subject("hset"), |old, new| {
-        let added = set(old.map(read).transpose()?, &fields, &values, new);
-        check_growth(old, new)?;
-        Ok(Modified::Put(added))
+        Ok(Modified::Put(set(old.map(read).transpose()?, &fields, &values, new)?))
     })
     .await
 }
@@ -313,8 +328,7 @@ async fn set_field<G: Engine, T>(
         let Some((value, made)) = make(hash.and_then(|hash| hash.get(fields.list()[0])))? else {
             return Ok(Modified::Kept(None));
         };
-        set(hash, &fields, &[&value], new);
-        check_growth(old, new)?;
+        set(hash, &fields, &[&value], new)?;
         Ok(Modified::Put(Some(made)))
     })
     .await
