@@ -19,6 +19,7 @@ fn main() -> Result<(), ServeError> {
         provided_bytes: Box::new(|| 0),
         used_bytes: Box::new(|| 0),
         wall_clock_ahead_ms: Box::new(|| 0),
+        nodes_absent: Box::new(|| 0),
     };
     atoll_server::serve(atoll_server::Redis::default(), options, facts, |_| {
         Ok::<_, Infallible>(Cache::new(Model::new(Clock::host())))

@@ -39,6 +39,7 @@ pub(crate) fn facts() -> PoolFacts {
         provided_bytes: Box::new(|| 1 << 30),
         used_bytes: Box::new(|| 12345),
         wall_clock_ahead_ms: Box::new(|| -1500),
+        nodes_absent: Box::new(|| 1),
     }
 }
 
