@@ -1,5 +1,5 @@
-//! Bytes that are read as a hash are one: its pairs encode to the same hash, and a field that is set
-//! or removed leaves the others. `atoll-server/src/redis/hash.rs` holds it on a stable compiler.
+//! Bytes that are read as a hash are one: its pairs encode to the same hash, and a field that is
+//! set or removed leaves the others. `atoll-server/src/redis/hash.rs` holds it on a stable compiler.
 #![no_main]
 
 use atoll_server::redis::hash::{Fields, Hash, Pair, TooLong, push_pair, remove, set};

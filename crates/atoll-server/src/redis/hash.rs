@@ -3,7 +3,7 @@
 //! ```text
 //! hash    pair...              at least one
 //! pair    length field length value
-//! length  LEB128: 7 bits a byte, the low ones first; the highest bit says that another byte follows
+//! length  LEB128: 7 bits a byte, the low ones first; the highest bit: another byte follows
 //! ```
 //!
 //! No index stands in it: a lookup reads the pairs one after the other. A change writes the whole
