@@ -1,5 +1,6 @@
 //! Bytes that are read as a hash are one: its pairs encode to the same hash, and a field that is
-//! set or removed leaves the others. `atoll-server/src/redis/hash.rs` holds it on a stable compiler.
+//! set or removed leaves the others. The tests in `atoll-server/src/redis/hash.rs` hold the same on
+//! a stable compiler.
 #![no_main]
 
 use atoll_server::redis::hash::{Fields, Hash, Pair, TooLong, push_pair, remove, set};

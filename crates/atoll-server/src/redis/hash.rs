@@ -8,7 +8,7 @@
 //!
 //! No index stands in it: a lookup reads the pairs one after the other. A change writes the whole
 //! value anew, so a hash has at most [`BYTES_MAX`]. Other processes write the pool, so bytes are a
-//! [`Hash`] only once [`Hash::read`] has walked all of them. They may have a field twice: its first
+//! hash only once [`Hash::read`] has walked all of them. They may have a field twice: its first
 //! pair counts then.
 
 use std::collections::HashMap;

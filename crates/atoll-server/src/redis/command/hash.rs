@@ -1,8 +1,8 @@
 //! Hashes: values that are fields with values of their own.
 //!
 //! A hash is one value of the cache, with one expiry, and is evicted as a whole. A change of it is
-//! one atomic step for the whole pool. A change writes all of the hash anew, and a lookup of a field
-//! reads all of it: hashes are for sessions and records, not for tables.
+//! one atomic step for the whole pool. A change writes all of the hash anew, and a lookup of a
+//! field reads all of it: hashes are for sessions and records, not for tables.
 //!
 //! Differences from Redis: a hash has at most 1 MiB ([`BYTES_MAX`]): its fields and values, with a
 //! byte or more for the length of each. Its fields are shown in the order in which they came, and
