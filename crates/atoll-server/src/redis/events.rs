@@ -9,8 +9,8 @@
 //! |---|---|
 //! | `g` | `del` `expire` `persist` `rename_from` `rename_to` `copy_to` `move_from` `move_to` |
 //! | `$` | `set` `setrange` `append` `incrby` `incrbyfloat` `setbit` |
-//! | `x` `e` | `expired`, `evicted` |
 //! | `h` | `hset` `hdel` `hincrby` `hincrbyfloat` |
+//! | `x` `e` | `expired`, `evicted` |
 //! | `n` | `new` |
 //! | `m` | `keymiss` |
 //! | `l` `s` `z` `t` `d` | none: there are no such keys |

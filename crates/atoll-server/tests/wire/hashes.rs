@@ -486,6 +486,9 @@ fn a_reply_that_repeats_fields_has_a_limit() {
     assert_eq!(text(raw.call(&["HRANDFIELD", "h", "-2049", "WITHVALUES"])), refused);
     assert_eq!(texts(&text(raw.call(&["HRANDFIELD", "h", "-2048", "WITHVALUES"]))).len(), 2 * 2048);
     assert_eq!(text(raw.call(&["HRANDFIELD", "h", "-9223372036854775807"])), refused);
+    let repeated = |times| [&["HMGET", "h", "none"][..], &vec!["f"; times]].concat();
+    assert_eq!(text(raw.call(&repeated(2049))), refused);
+    assert!(text(raw.call(&repeated(2048))).starts_with("*2049\r\n$-1\r\n$32735\r\n"));
     assert_eq!(text(raw.call(&["HRANDFIELD", "absent", "-9223372036854775807"])), "*0\r\n");
     assert_eq!(text(raw.call(&["PING"])), "+PONG\r\n");
 }

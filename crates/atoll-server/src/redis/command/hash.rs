@@ -6,8 +6,8 @@
 //!
 //! Differences from Redis: a hash has at most 1 MiB ([`BYTES_MAX`]): its fields and values, with a
 //! byte or more for the length of each. Its fields are shown in the order in which they came, and
-//! HSCAN shows all at once, as Redis does with a hash that it keeps as a listpack. HRANDFIELD with
-//! a negative count is refused where its reply could have more than 64 MiB.
+//! HSCAN shows all at once, as Redis does with a hash that it keeps as a listpack. Replies of HMGET
+//! and HRANDFIELD that repeat fields have at most 64 MiB.
 //!
 //! [`BYTES_MAX`]: crate::redis::hash::BYTES_MAX
 
@@ -71,19 +71,37 @@ pub async fn hget<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 
 /// `HMGET key field...`
 pub async fn hmget<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+    let is_there = c.look(1, Kind::HASH).await?;
+    let replied = reply_fields(c, is_there);
+    string::forget(c.value);
+    replied
+}
+
+/// Replies with the fields from argument 2 on of the hash that was looked up.
+fn reply_fields<G: Engine>(c: &mut Context<'_, G>, is_there: bool) -> Outcome {
+    let hash = is_there.then(|| read(c.value.bytes())).transpose()?;
     let mut fields = Fields::default();
     let places: Vec<usize> = c.args.from(2).map(|field| fields.add(field)).collect();
-    look(c, |reply, hash| {
-        let mut found = vec![None; fields.list().len()];
-        for (field, value) in hash.iter().flat_map(Hash::pairs) {
-            if let Some(place) = fields.place(field) {
-                found[place].get_or_insert(value);
-            }
+    let mut found = vec![None; fields.list().len()];
+    for (field, value) in hash.iter().flat_map(Hash::pairs) {
+        if let Some(place) = fields.place(field) {
+            found[place].get_or_insert(value);
         }
-        reply.array(places.len());
-        places.into_iter().for_each(|place| bulk_or_null(reply, found[place]));
-    })
-    .await
+    }
+    let bytes = places.iter().filter_map(|&place| found[place]).map(|value| value.len() + AROUND_BYTES);
+    check_repeated(bytes.sum())?;
+    c.reply.array(places.len());
+    places.into_iter().for_each(|place| bulk_or_null(&mut c.reply, found[place]));
+    Ok(())
+}
+
+/// Refuses a reply that has become too long, since it repeats fields.
+fn check_repeated(bytes: usize) -> Outcome {
+    if bytes > REPEATED_BYTES_MAX {
+        Err("ERR value is out of range, the reply would be too long".into())
+    } else {
+        Ok(())
+    }
 }
 
 /// `HEXISTS key field`
@@ -259,9 +277,7 @@ async fn repeat<G: Engine>(c: &mut Context<'_, G>, count: usize, with_values: bo
     let pairs: Vec<Pair<'_>> = read(c.value.bytes())?.pairs().collect();
     let bytes = |(field, value): &Pair<'_>| field.len() + AROUND_BYTES + if with_values { value.len() } else { 0 };
     let longest = pairs.iter().map(bytes).max().unwrap_or(0);
-    if count.saturating_mul(longest) > REPEATED_BYTES_MAX {
-        return Err("ERR value is out of range, the reply would be too long".into());
-    }
+    check_repeated(count.saturating_mul(longest))?;
     c.reply.array(if with_values && is_flat { count * 2 } else { count });
     let (mut draw, mut written) = (Draw::default(), 0);
     for _ in 0..count {
