@@ -17,16 +17,21 @@
 //! Semantics and texts are those of memcached 1.6.18. The unique number of `cas` is the object's
 //! token. Differences from memcached:
 //!
-//! - A line of more than 2048 bytes gets `CLIENT_ERROR line too long` and ends the connection, and
-//!   so does a `get` of more than 1 MiB.
+//! - A line of more than 2048 bytes gets `CLIENT_ERROR line too long` and ends the connection. A line
+//!   of keys (`get`, `gets`, `gat`, `gats`) may have 1 MiB.
+//! - A byte 0 does not end a line.
 //! - A value may have as many bytes as the pool takes.
 //! - Tokens have no order: `ms` with `I` takes every token other than the present one for an older
-//!   one. To win a stale item gives it a new token, which the winner reads.
+//!   one. To win an item gives it a new token, which the winner reads.
+//! - An opaque token that is too long is refused before anything is done. A `get` of a key that is
+//!   too long leaves the replies to the requests before it.
 //! - A key is shown in base64 if the request has it so, however it was stored.
 //! - The flags `h` and `l` are refused, and `me` shows no time of access: the cache keeps none.
-//! - An object that is no string is a miss, and nothing that needs a string changes it.
 //! - `stats` has what has a meaning here; `stats reset` is `CONFIG RESETSTAT`. Commands that steer
 //!   memcached's memory (`slabs`, `lru`, `lru_crawler`, `cache_memlimit`) and `watch` are unknown.
+//! - A command that asks for a value, or for a part of it to be changed, does not find a value that is
+//!   no string, such as a hash of Redis. `add` finds the key taken, and what replaces or removes a
+//!   whole value, or sets its expiry, is done.
 //! - There is no password: only peers on this host are served in protected mode. `CLIENT PAUSE`,
 //!   `CLIENT LIST` and `MONITOR` concern the Redis protocol alone.
 

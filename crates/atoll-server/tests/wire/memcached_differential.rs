@@ -21,6 +21,9 @@ const EXPTIMES: [&str; 9] = ["0", "0", "1000", "2592000", "2592001", "-1", "2000
 
 /// A number behind which the lines differ.
 fn masked(line: &str) -> String {
+    if line.starts_with("ME ") {
+        return "ME".to_owned();
+    }
     let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
     let is_meta = ["VA", "HD", "NS", "EX", "NF", "EN"].contains(&words[0].as_str());
     if words[0] == "VALUE" && words.len() == 5 {
