@@ -148,6 +148,51 @@ fn a_server_goes_on_by_itself_once_a_killed_node_is_back() {
 }
 
 #[test]
+fn a_pool_goes_on_without_a_killed_further_node_and_takes_it_in_again_empty() {
+    const KEYS: u32 = 200;
+    let (home, mut further) = (Node::start("127.0.0.1:0", &[]), Node::start("127.0.0.1:0", &[]));
+    let (pool, listen) = (format!("{},{}", home.pool(), further.address), further.address.to_string());
+    printed(&["pool", "create", &pool]);
+    let server = Serving::start(&["--pool", &pool]);
+    let mut redis = server.connect();
+    let set = |redis: &mut redis::Connection, key: u32, value: &str| redis.set::<_, _, ()>(key, value);
+    let mut get = {
+        let mut redis = server.connect();
+        move |key: u32| redis.get::<_, Option<String>>(key)
+    };
+    (0..KEYS).for_each(|key| set(&mut redis, key, "old").unwrap());
+    further.child.kill().unwrap();
+    further.child.wait().unwrap();
+    // The first that ask may be told that the node is away.
+    let mut found = Vec::new();
+    until("the server goes on without the node", || {
+        let got: Result<Vec<_>, _> = (0..KEYS).map(&mut get).collect();
+        got.map(|got| found = got).is_ok()
+    });
+    let left = found.iter().flatten().count();
+    assert!(found.iter().flatten().all(|value| value == "old") && (1..KEYS as usize).contains(&left), "{left}");
+    let stored: Vec<_> = (0..KEYS).map(|key| set(&mut redis, key, "while away")).collect();
+    let refused: Vec<_> = stored.iter().filter_map(|stored| stored.as_ref().err()).map(ToString::to_string).collect();
+    assert!((1..KEYS as usize).contains(&refused.len()), "{} of {KEYS}", refused.len());
+    assert!(refused.iter().all(|why| why.contains("memory node 1 has ended")), "{}", refused[0]);
+    let info: String = redis::cmd("INFO").query(&mut redis).unwrap();
+    assert!(info.contains("memory_nodes_absent:1\r\n"), "{info}");
+    let info = printed(&["pool", "info", &pool]);
+    assert!(info.contains(&format!("node 1 tcp:{listen}")) && info.contains("absent, its keys miss"), "{info}");
+    // It comes back, empty.
+    drop(further);
+    let _further = Node::start(&listen, &[]);
+    until("every key can be set", || (0..KEYS).all(|key| set(&mut redis, key, "new").is_ok()));
+    let found: Vec<_> = (0..KEYS).map(|key| get(key).unwrap()).collect();
+    assert!(found.iter().all(|value| value.as_deref() == Some("new")), "{found:?}");
+    let info = printed(&["pool", "info", &pool]);
+    assert!(!info.contains("absent"), "{info}");
+    drop(server);
+    printed(&["pool", "repair", &pool]);
+    assert!(printed(&["pool", "verify", &pool]).contains("sound"));
+}
+
+#[test]
 fn a_node_that_other_hosts_reach_wants_a_secret() {
     let refused = atoll(&["node", "--listen", "0.0.0.0:0", "--capacity", "16MiB"]);
     let refused = String::from_utf8_lossy(&refused.stderr).into_owned();

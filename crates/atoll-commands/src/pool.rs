@@ -203,7 +203,7 @@ impl ResizeCommand {
 fn shown_node(node: &NodeInfo) -> serde_json::Value {
     json!({
         "number": node.number, "region": node.region, "bytes": node.bytes, "chunks": node.chunks,
-        "chunks_free": node.chunks_free,
+        "chunks_free": node.chunks_free, "absent": node.is_absent,
     })
 }
 
@@ -251,9 +251,12 @@ fn info(command: &NameCommand, fabric: &impl PoolFabric) -> Result<(), Box<dyn E
     if info.chunks_undiscarded > 0 {
         println!("  {:<18} {}", "chunks_undiscarded", info.chunks_undiscarded);
     }
-    for NodeInfo { number, region, bytes, chunks, chunks_free } in &info.nodes {
+    for NodeInfo { number, region, bytes, chunks, chunks_free, is_absent } in &info.nodes {
         let region = region.as_deref().unwrap_or("of this process");
-        println!("    node {number} {region}: {bytes} bytes, {chunks_free} of {chunks} chunks free");
+        match is_absent {
+            true => println!("    node {number} {region}: absent, its keys miss; start `atoll node` there again"),
+            false => println!("    node {number} {region}: {bytes} bytes, {chunks_free} of {chunks} chunks free"),
+        }
     }
     println!("  {:<18} {}", "quarantined_bytes", info.quarantined_bytes);
     println!("  {:<18} {}", "clients", info.clients.len());

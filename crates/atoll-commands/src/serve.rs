@@ -161,7 +161,8 @@ impl ServeCommand {
     }
 
     fn serve<F: ServedFabric>(&self, server: Server, redis: Redis, pool: Pool<F>) -> Result<(), Box<dyn Error>> {
-        let (used, capacity, provided, clock) = (pool.clone(), pool.clone(), pool.clone(), pool.clone());
+        let (used, capacity, provided, clock, nodes) =
+            (pool.clone(), pool.clone(), pool.clone(), pool.clone(), pool.clone());
         let facts = PoolFacts {
             fabric: pool.fabric().to_owned(),
             engine: pool.engine().to_string(),
@@ -170,6 +171,7 @@ impl ServeCommand {
             provided_bytes: Box::new(move || provided.provided_bytes()),
             used_bytes: Box::new(move || used.used_bytes()),
             wall_clock_ahead_ms: Box::new(move || clock.wall_clock_ahead_ms()),
+            nodes_absent: Box::new(move || nodes.nodes_absent()),
         };
         println!(
             "atoll {} serves {} on fabric {}: pool {}, engine {}, {} bytes, {} thread(s)",

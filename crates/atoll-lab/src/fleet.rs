@@ -42,6 +42,12 @@ fn say(line: std::fmt::Arguments<'_>) {
 }
 
 impl Post {
+    /// Ends this process when its parent ends, so that none runs for ever.
+    pub(crate) fn end_with_parent(&self) -> Result<(), LabError> {
+        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
+            .map_err(|error| LabError::System { what: "ask to end with the parent process", source: error.into() })
+    }
+
     /// Says that everything is set up, and waits until all processes are.
     pub(crate) fn stand_by(&self) -> Result<(), LabError> {
         say(format_args!("ready"));

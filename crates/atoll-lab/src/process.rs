@@ -2,7 +2,7 @@
 
 use crate::LabError;
 use crate::fleet::{Post, Task};
-use crate::kill::KillTask;
+use crate::kill::{KillTask, NodeTask};
 use crate::micro::MicroTask;
 use crate::replay::ReplayTask;
 
@@ -20,8 +20,12 @@ pub struct ProcessCommand {
 type Run = fn(&str) -> Result<(), LabError>;
 
 /// All tasks, by name.
-const TASKS: [(&str, Run); 3] =
-    [(ReplayTask::NAME, run::<ReplayTask>), (MicroTask::NAME, run::<MicroTask>), (KillTask::NAME, run::<KillTask>)];
+const TASKS: [(&str, Run); 4] = [
+    (ReplayTask::NAME, run::<ReplayTask>),
+    (MicroTask::NAME, run::<MicroTask>),
+    (KillTask::NAME, run::<KillTask>),
+    (NodeTask::NAME, run::<NodeTask>),
+];
 
 fn run<T: Task>(task: &str) -> Result<(), LabError> {
     let task: T = serde_json::from_str(task).map_err(|error| for_the_lab(&error.to_string()))?;

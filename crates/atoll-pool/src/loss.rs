@@ -110,6 +110,12 @@ fn absent_of(table: &[NodeState]) -> (u64, u64) {
     (absent, returning)
 }
 
+/// The memory nodes whose regions are gone, as the table has it.
+pub async fn absent<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<Vec<u8>, VerbError> {
+    let absent = absent_of(&nodes::table(endpoint, pool).await?).0;
+    Ok((0..=pool.layout.nodes_known()).filter(|node| absent >> node & 1 == 1).collect())
+}
+
 impl<E: Endpoint> Client<E> {
     /// Whether the region of an address is gone, so that this client sees zeros there.
     #[inline(always)]

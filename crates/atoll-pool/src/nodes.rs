@@ -204,9 +204,10 @@ pub(crate) async fn write_first<E: Endpoint>(endpoint: &E, pool: &Pool) -> Resul
 async fn reach<E: Endpoint>(endpoint: &E, node: u8) -> Result<(), PoolError> {
     endpoint.reach(node).await.map_err(|error| match error {
         VerbError::NodeAbsent(absent) => {
-            PoolError::Member { node: absent.node, what: format!("cannot be had ({})", absent.why) }
+            VerbError::node_absent(absent.node, format!("{}: start it again, or put its region back", absent.why))
+                .into()
         }
-        error => PoolError::Verb(error),
+        error => error.into(),
     })
 }
 

@@ -20,6 +20,7 @@ fn main() -> Result<(), ServeError> {
         provided_bytes: Box::new(|| 0),
         used_bytes: Box::new(|| 0),
         wall_clock_ahead_ms: Box::new(|| 0),
+        nodes_absent: Box::new(|| 0),
     };
     let redis = Redis::default();
     let memcached = Memcached::new(&redis);

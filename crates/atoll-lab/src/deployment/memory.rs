@@ -1,22 +1,23 @@
-//! The memory of an experiment's pool: this host's, or that of a memory node (`tcp:HOST:PORT`).
+//! The memory of an experiment's pool: this host's, or that of memory nodes (`tcp:HOST:PORT,...`).
 
 use super::plan::Plan;
 use crate::LabError;
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
 use atoll_fabric::tcp::{Secret, TcpEndpoint, TcpFabric, TcpOptions, TcpReach};
 use atoll_fabric::{Clock, Endpoint, Fabric, Reach, Region};
+use atoll_pool::PoolSettings;
 use std::sync::Arc;
 
 /// Seed of everything random in an experiment on this host.
 const SEED: u64 = 0x0a70_1100;
 
-/// The region of one pool, as a process has it open.
+/// The regions of one pool, as a process has them open.
 pub(super) trait PoolMemory: Sized {
     /// A client's endpoint.
     type Endpoint: Endpoint + 'static;
 
     /// Creates that of a plan; without a name for this process alone.
-    fn create(plan: &Plan, bytes: u64) -> Result<Self, LabError>;
+    fn create(plan: &Plan, settings: &PoolSettings) -> Result<Self, LabError>;
 
     /// Opens what another process has created.
     fn open(plan: &Plan) -> Result<Self, LabError>;
@@ -24,7 +25,7 @@ pub(super) trait PoolMemory: Sized {
     /// Removes the name.
     fn remove(plan: &Plan) -> Result<(), LabError>;
 
-    /// Bytes of the region.
+    /// Bytes of the home's region.
     fn bytes(&self) -> u64;
 
     /// Another endpoint.
@@ -37,7 +38,8 @@ pub(super) trait PoolMemory: Sized {
 impl PoolMemory for Arc<ShmRegion> {
     type Endpoint = ShmEndpoint;
 
-    fn create(plan: &Plan, bytes: u64) -> Result<Self, LabError> {
+    fn create(plan: &Plan, settings: &PoolSettings) -> Result<Self, LabError> {
+        let bytes = settings.home_bytes();
         Ok(Arc::new(match &plan.name {
             Some(name) => ShmRegion::create(name, bytes)?,
             None => ShmRegion::anonymous(bytes)?,
@@ -79,9 +81,15 @@ fn fabric_of(plan: &Plan) -> Result<TcpFabric, LabError> {
 impl PoolMemory for TcpReach {
     type Endpoint = TcpEndpoint;
 
-    fn create(plan: &Plan, bytes: u64) -> Result<Self, LabError> {
-        let fabric = fabric_of(plan)?;
-        Ok(fabric.reach(fabric.create(0, bytes, bytes)?))
+    fn create(plan: &Plan, settings: &PoolSettings) -> Result<Self, LabError> {
+        let (fabric, bytes) = (fabric_of(plan)?, settings.home_bytes());
+        let reach = fabric.reach(fabric.create(0, bytes, bytes)?);
+        let bytes = settings.member_bytes;
+        for node in 1..settings.nodes as u8 {
+            let is_new = reach.admit(node, fabric.create(node, bytes, bytes)?);
+            assert!(is_new, "nobody else knows of these nodes");
+        }
+        Ok(reach)
     }
 
     fn open(plan: &Plan) -> Result<Self, LabError> {
@@ -90,7 +98,12 @@ impl PoolMemory for TcpReach {
     }
 
     fn remove(plan: &Plan) -> Result<(), LabError> {
-        Ok(fabric_of(plan)?.remove(0)?)
+        let fabric = fabric_of(plan)?;
+        for node in 1..plan.nodes() as u8 {
+            // One that was killed has nothing to remove.
+            let _ = fabric.remove(node);
+        }
+        Ok(fabric.remove(0)?)
     }
 
     fn bytes(&self) -> u64 {

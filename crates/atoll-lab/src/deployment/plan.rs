@@ -29,17 +29,24 @@ pub struct Plan {
     pub object_bytes: u64,
     /// The most clients that will ever be joined at a time, over all processes.
     pub clients_max: u32,
-    /// The name under which other processes open it, such as `shm:/NAME`; `None` for a cache of
+    /// The name under which other processes open it, `shm:/NAME` or
+    /// `tcp:HOST:PORT[,HOST:PORT...]`; `None` for a cache of
     /// this process alone.
     pub name: Option<String>,
-    /// The file of the secret that the memory node wants to be known.
+    /// The file of the secret that the memory nodes want to be known.
     pub secret_file: Option<PathBuf>,
 }
 
 impl Plan {
-    /// Whether the cache is on a memory node.
+    /// Whether the cache is on memory nodes.
     pub fn is_over_network(&self) -> bool {
         self.name.as_deref().is_some_and(|name| name.starts_with("tcp:"))
+    }
+
+    /// How many memory nodes its pool has.
+    pub(super) fn nodes(&self) -> u32 {
+        let name = self.name.as_deref().filter(|_| self.is_over_network()).unwrap_or_default();
+        1 + name.matches(',').count() as u32
     }
 }
 

@@ -100,8 +100,8 @@ impl<K: EngineKind + 'static, M: PoolMemory + 'static> Deployment for PooledCach
 
 impl<K: EngineKind + 'static, M: PoolMemory + 'static> Made for PooledCache<K, M> {
     fn create(plan: &Plan, clock: &Clock) -> Result<Self, LabError> {
-        let settings = PoolSettings { hash_seed: SEED, ..settings::<K>(plan)? };
-        let memory = M::create(plan, settings.capacity_bytes)?;
+        let settings = PoolSettings { hash_seed: SEED, ..settings::<K>(plan)?.spread(plan.nodes()) };
+        let memory = M::create(plan, &settings)?;
         let endpoint = memory.endpoint(clock);
         let shared = block_on(&endpoint, K::Client::format(&endpoint, settings))?;
         Ok(Self { memory, shared, clock: clock.clone() })

@@ -102,7 +102,7 @@ impl<'a, G: Engine> Load<'a, G> {
             Act::GetList => self.get_list(),
         };
         match done {
-            Err(CacheError::OutOfMemory) => {
+            Err(CacheError::OutOfMemory | CacheError::NodeAbsent { .. }) => {
                 self.ledger.count(Total::Refused, 1);
                 Ok(())
             }

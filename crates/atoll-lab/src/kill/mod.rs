@@ -1,5 +1,5 @@
 //! Processes on one pool are killed, stopped and resumed at random; over a network, their links are
-//! cut, too. Nothing may be wrong, lost or slower afterwards.
+//! cut and memory nodes killed, too. Nothing may be wrong, lost or slower afterwards.
 //!
 //! | module | concept |
 //! |---|---|
@@ -10,7 +10,7 @@
 //! | `faulty` | tests of the checks: caches with faults are caught |
 //! | `namespaces` | the namespaces that a process runs in, as in a container or on a host |
 //! | `hosts` | network namespaces as hosts, and the links between them and the memory node |
-//! | `node` | the memory node |
+//! | `node` | the memory nodes |
 //! | `timings` | how long operations took |
 //! | `task` | what one process does |
 //! | `processes` | all processes, and their successors |
@@ -20,7 +20,7 @@
 //! |---|---|
 //! | 10 %, at most 20 s | the pool fills |
 //! | 15 %, at most 20 s | the workers' throughput before |
-//! | the rest | kills, stops, partitions; the throughput during |
+//! | the rest | kills, stops, partitions, deaths of memory nodes; the throughput during |
 //! | 1 s, over cut links 20 %, at most 12 s | the pool recovers |
 //! | 15 %, at most 20 s | the throughput after |
 //!
@@ -53,7 +53,8 @@ use atoll_pool::clock::SKEW_MS;
 use hosts::{HOSTS_MAX, Hosts};
 use ledger::Ledger;
 use namespaces::Namespaces;
-use node::{LOCALHOST, Node};
+pub(crate) use node::NodeTask;
+use node::{LOCALHOST, Nodes};
 use processes::{Processes, Surroundings};
 use report::{Counts, KillReport, Window};
 use std::time::{Duration, Instant};
@@ -72,6 +73,8 @@ const STOP_MS: (f64, f64) = (1.0, 3000.0);
 /// A link is cut for a time between these, likewise: from what goes unnoticed to more than the
 /// deadline of a batch and the kernels' patience with a silent host.
 const PARTITION_MS: (f64, f64) = (1.0, 15_000.0);
+/// A memory node is away for a time between these, likewise.
+const ABSENCE_MS: (f64, f64) = (1.0, 15_000.0);
 
 /// Kill and stop processes of a pool under load at random, and check that nothing is wrong, lost or
 /// slower
@@ -80,7 +83,8 @@ pub struct KillCommand {
     /// Minutes of load
     #[arg(long, default_value_t = 1.0)]
     minutes: f64,
-    /// Kills a minute while there are kills, and half as many stops, and partitions
+    /// Kills a minute while there are kills, and half as many stops, partitions, and deaths of
+    /// memory nodes
     #[arg(long, default_value_t = 60.0)]
     rate: f64,
     /// Worker processes, of one and two threads in turn
@@ -99,11 +103,14 @@ pub struct KillCommand {
     /// of this process, as containers that share the pool; needs the privilege for namespaces
     #[arg(long)]
     namespaces: bool,
-    /// The fabric of the pool; of tcp the memory node is a thread of this process. As root each
-    /// worker gets a network namespace, whose link to the memory node is cut now and then;
-    /// otherwise the workers reach it over loopback
+    /// The fabric of the pool. As root each worker over tcp gets a network namespace, whose link to
+    /// the memory nodes is cut now and then; otherwise the workers reach them over loopback
     #[arg(long, value_enum, default_value_t = FabricName::Shm)]
     fabric: FabricName,
+    /// Memory nodes over tcp. The home is a thread of this process; the others are processes, which
+    /// are killed now and then
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=8))]
+    nodes: u64,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -114,7 +121,7 @@ pub struct KillCommand {
 enum FabricName {
     /// Memory of this host.
     Shm,
-    /// A memory node, over loopback.
+    /// Memory nodes.
     Tcp,
 }
 
@@ -124,7 +131,7 @@ impl KillCommand {
         if !(0.05..=100_000.0).contains(&self.minutes) || !(1.0..=10_000.0).contains(&self.rate) {
             return Err(LabError::Options("--minutes takes 0.05 or more, --rate 1 to 10000".to_owned()));
         }
-        let (node, surroundings) = match self.fabric {
+        let (mut nodes, surroundings) = match self.fabric {
             FabricName::Shm if self.namespaces => {
                 Namespaces::check()?;
                 (None, Surroundings::Mixed)
@@ -136,12 +143,12 @@ impl KillCommand {
             }
             FabricName::Tcp => {
                 let surroundings = self.hosts()?;
-                let node = Node::start(self.capacity_mib << 20, matches!(surroundings, Surroundings::Hosts(_)))?;
-                (Some(node), surroundings)
+                let is_for_hosts = matches!(surroundings, Surroundings::Hosts(_));
+                (Some(Nodes::start(self.nodes, self.capacity_mib << 20, is_for_hosts)?), surroundings)
             }
         };
-        let plan = self.plan(node.as_ref());
-        let report = Kills { command: &self, plan: &plan, node: node.as_ref(), surroundings }.run()?;
+        let plan = self.plan(nodes.as_ref());
+        let report = Kills { command: &self, plan: &plan, nodes: nodes.as_mut(), surroundings }.run()?;
         output::print(self.json, &report, |shown| shown.render());
         if report.is_clean() { Ok(()) } else { Err(LabError::Unsound) }
     }
@@ -160,26 +167,27 @@ impl KillCommand {
         }
     }
 
-    /// The cache, on a memory node or on this host.
-    fn plan(&self, node: Option<&Node>) -> Plan {
-        let name = node.map_or_else(|| format!("shm:/atoll-kill-{}", std::process::id()), |node| node.pool(LOCALHOST));
+    /// The cache, on memory nodes or on this host.
+    fn plan(&self, nodes: Option<&Nodes>) -> Plan {
+        let name =
+            nodes.map_or_else(|| format!("shm:/atoll-kill-{}", std::process::id()), |nodes| nodes.pool(LOCALHOST));
         Plan {
             engine: self.engine.clone(),
             bound: Bound::Bytes(self.capacity_mib << 20),
             object_bytes: 8192,
             clients_max: 64,
             name: Some(name),
-            secret_file: node.and_then(Node::secret_file),
+            secret_file: nodes.and_then(Nodes::secret_file),
         }
     }
 
     /// A task for each worker, and the checker's.
-    fn tasks(&self, plan: &Plan, ledger: &str, node: Option<&Node>, surroundings: &Surroundings) -> Vec<KillTask> {
+    fn tasks(&self, plan: &Plan, ledger: &str, nodes: Option<&Nodes>, surroundings: &Surroundings) -> Vec<KillTask> {
         let threads = |worker: u64| if worker == self.workers { 1 } else { 1 + worker % 2 };
         let writers = (0..=self.workers).map(threads).sum();
         let mut writer = 0;
         let task = |worker| {
-            let name = node.zip(surroundings.host(worker as usize)).map(|(node, host)| node.pool(host.node()));
+            let name = nodes.zip(surroundings.host(worker as usize)).map(|(nodes, host)| nodes.pool(host.node()));
             let task = KillTask {
                 plan: Plan { name: name.or_else(|| plan.name.clone()), ..plan.clone() },
                 ledger: ledger.to_owned(),
@@ -212,28 +220,30 @@ impl Drop for Names {
 struct Kills<'c> {
     command: &'c KillCommand,
     plan: &'c Plan,
-    node: Option<&'c Node>,
+    nodes: Option<&'c mut Nodes>,
     surroundings: Surroundings,
 }
 
 impl Kills<'_> {
     fn run(self) -> Result<KillReport, LabError> {
-        let Self { command, plan, node, surroundings } = self;
+        let Self { command, plan, nodes, surroundings } = self;
         let name = format!("shm:/atoll-kill-{}-ledger", std::process::id());
         let names = Names { plan: plan.clone(), ledger: name };
         let deployment = names.plan.create(&Clock::host())?;
         let keys = Keys::for_bound(names.plan.bound);
         let ledger = Ledger::create(&names.ledger, keys.count())?;
         let interrupted = Interrupt::new()?;
-        let tasks = command.tasks(&names.plan, &names.ledger, node, &surroundings);
+        let tasks = command.tasks(&names.plan, &names.ledger, nodes.as_deref(), &surroundings);
         let processes = Processes::start(tasks, surroundings)?;
-        let pool_time = node.map(|_| PoolTime::new(&*deployment)).transpose()?;
+        let pool_time = nodes.as_ref().map(|_| PoolTime::new(&*deployment)).transpose()?;
         let counts = Counts::default();
-        let mut course = Course { command, ledger: &ledger, interrupted, processes, pool_time, counts };
+        let mut course = Course { command, ledger: &ledger, interrupted, processes, nodes, pool_time, counts };
         let windows = course.run()?;
         let counts = course.counts;
         ledger.end();
         let (notes, told) = course.processes.end()?;
+        // A process that had a memory node's last region open reaches no later one.
+        let deployment = names.plan.open(&Clock::host())?;
         let mended = deployment.repair()?;
         let full = deployment.audit()?;
         run_ready(deployment.client()?.flush())?;
@@ -267,12 +277,27 @@ impl<'c> PoolTime<'c> {
     }
 }
 
+/// What is done to the pool's surroundings.
+#[derive(Clone, Copy)]
+enum Blow {
+    /// A worker is killed.
+    Kill,
+    /// A worker is stopped for a while.
+    Stop,
+    /// A worker's link is cut for a while.
+    Cut,
+    /// A memory node is killed, and comes back empty after a while.
+    NodeKill,
+}
+
 /// The load's time.
 struct Course<'c> {
     command: &'c KillCommand,
     ledger: &'c Ledger,
     interrupted: Interrupt,
     processes: Processes,
+    /// Over a network.
+    nodes: Option<&'c mut Nodes>,
     /// Over a network.
     pool_time: Option<PoolTime<'c>>,
     counts: Counts,
@@ -292,6 +317,7 @@ impl Course<'_> {
         let before = self.pass(window, tick)?;
         let during = self.kill(killing, tick)?;
         self.processes.resume()?;
+        self.tend_nodes(None)?;
         self.pass(settling, tick)?;
         let after = self.pass(window, tick)?;
         Ok([before, during, after])
@@ -301,6 +327,7 @@ impl Course<'_> {
         loop {
             self.interrupted.check()?;
             self.processes.tend()?;
+            self.tend_nodes(Some(Instant::now()))?;
             if let Some(ms) = self.pool_time.as_mut().map_or(Ok(None), PoolTime::settled_ms)? {
                 self.ledger.set_pool_ms(ms);
             }
@@ -313,6 +340,15 @@ impl Course<'_> {
         }
     }
 
+    fn tend_nodes(&mut self, now: Option<Instant>) -> Result<(), LabError> {
+        self.nodes.as_mut().map_or(Ok(()), |nodes| nodes.tend(now))
+    }
+
+    /// Further memory nodes, which can be killed.
+    fn members(&self) -> u64 {
+        self.nodes.as_ref().map_or(0, |nodes| nodes.members())
+    }
+
     /// Lets the load run for this long.
     fn pass(&mut self, time: Duration, tick: impl Fn()) -> Result<Window, LabError> {
         let begun = Window::begin(self.ledger);
@@ -320,16 +356,17 @@ impl Course<'_> {
         Ok(begun.end(self.ledger))
     }
 
-    /// The same, with kills, stops and partitions. Their times are independent (a Poisson process),
-    /// so some hit a repairer.
+    /// The same, with kills, stops, partitions and deaths of nodes. Their times are independent (a
+    /// Poisson process), so some hit a repairer.
     fn kill(&mut self, time: Duration, tick: impl Fn() + Copy) -> Result<Window, LabError> {
         let begun = Window::begin(self.ledger);
         let seed = self.command.seed.unwrap_or_else(|| self.ledger.now_ns() ^ u64::from(std::process::id()) << 32);
         let mut random = Random::new(seed);
         let end = Instant::now() + time;
-        // Of so many, two are kills and one is a stop.
-        let kinds: u32 = if self.processes.has_links() { 4 } else { 3 };
-        let mean_s = 60.0 * 2.0 / (f64::from(kinds) * self.command.rate);
+        let mut blows = vec![Blow::Kill, Blow::Kill, Blow::Stop];
+        blows.extend(self.processes.has_links().then_some(Blow::Cut));
+        blows.extend((self.members() > 0).then_some(Blow::NodeKill));
+        let mean_s = 60.0 * 2.0 / (blows.len() as f64 * self.command.rate);
         loop {
             let next = Instant::now() + Duration::from_secs_f64(-mean_s * (1.0 - random.unit()).ln());
             self.wait(next.min(end), tick)?;
@@ -337,17 +374,22 @@ impl Course<'_> {
                 return Ok(begun.end(self.ledger));
             }
             let worker = random.below(self.processes.workers()) as usize;
-            let kind = random.below(kinds.into());
+            let blow = blows[random.below(blows.len() as u64) as usize];
+            let member = random.below(self.members().max(1)) as usize;
             let mut some = |(least, most): (f64, f64)| {
                 Duration::from_secs_f64(least * (most / least).powf(random.unit()) / 1000.0)
             };
-            match kind {
-                0 | 1 => {
+            match blow {
+                Blow::Kill => {
                     self.processes.kill(worker)?;
                     self.counts.kills += 1;
                 }
-                2 => self.counts.stops += u64::from(self.processes.stop(worker, some(STOP_MS))?),
-                _ => self.counts.partitions += u64::from(self.processes.cut(worker, some(PARTITION_MS))?),
+                Blow::Stop => self.counts.stops += u64::from(self.processes.stop(worker, some(STOP_MS))?),
+                Blow::Cut => self.counts.partitions += u64::from(self.processes.cut(worker, some(PARTITION_MS))?),
+                Blow::NodeKill => {
+                    let was_there = self.nodes.as_mut().is_some_and(|nodes| nodes.kill(member, some(ABSENCE_MS)));
+                    self.counts.node_kills += u64::from(was_there);
+                }
             }
         }
     }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-/// What was done to the workers.
+/// What was done to the workers and their surroundings.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(super) struct Counts {
     /// Processes killed.
@@ -17,6 +17,8 @@ pub(super) struct Counts {
     pub(super) stops: u64,
     /// Links between a worker's host and the memory node that were cut and mended.
     pub(super) partitions: u64,
+    /// Memory nodes killed and started again.
+    pub(super) node_kills: u64,
 }
 
 /// The workers' throughput over some time.
@@ -55,7 +57,7 @@ pub(super) struct Checked {
     pub reads_checked: u64,
     /// Changes made.
     pub writes: u64,
-    /// Changes refused because the pool had no room.
+    /// Changes refused because the pool had no room, or the key's memory node was away.
     pub refused: u64,
     /// Checks that failed, operations that failed, processes that did not end.
     pub wrong: u64,
@@ -217,10 +219,14 @@ impl KillReport {
         let mut text = String::new();
         let Self { counts, checked, throughput, times, .. } = self;
         let [before, during, after] = throughput.operations_per_s;
-        let _ = writeln!(text, "{} kills, {} stops, {} partitions", counts.kills, counts.stops, counts.partitions);
         let _ = writeln!(
             text,
-            "{} values and misses checked, {} changes ({} refused for want of room): {} wrong",
+            "{} kills, {} stops, {} partitions, {} memory nodes killed",
+            counts.kills, counts.stops, counts.partitions, counts.node_kills
+        );
+        let _ = writeln!(
+            text,
+            "{} values and misses checked, {} changes ({} refused for want of room or of a memory node): {} wrong",
             checked.reads_checked, checked.writes, checked.refused, checked.wrong
         );
         let _ = writeln!(

@@ -43,9 +43,7 @@ impl Task for KillTask {
     const NAME: &'static str = "kill";
 
     fn run(self, post: Post) -> Result<(), LabError> {
-        // A killed parent's children are killed too: none runs for ever.
-        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
-            .map_err(|error| LabError::System { what: "ask to end with the parent process", source: error.into() })?;
+        post.end_with_parent()?;
         let (task, post) = (&self, &post);
         post.stand_by()?;
         let measured: Vec<Option<Measured>> = std::thread::scope(|scope| {

@@ -79,6 +79,8 @@ fn write_metrics(text: &mut String, shared: &Shared) -> fmt::Result {
     let help = "Seconds by which this host's wall clock is ahead of the pool's time, by which objects expire.";
     head(text, "atoll_wall_clock_ahead_seconds", "gauge", help)?;
     writeln!(text, "atoll_wall_clock_ahead_seconds {}", (facts.wall_clock_ahead_ms)() as f64 / 1000.0)?;
+    let absent = (facts.nodes_absent)();
+    number(text, "atoll_memory_nodes_absent", "gauge", "Memory nodes that have ended and are not back.", absent)?;
     let clients = shared.clients.load(Relaxed) as u64;
     number(text, "atoll_connections", "gauge", "Connections being served.", clients)?;
     let accepted = shared.accepted.load(Relaxed);

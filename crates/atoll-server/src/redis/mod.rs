@@ -20,6 +20,8 @@
 //! | [`database`] | sixteen sets of keys in one cache |
 //! | `census` | how many keys each database has |
 //! | [`glob`] | patterns of keys |
+//! | `kind` | what kind a value is |
+//! | [`hash`] | the bytes of a hash |
 //! | `config` | the parameters of CONFIG |
 //! | [`extended`] | the floating-point numbers of Redis' counters |
 
@@ -33,8 +35,10 @@ pub(crate) mod events;
 pub mod extended;
 mod gets;
 pub mod glob;
+pub mod hash;
 pub(crate) mod instance;
 mod isolation;
+mod kind;
 mod monitors;
 mod pause;
 mod peers;

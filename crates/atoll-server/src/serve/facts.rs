@@ -23,6 +23,8 @@ pub struct PoolFacts {
     /// Returns how far this host's wall clock is ahead of the pool's time, in milliseconds. It is
     /// negative if the clock is behind. Called like the previous function.
     pub wall_clock_ahead_ms: Box<dyn Fn() -> i64 + Send + Sync>,
+    /// Returns how many of the pool's memory nodes have ended and are not back. Called likewise.
+    pub nodes_absent: Box<dyn Fn() -> u64 + Send + Sync>,
 }
 
 impl fmt::Debug for PoolFacts {

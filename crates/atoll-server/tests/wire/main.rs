@@ -7,6 +7,7 @@ mod administration;
 mod clients;
 mod differential;
 mod events;
+mod hashes;
 mod info;
 mod limits;
 mod lines;

@@ -267,15 +267,17 @@ fn ttl_and_expiretime_round_to_the_nearest_second() {
 }
 
 #[test]
-fn info_and_the_metrics_tell_how_far_the_wall_clock_is_from_the_pools() {
+fn info_and_the_metrics_tell_of_the_wall_clock_and_of_absent_memory_nodes() {
     let server = start(ServerOptions { metrics: Some("127.0.0.1:0".parse().unwrap()), ..options() });
     let info = Raw::connect(server.address).call(&["INFO", "atoll"]);
     let info = String::from_utf8_lossy(&info);
     assert!(info.contains("wall_clock_ahead_ms:-1500\r\n") && info.contains("clocks_refused:0\r\n"), "{info}");
+    assert!(info.contains("memory_nodes_absent:1\r\n"), "{info}");
     let mut stream = TcpStream::connect(server.metrics.unwrap()).unwrap();
     stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
     let mut metrics = String::new();
     stream.read_to_string(&mut metrics).unwrap();
     assert!(metrics.contains("\natoll_wall_clock_ahead_seconds -1.5\n"), "{metrics}");
+    assert!(metrics.contains("\natoll_memory_nodes_absent 1\n"), "{metrics}");
     assert!(metrics.contains("\natoll_clocks_refused_total 0\n"), "{metrics}");
 }

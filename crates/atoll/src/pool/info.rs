@@ -124,7 +124,7 @@ impl<F: PoolFabric> Pool<F> {
             provided_bytes: self.provided_bytes(),
             chunks_retired,
             chunks_undiscarded,
-            nodes: self.nodes(&descriptors),
+            nodes: self.nodes(&descriptors)?,
             clients,
             quarantined_bytes,
         })

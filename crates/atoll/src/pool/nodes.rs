@@ -8,6 +8,7 @@
 
 use super::{Pool, UpkeepError};
 use crate::fabric::{EndpointOf, PoolFabric};
+use atoll_cache::CacheError;
 use atoll_fabric::{Fabric, FabricError, Hold, Reach, Region, Sharing, block_on};
 use atoll_pool::chunks::Descriptor;
 use atoll_pool::{ChunkState, Client, PoolError, nodes};
@@ -37,6 +38,8 @@ pub struct NodeInfo {
     pub chunks: u64,
     /// Its free chunks.
     pub chunks_free: u64,
+    /// Whether its region is gone. Until there is an agent at its address again, its keys miss.
+    pub is_absent: bool,
 }
 
 /// Creates the region of a node. No other process may create it meanwhile. A region that a dead
@@ -82,7 +85,7 @@ impl<F: PoolFabric> Pool<F> {
         let number = claim.node;
         let region = opened.fabric.region_address(number);
         let chunks = claim.chunks.into();
-        Ok(NodeInfo { number, region, bytes: claim.bytes, chunks, chunks_free: chunks })
+        Ok(NodeInfo { number, region, bytes: claim.bytes, chunks, chunks_free: chunks, is_absent: false })
     }
 
     fn add_node(&self, client: &Client<EndpointOf<F>>, claim: &nodes::Claim) -> Result<(), UpkeepError> {
@@ -108,22 +111,33 @@ impl<F: PoolFabric> Pool<F> {
         Ok(())
     }
 
-    pub(super) fn nodes(&self, descriptors: &[Descriptor]) -> Vec<NodeInfo> {
+    /// Memory nodes whose regions are gone: see [`NodeInfo::is_absent`].
+    pub fn nodes_absent(&self) -> u64 {
+        self.absent_nodes().map_or(0, |absent| absent.len() as u64)
+    }
+
+    fn absent_nodes(&self) -> Result<Vec<u8>, CacheError> {
+        let opened = self.opened_now();
+        let (endpoint, pool) = (opened.endpoint(), opened.chosen.pool());
+        Ok(block_on(&endpoint, atoll_pool::loss::absent(&endpoint, pool))?)
+    }
+
+    pub(super) fn nodes(&self, descriptors: &[Descriptor]) -> Result<Vec<NodeInfo>, CacheError> {
+        let absent = self.absent_nodes()?;
         let opened = self.opened_now();
         let layout = &opened.chosen.pool().layout;
         let is_free = |descriptor: &&Descriptor| descriptor.chunk.is_some_and(|chunk| chunk.state == ChunkState::Free);
         let node = |number: u8| {
             let chunks = layout.chunks_of(number)?;
             let of_node = descriptors.get(chunks.start as usize..chunks.end as usize)?;
-            let region = opened.reach.region(number)?;
-            Some(NodeInfo {
-                number,
-                region: region.name().map(str::to_owned),
-                bytes: region.attributes().bytes,
-                chunks: chunks.len() as u64,
-                chunks_free: of_node.iter().filter(is_free).count() as u64,
-            })
+            let is_absent = absent.contains(&number);
+            let (region, bytes) = match opened.reach.region(number).filter(|_| !is_absent) {
+                Some(region) => (region.name().map(str::to_owned), region.attributes().bytes),
+                None => (opened.fabric.region_address(number), layout.member_end(number, chunks.len() as u32)),
+            };
+            let chunks_free = of_node.iter().filter(is_free).count() as u64;
+            Some(NodeInfo { number, region, bytes, chunks: chunks.len() as u64, chunks_free, is_absent })
         };
-        (0..layout.nodes_known()).filter_map(node).collect()
+        Ok((0..layout.nodes_known()).filter_map(node).collect())
     }
 }

@@ -76,6 +76,7 @@ fn group(spec: &Spec) -> (&'static str, &'static str) {
     match spec.family {
         "string" | "range" | "count" | "lcs" => ("string", "@string"),
         "bitmap" | "bitfield" => ("bitmap", "@bitmap"),
+        "hash" => ("hash", "@hash"),
         "key" | "expire" => ("generic", "@keyspace"),
         "keyspace" if ["dbsize", "flushall", "flushdb", "swapdb"].contains(&spec.name) => ("server", "@keyspace"),
         "keyspace" => ("generic", "@keyspace"),

@@ -6,7 +6,7 @@ pub(crate) mod memcached;
 pub(crate) mod pieces;
 pub(crate) mod redis_server;
 
-use atoll_cache::{Cache, ChosenPool, Engine, EngineOptions, model::Model};
+use atoll_cache::{Cache, CacheError, Chosen, ChosenPool, Engine, EngineOptions, model::Model};
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
 use atoll_fabric::{Clock, run_ready};
 use atoll_server::serve::Both;
@@ -47,6 +47,7 @@ pub(crate) fn facts() -> PoolFacts {
         provided_bytes: Box::new(|| 1 << 30),
         used_bytes: Box::new(|| 12345),
         wall_clock_ahead_ms: Box::new(|| -1500),
+        nodes_absent: Box::new(|| 1),
     }
 }
 
@@ -57,11 +58,18 @@ pub(crate) fn start(options: ServerOptions) -> Running {
 
 /// Starts a server over a pool of 64 MiB for that engine.
 pub(crate) fn start_on(engine: &EngineOptions, options: ServerOptions) -> Running {
+    start_with(options, clients_of_pool(engine))
+}
+
+/// Makes a pool of 64 MiB for that engine; each call joins it as a client.
+pub(crate) fn clients_of_pool(
+    engine: &EngineOptions,
+) -> impl Fn(usize) -> Result<Cache<Chosen<ShmEndpoint>>, CacheError> + Clone + Send + Sync + 'static {
     let settings = engine.for_growth(None, 64 << 20, 0);
     let (region, clock) = (Arc::new(ShmRegion::anonymous(settings.home_bytes()).unwrap()), Clock::host());
     let endpoint = move || ShmEndpoint::with_regions(vec![region.clone()], clock.clone());
-    let pool = run_ready(ChosenPool::format(&endpoint(), settings)).unwrap();
-    start_with(options, move |_| run_ready(pool.join(endpoint())).map(Cache::new))
+    let pool = Arc::new(run_ready(ChosenPool::format(&endpoint(), settings)).unwrap());
+    move |_| Ok(Cache::new(run_ready(pool.join(endpoint()))?))
 }
 
 /// Starts a server over the reference engine, with these options of the protocol.

@@ -178,6 +178,7 @@ fn atoll(text: &mut String, &Facts { shared, totals, .. }: &Facts<'_>) -> Writte
     write!(text, "pool_provided_bytes:{}\r\n", (facts.provided_bytes)())?;
     write!(text, "objects:{}\r\n", totals.objects)?;
     write!(text, "wall_clock_ahead_ms:{}\r\n", (facts.wall_clock_ahead_ms)())?;
+    write!(text, "memory_nodes_absent:{}\r\n", (facts.nodes_absent)())?;
     if let Some(curve) = totals.curve() {
         let points: Vec<String> = curve.map(|(capacity, ratio)| format!("{capacity}={ratio:.4}")).collect();
         write!(text, "hit_ratio_by_capacity:{}\r\n", points.join(","))?;
