@@ -1,5 +1,5 @@
-//! `atoll serve`, as Redis and memcached clients use it: the `redis` crate, redis-py, several servers over one
-//! pool.
+//! `atoll serve`, as Redis and memcached clients use it: the `redis` crate, redis-py, several
+//! servers over one pool.
 
 mod binary;
 

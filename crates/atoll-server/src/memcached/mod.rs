@@ -17,8 +17,8 @@
 //! Semantics and texts are those of memcached 1.6.18. The unique number of `cas` is the object's
 //! token. Differences from memcached:
 //!
-//! - A line of more than 2048 bytes gets `CLIENT_ERROR line too long` and ends the connection. A line
-//!   of keys (`get`, `gets`, `gat`, `gats`) may have 1 MiB.
+//! - A line of more than 2048 bytes gets `CLIENT_ERROR line too long` and ends the connection. A
+//!   line of keys (`get`, `gets`, `gat`, `gats`) may have 1 MiB.
 //! - A byte 0 does not end a line.
 //! - A value may have as many bytes as the pool takes.
 //! - Tokens have no order: `ms` with `I` takes every token other than the present one for an older
@@ -29,9 +29,8 @@
 //! - The flags `h` and `l` are refused, and `me` shows no time of access: the cache keeps none.
 //! - `stats` has what has a meaning here; `stats reset` is `CONFIG RESETSTAT`. Commands that steer
 //!   memcached's memory (`slabs`, `lru`, `lru_crawler`, `cache_memlimit`) and `watch` are unknown.
-//! - A command that asks for a value, or for a part of it to be changed, does not find a value that is
-//!   no string, such as a hash of Redis. `add` finds the key taken, and what replaces or removes a
-//!   whole value, or sets its expiry, is done.
+//! - A hash of Redis is a miss for a command that reads a value or changes a part of one. `add` finds
+//!   the key taken. A command that replaces or removes a whole value, or sets its expiry, is done.
 //! - There is no password: only peers on this host are served in protected mode. `CLIENT PAUSE`,
 //!   `CLIENT LIST` and `MONITOR` concern the Redis protocol alone.
 

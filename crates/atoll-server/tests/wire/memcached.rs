@@ -110,7 +110,7 @@ fn keys_lines_and_values_have_limits() {
     let info = String::from_utf8(c.say_bytes(b"stats settings\r\n")).unwrap();
     let max = info.lines().find_map(|line| line.strip_prefix("STAT item_size_max ")).unwrap();
     let max: usize = max.trim().parse().unwrap();
-    // The longest value, and one byte more: the old value goes, as it is out of date, but for `add`.
+    // The longest value, and one byte more. What `set` would have replaced is out of date.
     let set = |name: &str, bytes: usize| {
         let head = format!("{name} k 1 0 {bytes}\r\n");
         [head.as_bytes(), &vec![b'v'; bytes], b"\r\nversion\r\n"].concat()

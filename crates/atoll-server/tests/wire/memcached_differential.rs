@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 
 const KEYS: [&str; 5] = ["a", "b", "n", "s", "key:1"];
-/// None has a minus sign: memcached looks for one behind a number, too, beyond the end of the value.
+/// None has a minus sign: memcached looks for one beyond the end of the value, too.
 const VALUES: [&str; 12] =
     ["", "0", "1", "10", "99", "18446744073709551615", "9223372036854775808", "007", "abc", "5 x", " 5", "a\r\nb"];
 const NUMBERS: [&str; 11] =
@@ -41,8 +41,8 @@ fn masked(line: &str) -> String {
 
 fn comparable(replies: &[u8]) -> String {
     let lines = String::from_utf8_lossy(replies).split("\r\n").map(masked).collect::<Vec<_>>().join("\r\n");
-    // memcached shows a key in base64 if it was stored so, and in blank where `ma` or an append made
-    // the item anew.
+    // memcached shows a key in base64 if it was stored so, and as it is where an append made the
+    // item anew.
     lines.replace(" kkey 1", " ka2V5IDE= b")
 }
 
