@@ -29,8 +29,9 @@
 //! - The flags `h` and `l` are refused, and `me` shows no time of access: the cache keeps none.
 //! - `stats` has what has a meaning here; `stats reset` is `CONFIG RESETSTAT`. Commands that steer
 //!   memcached's memory (`slabs`, `lru`, `lru_crawler`, `cache_memlimit`) and `watch` are unknown.
-//! - A hash of Redis is a miss for a command that reads a value or changes a part of one. `add` finds
-//!   the key taken. A command that replaces or removes a whole value, or sets its expiry, is done.
+//! - A hash of Redis is a miss for a command that reads a value or changes a part of one. `add`
+//!   finds the key taken. A command that replaces or removes a whole value, or sets its expiry, is
+//!   done.
 //! - There is no password: only peers on this host are served in protected mode. `CLIENT PAUSE`,
 //!   `CLIENT LIST` and `MONITOR` concern the Redis protocol alone.
 
