@@ -1,7 +1,7 @@
 //! The meta commands. A reply repeats what the flags ask for, in their order.
 
 use super::change::{Altered, Edit, STALE, WON, if_item, is_item};
-use super::classic::{self, NOT_A_NUMBER, Stored, alter};
+use super::classic::{self, NOT_A_NUMBER, StoreOutcome, alter};
 use super::flags::Flags;
 use super::request::{Id, Store, words};
 use super::time::{expiry, left_s};
@@ -158,10 +158,10 @@ pub(super) async fn store<G: Engine>(c: &mut Context<'_, G>, request: &Store<'_>
     let Some(flags) = request.meta else { return Ok(()) };
     let done = pin!(classic::store(c, request)).await?;
     let (status, token) = match done {
-        Stored::Stored(token) => ("HD", token),
-        Stored::NotStored => ("NS", 0),
-        Stored::Exists => ("EX", 0),
-        Stored::NotFound => ("NF", 0),
+        StoreOutcome::Stored(token) => ("HD", token),
+        StoreOutcome::NotStored => ("NS", 0),
+        StoreOutcome::Exists => ("EX", 0),
+        StoreOutcome::NotFound => ("NF", 0),
     };
     if flags.quiet && status == "HD" {
         return Ok(());

@@ -477,3 +477,22 @@ async fn call<G: Engine>(c: &mut Context<'_, G>, request: Request<'_>) -> Result
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::RedisOptions;
+
+    #[test]
+    fn peers_on_other_hosts_are_refused_unless_the_server_is_open() {
+        for (password, is_open) in [(None, false), (Some(b"secret".to_vec()), false), (None, true)] {
+            let memcached = Memcached::new(&Redis::new(RedisOptions { password, is_open }));
+            let refuses = |address: &str| {
+                let peer = Peer::Tcp(address.parse().unwrap());
+                memcached.refuses(Listener::Second, peer).is_some_and(|why| why.starts_with(b"ERROR "))
+            };
+            assert_eq!((refuses("192.0.2.1"), refuses("2001:db8::1")), (!is_open, !is_open));
+            assert!(!refuses("127.0.0.1") && !refuses("::1") && !refuses("::ffff:127.0.0.1"));
+        }
+    }
+}

@@ -244,7 +244,7 @@ fn lines_at_the_edges_get_the_replies_of_memcached() {
     let ours = start(with_memcached());
     let long = "k".repeat(251);
     let longest = "k".repeat(250);
-    let all_letters: String = (b'A'..b'Z').map(|letter| format!(" {}", char::from(letter))).collect();
+    let all_letters: String = (b'A'..=b'Z').map(|letter| format!(" {}", char::from(letter))).collect();
     for requests in [
         "get\r\n",
         "\r\n",
