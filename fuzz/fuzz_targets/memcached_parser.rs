@@ -2,7 +2,7 @@
 //! makes the parser panic.
 //!
 //! The first byte is how many cuts there are, the next ones where; the rest is what a peer sends.
-//! `crates/atoll-server/tests/wire/memcached_parser.rs` holds the same promise on a stable compiler.
+//! The test `memcached_parser` of atoll-server holds the same promise on a stable compiler.
 #![no_main]
 
 use atoll_server::memcached::parser::show;

@@ -1,14 +1,13 @@
 //! The changes of memcached that the cache has no operation for.
 //!
-//! Stampede control needs two states of an item. They are bits of the object's kind; no other kind
-//! has them.
+//! Stampede control needs two states of an item. They are marks beside the object's kind.
 //!
 //! | state | an item gets it | and loses it |
 //! |---|---|---|
 //! | stale | by `md I`, and by `ms I` with an older token | when it is stored |
 //! | won | when a client is told to fill it (`W`) | when it is stored, or by `md I` |
 
-use atoll_cache::{Attributes, Change, Expiry, Meta, Old, Verdict, Want};
+use atoll_cache::{Attributes, CacheError, Change, Expiry, Meta, Old, Verdict, Want};
 use std::borrow::Cow;
 
 /// The item is stale.
@@ -16,9 +15,19 @@ pub(super) const STALE: u8 = 1 << 7;
 /// A client fills it.
 pub(super) const WON: u8 = 1 << 6;
 
+const _: () = assert!((STALE | WON) & Attributes::KIND_BITS == 0);
+
 /// Whether an object is one of memcached's, which are strings.
 pub(super) fn is_item(meta: &Meta) -> bool {
-    meta.attributes.kind & !(STALE | WON) == 0
+    meta.attributes.is_string()
+}
+
+/// The outcome of an operation that reads an item: an object of another kind is none.
+pub(super) fn if_item(found: Result<bool, CacheError>) -> Result<bool, CacheError> {
+    match found {
+        Err(CacheError::AnotherKind { .. }) => Ok(false),
+        found => found,
+    }
 }
 
 /// What becomes of an item.

@@ -10,7 +10,7 @@ use std::pin::pin;
 
 /// How a request to store ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stored {
+pub(super) enum StoreOutcome {
     /// Under this token.
     Stored(u64),
     NotStored,
@@ -34,7 +34,7 @@ pub(super) async fn alter<'e, G: Engine>(
 }
 
 /// Stores a value as `store` says.
-pub(super) async fn store<G: Engine>(c: &mut Context<'_, G>, store: &Store<'_>) -> Result<Stored, CacheError> {
+pub(super) async fn store<G: Engine>(c: &mut Context<'_, G>, store: &Store<'_>) -> Result<StoreOutcome, CacheError> {
     let is_binary = store.meta.is_some_and(|flags| flags.is_binary);
     let key = stored(c.database, store.key, is_binary);
     let refills = store.cas.is_some() && store.meta.is_some_and(|flags| flags.invalidates);
@@ -48,10 +48,10 @@ pub(super) async fn store<G: Engine>(c: &mut Context<'_, G>, store: &Store<'_>) 
     let is_part = matches!(store.how, How::Append | How::Prepend);
     let (altered, token) = pin!(alter(c, &key, edit, store.cas)).await?;
     let done = match altered.outcome {
-        Altered::Done => Stored::Stored(token),
-        Altered::Exists => Stored::Exists,
-        _ if is_part => Stored::NotStored,
-        _ => Stored::NotFound,
+        Altered::Done => StoreOutcome::Stored(token),
+        Altered::Exists => StoreOutcome::Exists,
+        _ if is_part => StoreOutcome::NotStored,
+        _ => StoreOutcome::NotFound,
     };
     note(c, store, done, (&key, false));
     Ok(done)
@@ -62,7 +62,7 @@ async fn set_if<G: Engine>(
     key: &[u8],
     store: &Store<'_>,
     (how, expiry): (How, Expiry),
-) -> Result<Stored, CacheError> {
+) -> Result<StoreOutcome, CacheError> {
     let condition = match (how, store.cas) {
         (How::Add, _) => Condition::IfAbsent,
         (_, Some(token)) => Condition::IfToken(token),
@@ -72,26 +72,26 @@ async fn set_if<G: Engine>(
     let attributes = Attributes { kind: 0, flags: store.client_flags };
     let outcome = c.client.cache.set(key, store.data, &SetOptions { condition, expiry, attributes }).await?;
     let done = match (outcome.stored, condition) {
-        (true, _) => Stored::Stored(outcome.token),
-        (false, Condition::IfToken(_)) if outcome.old.is_some() => Stored::Exists,
-        (false, Condition::IfToken(_)) => Stored::NotFound,
-        _ => Stored::NotStored,
+        (true, _) => StoreOutcome::Stored(outcome.token),
+        (false, Condition::IfToken(_)) if outcome.old.is_some() => StoreOutcome::Exists,
+        (false, Condition::IfToken(_)) => StoreOutcome::NotFound,
+        _ => StoreOutcome::NotStored,
     };
     note(c, store, done, (key, outcome.old.is_none()));
     Ok(done)
 }
 
 /// Counts and tells what became of a request to store under a key, which may be new.
-fn note<G: Engine>(c: &Context<'_, G>, store: &Store<'_>, done: Stored, (key, is_new): (&[u8], bool)) {
+fn note<G: Engine>(c: &Context<'_, G>, store: &Store<'_>, done: StoreOutcome, (key, is_new): (&[u8], bool)) {
     match done {
-        Stored::Stored(_) if matches!(store.how, How::Append | How::Prepend) => {
+        StoreOutcome::Stored(_) if matches!(store.how, How::Append | How::Prepend) => {
             c.notify(Class::STRING, "append", key);
         }
-        Stored::Stored(_) => {
+        StoreOutcome::Stored(_) => {
             c.notify_put(is_new, "set", key);
             c.notify_expiry(Some(store.exptime).filter(|exptime| *exptime != 0), key);
         }
-        Stored::Exists => {
+        StoreOutcome::Exists => {
             c.client.tally.borrow_mut().failed[c.client.first_command + store.id as usize] += 1;
         }
         _ => c.missed(store.id),
@@ -101,10 +101,10 @@ fn note<G: Engine>(c: &Context<'_, G>, store: &Store<'_>, done: Stored, (key, is
 /// `set`, `add`, `replace`, `append`, `prepend`, `cas`
 pub(super) async fn set<G: Engine>(c: &mut Context<'_, G>, request: &Store<'_>) -> Result<(), CacheError> {
     let line = match pin!(store(c, request)).await? {
-        Stored::Stored(_) => "STORED",
-        Stored::NotStored => "NOT_STORED",
-        Stored::Exists => "EXISTS",
-        Stored::NotFound => "NOT_FOUND",
+        StoreOutcome::Stored(_) => "STORED",
+        StoreOutcome::NotStored => "NOT_STORED",
+        StoreOutcome::Exists => "EXISTS",
+        StoreOutcome::NotFound => "NOT_FOUND",
     };
     c.say(line, request.noreply);
     Ok(())

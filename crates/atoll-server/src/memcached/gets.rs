@@ -5,7 +5,7 @@
 //! line of keys whose values are too much for one batch runs in parts: the state of the connection
 //! says what the rest of the line asks for.
 
-use super::change::is_item;
+use super::change::{if_item, is_item};
 use super::flags::{Flags, KEY_BYTES_MAX};
 use super::request::{Asked, Id, Request, words};
 use super::time::{self, expiry};
@@ -186,8 +186,8 @@ async fn touch<G: Engine>(
         let began = client.tally.borrow_mut().begin();
         let stored = stored(database, key, false);
         let found = pin!(client.cache.get_and_expire(&stored, expiry(exptime), value)).await;
-        let is_there = match found {
-            Ok(is_there) => is_there && is_item(&value.meta()),
+        let is_there = match if_item(found) {
+            Ok(is_there) => is_there,
             Err(error) => {
                 fail(client, output, &error);
                 return 1;

@@ -1,7 +1,7 @@
 //! The meta commands. A reply repeats what the flags ask for, in their order.
 
-use super::change::{Altered, Edit, STALE, WON, is_item};
-use super::classic::{self, NOT_A_NUMBER, Stored, alter};
+use super::change::{Altered, Edit, STALE, WON, if_item, is_item};
+use super::classic::{self, NOT_A_NUMBER, StoreOutcome, alter};
 use super::flags::Flags;
 use super::request::{Id, Store, words};
 use super::time::{expiry, left_s};
@@ -62,7 +62,7 @@ pub(super) async fn get<G: Engine>(c: &mut Context<'_, G>, key: &[u8], flags: &F
     let now_ms = if needs_clock { cache.now_ms().await? } else { 0 };
     let (mut meta, is_new, is_won) = loop {
         let is_there = match flags.ttl {
-            Some(ttl) => cache.get_and_expire(&key_of_cache, expiry(ttl), c.value).await?,
+            Some(ttl) => if_item(cache.get_and_expire(&key_of_cache, expiry(ttl), c.value).await)?,
             None => cache.get(&key_of_cache, c.value).await?,
         };
         if !is_there && let Some(exptime) = flags.vivify {
@@ -73,8 +73,10 @@ pub(super) async fn get<G: Engine>(c: &mut Context<'_, G>, key: &[u8], flags: &F
                 c.notify_put(true, "set", &key_of_cache);
                 break (Meta { token: outcome.token, ..Meta::default() }, true, true);
             }
-            // Another client has made it.
-            continue;
+            if cache.peek(&key_of_cache).await?.is_none_or(|meta| is_item(&meta)) {
+                // Another client has made it.
+                continue;
+            }
         }
         if !is_there || !is_item(&c.value.meta()) {
             c.missed(Id::MetaGet);
@@ -156,10 +158,10 @@ pub(super) async fn store<G: Engine>(c: &mut Context<'_, G>, request: &Store<'_>
     let Some(flags) = request.meta else { return Ok(()) };
     let done = pin!(classic::store(c, request)).await?;
     let (status, token) = match done {
-        Stored::Stored(token) => ("HD", token),
-        Stored::NotStored => ("NS", 0),
-        Stored::Exists => ("EX", 0),
-        Stored::NotFound => ("NF", 0),
+        StoreOutcome::Stored(token) => ("HD", token),
+        StoreOutcome::NotStored => ("NS", 0),
+        StoreOutcome::Exists => ("EX", 0),
+        StoreOutcome::NotFound => ("NF", 0),
     };
     if flags.quiet && status == "HD" {
         return Ok(());
@@ -278,7 +280,7 @@ pub(super) async fn count<G: Engine>(c: &mut Context<'_, G>, key: &[u8], flags: 
 /// negative, as in memcached; -1 without one.
 pub(super) async fn debug<G: Engine>(c: &mut Context<'_, G>, key: &[u8], is_binary: bool) -> Result<(), CacheError> {
     let cache = c.client.cache;
-    let Some(meta) = cache.peek(&stored(c.database, key, is_binary)).await? else {
+    let Some(meta) = cache.peek(&stored(c.database, key, is_binary)).await?.filter(is_item) else {
         c.say("EN", false);
         return Ok(());
     };

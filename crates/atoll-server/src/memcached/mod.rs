@@ -17,16 +17,21 @@
 //! Semantics and texts are those of memcached 1.6.18. The unique number of `cas` is the object's
 //! token. Differences from memcached:
 //!
-//! - A line of more than 2048 bytes gets `CLIENT_ERROR line too long` and ends the connection, and
-//!   so does a `get` of more than 1 MiB.
+//! - A line of more than 2048 bytes gets `CLIENT_ERROR line too long` and ends the connection. A
+//!   line of keys (`get`, `gets`, `gat`, `gats`) may have 1 MiB.
+//! - A byte 0 does not end a line.
 //! - A value may have as many bytes as the pool takes.
 //! - Tokens have no order: `ms` with `I` takes every token other than the present one for an older
-//!   one. To win a stale item gives it a new token, which the winner reads.
+//!   one. To win an item gives it a new token, which the winner reads.
+//! - An opaque token that is too long is refused before anything is done. A `get` of a key that is
+//!   too long leaves the replies to the requests before it.
 //! - A key is shown in base64 if the request has it so, however it was stored.
 //! - The flags `h` and `l` are refused, and `me` shows no time of access: the cache keeps none.
-//! - An object that is no string is a miss, and nothing that needs a string changes it.
 //! - `stats` has what has a meaning here; `stats reset` is `CONFIG RESETSTAT`. Commands that steer
 //!   memcached's memory (`slabs`, `lru`, `lru_crawler`, `cache_memlimit`) and `watch` are unknown.
+//! - A hash of Redis is a miss for a command that reads a value or changes a part of one. `add`
+//!   finds the key taken. A command that replaces or removes a whole value, or sets its expiry, is
+//!   done.
 //! - There is no password: only peers on this host are served in protected mode. `CLIENT PAUSE`,
 //!   `CLIENT LIST` and `MONITOR` concern the Redis protocol alone.
 
@@ -469,6 +474,25 @@ async fn call<G: Engine>(c: &mut Context<'_, G>, request: Request<'_>) -> Result
             c.client.tally.borrow_mut().error(error.split(' ').next().unwrap_or_default());
             c.say(error, noreply);
             Ok(())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::RedisOptions;
+
+    #[test]
+    fn peers_on_other_hosts_are_refused_unless_the_server_is_open() {
+        for (password, is_open) in [(None, false), (Some(b"secret".to_vec()), false), (None, true)] {
+            let memcached = Memcached::new(&Redis::new(RedisOptions { password, is_open }));
+            let refuses = |address: &str| {
+                let peer = Peer::Tcp(address.parse().unwrap());
+                memcached.refuses(Listener::Second, peer).is_some_and(|why| why.starts_with(b"ERROR "))
+            };
+            assert_eq!((refuses("192.0.2.1"), refuses("2001:db8::1")), (!is_open, !is_open));
+            assert!(!refuses("127.0.0.1") && !refuses("::1") && !refuses("::ffff:127.0.0.1"));
         }
     }
 }

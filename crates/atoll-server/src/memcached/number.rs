@@ -6,8 +6,8 @@ fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }
 
-/// Whether there is a minus sign, and the digits as a number; `None` if there are none, more follows
-/// than a blank, or the number has more than 64 bits.
+/// Whether there is a minus sign, and the digits as a number; `None` if there are none, something
+/// other than a blank follows, or the number has more than 64 bits.
 fn magnitude(text: &[u8]) -> Option<(bool, u64)> {
     let first = text.iter().position(|byte| !is_blank(*byte))?;
     let (is_negative, digits) = match &text[first..] {
@@ -23,7 +23,7 @@ fn magnitude(text: &[u8]) -> Option<(bool, u64)> {
     Some((is_negative, digits[..count].iter().try_fold(0, add)?))
 }
 
-/// A number of 64 bits without a sign. As in C a small negative one wraps, unless the result has the
+/// A number of 64 bits without a sign. As in C a negative one wraps, unless the result has the
 /// highest bit.
 pub(crate) fn unsigned(text: &[u8]) -> Option<u64> {
     let (is_negative, number) = magnitude(text)?;

@@ -54,6 +54,32 @@ fn a_value_of_one_protocol_is_read_through_the_other() {
 }
 
 #[test]
+fn a_hash_of_redis_is_no_item_of_memcached() {
+    let server = start_on(&EngineOptions::default(), with_memcached());
+    let (mut c, mut redis) = both(&server);
+    redis.call(&["HSET", "h", "f", "1"]);
+    for (request, reply) in [
+        ("get h\r\ngats 9 h\r\n", "END\r\nEND\r\n"),
+        ("mg h v\r\nmg h v N9\r\nmg h T9\r\nmg h T9 N9 v t\r\nme h\r\n", "EN\r\nEN\r\nEN\r\nEN\r\nEN\r\n"),
+        ("incr h 1\r\nma h\r\nma h N0 v\r\nmd h I\r\n", "NOT_FOUND\r\nNF\r\nNF\r\nNF\r\n"),
+        ("append h 0 0 1\r\nx\r\nms h 1 MP\r\nx\r\n", "NOT_STORED\r\nNS\r\n"),
+        ("add h 0 0 1\r\nx\r\ncas h 0 0 1 1\r\nx\r\n", "NOT_STORED\r\nEXISTS\r\n"),
+    ] {
+        assert_eq!(c.say(request), reply);
+        assert_eq!(redis.call(&["HGET", "h", "f"]), b"$1\r\n1\r\n", "{request}");
+        assert_eq!(redis.call(&["TTL", "h"]), b":-1\r\n", "{request}");
+    }
+    assert_eq!(c.say("touch h 50\r\n"), "TOUCHED\r\n");
+    assert_eq!(redis.call(&["TTL", "h"]), b":50\r\n");
+    assert_eq!(c.say("delete h\r\nget h\r\n"), "DELETED\r\nEND\r\n");
+    // What sets a whole value replaces it, as SET does; and a stale item is no hash.
+    redis.call(&["HSET", "h", "f", "1"]);
+    assert_eq!(c.say("replace h 5 0 1\r\nx\r\nmd h I\r\nget h\r\n"), "STORED\r\nHD\r\nVALUE h 5 1\r\nx\r\nEND\r\n");
+    assert!(redis.call(&["HGET", "h", "f"]).starts_with(b"-WRONGTYPE "));
+    assert_eq!(redis.call(&["APPEND", "h", "y"]), b":2\r\n");
+}
+
+#[test]
 fn a_change_of_memcached_ends_a_watch_and_is_told_as_an_event() {
     let server = start(with_memcached());
     let (mut memcached, mut redis) = both(&server);
@@ -84,7 +110,7 @@ fn keys_lines_and_values_have_limits() {
     let info = String::from_utf8(c.say_bytes(b"stats settings\r\n")).unwrap();
     let max = info.lines().find_map(|line| line.strip_prefix("STAT item_size_max ")).unwrap();
     let max: usize = max.trim().parse().unwrap();
-    // The longest value, and one byte more: the old value goes, as it is out of date, but for `add`.
+    // The longest value, and one byte more. What `set` would have replaced is out of date.
     let set = |name: &str, bytes: usize| {
         let head = format!("{name} k 1 0 {bytes}\r\n");
         [head.as_bytes(), &vec![b'v'; bytes], b"\r\nversion\r\n"].concat()
