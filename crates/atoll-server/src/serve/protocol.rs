@@ -22,8 +22,8 @@ pub const OUTPUT_BYTES_MAX: usize = 1 << 20;
 /// A listener of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Listener {
-    /// Those of [`ServerOptions::address`](super::options::ServerOptions::address), plain and within
-    /// TLS, and the Unix socket.
+    /// The ports at [`ServerOptions::address`](super::options::ServerOptions::address), plain and
+    /// within TLS, and the Unix socket.
     First,
     /// That of [`ServerOptions::second`](super::options::ServerOptions::second).
     Second,
