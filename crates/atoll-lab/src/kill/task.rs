@@ -20,7 +20,7 @@ use std::time::Duration;
 const STRETCH: u64 = 64;
 /// A client leaves and a new one joins in its place after about so many operations.
 const CLIENT_OPERATIONS: u64 = 100_000;
-/// So many looks at a client that has not ended find nobody else who repairs it.
+/// After so many looks at a client that has not ended, this one repairs it.
 const LOOKS_PER_REPAIR: u32 = 25;
 /// Between two tries over a network.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -117,7 +117,7 @@ fn joined(
         while last > 0 && persist(task, ledger, || deployment.has_ended(last))? == Some(false) {
             std::thread::sleep(PAUSE);
             looks += 1;
-            // A memory node's end ends all clients: then nobody is left who finds that they are
+            // The end of a memory node ends all clients. Then no client is left that finds them
             // dead.
             if looks % LOOKS_PER_REPAIR == 0 {
                 persist(task, ledger, || deployment.repair())?;
