@@ -40,7 +40,8 @@ pub enum Expiry {
 }
 
 impl Expiry {
-    fn at_ms(self, now_ms: u64, old: Option<Meta>) -> Option<u64> {
+    /// The moment on the pool's clock, given what is known of the present object.
+    pub fn at_ms(self, now_ms: u64, old: Option<Meta>) -> Option<u64> {
         match self {
             Self::Never => None,
             Self::Keep => old.and_then(|old| old.expiry_ms),
@@ -88,9 +89,10 @@ pub struct ExpireCondition {
 }
 
 /// The outcome of a [`Cache::expire`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ExpireOutcome {
     /// The key is not there.
+    #[default]
     Absent,
     /// The condition did not hold.
     Refused,
@@ -171,7 +173,10 @@ impl<G: Engine> Cache<G> {
         if is_noted {
             self.note_removed(key, change.removed());
         }
-        Ok(token.unwrap_or(0))
+        match change.refused() {
+            Some(kind) => Err(CacheError::AnotherKind { kind }),
+            None => Ok(token.unwrap_or(0)),
+        }
     }
 
     #[cold]
@@ -191,7 +196,8 @@ impl<G: Engine> Cache<G> {
         self.set_returning(key, value, options, None).await
     }
 
-    /// As [`Cache::set`], and copies the old value into `old_value`.
+    /// As [`Cache::set`], and copies the old value into `old_value`. An old value that is no string
+    /// is not replaced then: [`CacheError::AnotherKind`].
     pub async fn set_returning(
         &self,
         key: &[u8],
@@ -210,6 +216,7 @@ impl<G: Engine> Cache<G> {
             stored: false,
             is_over: false,
             sees: false,
+            refused: None,
         };
         let token = self.change(key, &mut set).await;
         give_back(old_value, &mut set.old_value);
@@ -222,10 +229,11 @@ impl<G: Engine> Cache<G> {
         self.take(key, None).await
     }
 
-    /// Removes `key` and copies its value into `old_value`; returns whether it was there.
+    /// Removes `key` and copies its value into `old_value`; returns whether it was there. A value
+    /// that is asked for and is no string is not removed: [`CacheError::AnotherKind`].
     pub async fn take(&self, key: &[u8], mut old_value: Option<&mut Value>) -> Result<bool, CacheError> {
         let old_place = old_value.as_deref_mut().map(std::mem::take);
-        let mut remove = Remove { old_value: old_place, old: None };
+        let mut remove = Remove { old_value: old_place, old: None, refused: None };
         let changed = self.change(key, &mut remove).await;
         give_back(old_value, &mut remove.old_value);
         changed?;
@@ -239,17 +247,15 @@ impl<G: Engine> Cache<G> {
         expiry: Expiry,
         condition: ExpireCondition,
     ) -> Result<ExpireOutcome, CacheError> {
-        let mut expire = Expire { expiry, condition, value: None, outcome: ExpireOutcome::Absent, old: None };
+        let mut expire = Expire { expiry, condition, ..Expire::default() };
         self.change(key, &mut expire).await?;
         Ok(expire.outcome)
     }
 
     /// Copies the value of `key` into `value` and sets its expiry, in one step; returns whether it
-    /// was there.
+    /// was there. Refuses a value that is no string: [`CacheError::AnotherKind`].
     pub async fn get_and_expire(&self, key: &[u8], expiry: Expiry, value: &mut Value) -> Result<bool, CacheError> {
-        let condition = ExpireCondition::default();
-        let place = Some(std::mem::take(value));
-        let mut expire = Expire { expiry, condition, value: place, outcome: ExpireOutcome::Absent, old: None };
+        let mut expire = Expire { expiry, value: Some(std::mem::take(value)), ..Expire::default() };
         let changed = self.change(key, &mut expire).await;
         give_back(Some(value), &mut expire.value);
         changed?;
@@ -257,6 +263,9 @@ impl<G: Engine> Cache<G> {
     }
 
     /// Adds `by` to the decimal integer at `key`; an absent key counts as 0. Keeps the expiry.
+    ///
+    /// This and the other changes of a part of a value are for strings: a value of another kind is
+    /// left as it is, and the error is [`CacheError::AnotherKind`].
     pub async fn increment(&self, key: &[u8], by: i64) -> Result<Number<i64>, CacheError> {
         Ok(match self.rewrite(key, Edit::Add(by)).await? {
             Rewritten::Integer(number) => number,
@@ -289,7 +298,11 @@ impl<G: Engine> Cache<G> {
     /// length. Writing nothing changes nothing. Keeps the expiry.
     pub async fn set_range(&self, key: &[u8], offset: usize, bytes: &[u8]) -> Result<usize, CacheError> {
         if bytes.is_empty() {
-            return Ok(self.peek(key).await?.map_or(0, |meta| meta.value_bytes));
+            let meta = self.peek(key).await?.unwrap_or_default();
+            return match meta.attributes.kind_of_bytes() {
+                0 => Ok(meta.value_bytes),
+                kind => Err(CacheError::AnotherKind { kind }),
+            };
         }
         self.checked_length(offset.saturating_add(bytes.len()))?;
         self.edit(key, Edit::Overwrite { offset, bytes: bytes.into() }).await
@@ -422,6 +435,52 @@ mod tests {
             cache.set(b"e", b"", &SetOptions::default()).await.unwrap();
             assert_eq!(cache.increment(b"e", 1).await.unwrap(), Number::NotANumber);
             assert_eq!(cache.increment_float(b"n", 0.5).await.unwrap(), Number::Value(5.5));
+        });
+    }
+
+    #[test]
+    fn changes_that_are_for_strings_leave_a_value_of_another_kind_as_it_is() {
+        let (cache, _) = cache();
+        run_ready(async {
+            let attributes = Attributes { kind: !Attributes::KIND_BITS | 1, flags: 7 };
+            cache.set(b"k", b"1", &SetOptions { attributes, ..SetOptions::default() }).await.unwrap();
+            let refused = CacheError::AnotherKind { kind: 1 };
+            let mut value = Value::new();
+            let later = Expiry::InMs(1000);
+            assert_eq!(cache.increment(b"k", 1).await, Err(refused.clone()));
+            assert_eq!(cache.increment_float(b"k", 1.0).await, Err(refused.clone()));
+            assert_eq!(cache.append(b"k", b"1").await, Err(refused.clone()));
+            assert_eq!(cache.prepend(b"k", b"1").await, Err(refused.clone()));
+            assert_eq!(cache.set_range(b"k", 0, b"2").await, Err(refused.clone()));
+            assert_eq!(cache.set_range(b"k", 0, b"").await, Err(refused.clone()));
+            assert_eq!(cache.take(b"k", Some(&mut value)).await, Err(refused.clone()));
+            assert_eq!(cache.get_and_expire(b"k", later, &mut value).await, Err(refused.clone()));
+            let options = SetOptions::default();
+            assert_eq!(cache.set_returning(b"k", b"2", &options, Some(&mut value)).await, Err(refused));
+            assert!(cache.get(b"k", &mut value).await.unwrap());
+            assert_eq!((value.bytes(), value.meta().attributes), (&b"1"[..], attributes));
+            assert_eq!(value.meta().expiry_ms, None);
+            // What asks for no string is for every kind.
+            let outcome = cache.expire(b"k", later, ExpireCondition::default()).await.unwrap();
+            assert_eq!((outcome, cache.delete(b"k").await), (ExpireOutcome::Set, Ok(true)));
+        });
+    }
+
+    #[test]
+    fn changes_of_a_string_keep_its_marks_and_one_that_is_set_anew_has_none() {
+        let (cache, _) = cache();
+        run_ready(async {
+            let marked = Attributes { kind: !Attributes::KIND_BITS, flags: 7 };
+            cache.set(b"k", b"1", &SetOptions { attributes: marked, ..SetOptions::default() }).await.unwrap();
+            let mut value = Value::new();
+            assert_eq!(cache.increment(b"k", 1).await, Ok(Number::Value(2)));
+            assert_eq!(cache.append(b"k", b"1").await, Ok(2));
+            assert_eq!(cache.set_range(b"k", 0, b"").await, Ok(2));
+            assert_eq!(cache.get_and_expire(b"k", Expiry::InMs(1000), &mut value).await, Ok(true));
+            assert_eq!((value.bytes(), value.meta().attributes), (&b"21"[..], marked));
+            let set = cache.set_returning(b"k", b"3", &SetOptions::default(), Some(&mut value)).await.unwrap();
+            assert_eq!((set.stored, set.old.unwrap().attributes), (true, marked));
+            assert_eq!(cache.peek(b"k").await.unwrap().unwrap().attributes, Attributes::NONE);
         });
     }
 

@@ -24,6 +24,12 @@ pub enum CacheError {
         /// The longest value that this pool stores.
         max: usize,
     },
+    /// The operation is for strings, and the value is of another kind.
+    #[error("the value is of kind {kind}, and this operation is for strings: remove the key, or set it anew")]
+    AnotherKind {
+        /// What its bytes are: [`Attributes::kind_of_bytes`].
+        kind: u8,
+    },
     /// No object is left to evict: other clients hold all memory, in groups that they are filling.
     #[error("the pool is full and nothing in it can be evicted: make it larger, or let fewer clients write to it")]
     OutOfMemory,

@@ -5,7 +5,8 @@ use atoll_fabric::Buffer;
 /// What a protocol says of a value. It is kept with the object; no engine reads it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Attributes {
-    /// What the bytes are; 0 for a string.
+    /// What the bytes are, in the bits of [`Attributes::KIND_BITS`], and a protocol's marks in the
+    /// two others.
     pub kind: u8,
     /// A client's own: the flags of memcached.
     pub flags: u32,
@@ -14,6 +15,22 @@ pub struct Attributes {
 impl Attributes {
     /// A string of which no client said anything.
     pub const NONE: Self = Self { kind: 0, flags: 0 };
+
+    /// The bits of [`Attributes::kind`] that say what the bytes are. The two others are marks of a
+    /// value of any kind, such as memcached's stale and win.
+    pub const KIND_BITS: u8 = 0x3f;
+
+    /// What the bytes are, whatever marks the value has; 0 for a string.
+    #[inline]
+    pub fn kind_of_bytes(self) -> u8 {
+        self.kind & Self::KIND_BITS
+    }
+
+    /// Whether the value is a string.
+    #[inline]
+    pub fn is_string(self) -> bool {
+        self.kind_of_bytes() == Self::NONE.kind
+    }
 }
 
 /// An object's metadata: what is known of it besides its bytes.

@@ -1,11 +1,12 @@
-//! `atoll serve`, as Redis clients use it: the `redis` crate, redis-py, several servers over one
-//! pool.
+//! `atoll serve`, as Redis and memcached clients use it: the `redis` crate, redis-py, several
+//! servers over one pool.
 
 mod binary;
 
 use atoll_sim::requirement::{redis_py, required};
 use binary::{PoolName, Serving, printed, refused};
 use redis::Commands;
+use std::io::{Read, Write};
 use std::process::Command;
 
 #[test]
@@ -60,6 +61,24 @@ fn servers_and_the_embedding_api_share_one_pool() {
     let info = printed(&["pool", "info", &name.0]);
     assert!(info.contains("clients            3"), "{info}");
     assert!(info.contains("objects            2"), "{info}");
+}
+
+#[test]
+fn memcached_clients_are_served_the_keys_of_redis_clients() {
+    let server = Serving::start(&["--capacity", "64MiB", "--memcached", "127.0.0.1:0"]);
+    let address = ("127.0.0.1", server.memcached_port.unwrap());
+    let mut memcached = std::net::TcpStream::connect(address).unwrap();
+    memcached.write_all(b"set k 7 100 1\r\nx\r\nquit\r\n").unwrap();
+    let mut said = String::new();
+    memcached.read_to_string(&mut said).unwrap();
+    assert_eq!(said, "STORED\r\n");
+    assert_eq!(server.connect().get::<_, String>("k").unwrap(), "x");
+    let open = refused(&["serve", "--port", "0", "--memcached", "0.0.0.0:0"]);
+    assert!(open.contains("no password") && open.contains("--protected-mode no"), "{open}");
+    assert!(refused(&["serve", "--port", "none"]).contains("--memcached"));
+    assert!(refused(&["serve", "--port", "65536"]).contains("none"));
+    let config = printed(&["serve", "--port", "none", "--memcached", "127.0.0.1:11211", "--config"]);
+    assert!(config.contains("port = none\n") && config.contains("memcached = 127.0.0.1:11211\n"), "{config}");
 }
 
 #[test]

@@ -47,7 +47,7 @@ impl NodeCommand {
         let authority = self.tls_ca.as_deref().or(self.tls_cert.as_deref());
         let options = AgentOptions {
             capacity_bytes,
-            certificate: tls.map(|(certificate, key)| Certificate::of_files(certificate, key)).transpose()?,
+            certificate: tls.map(|(certificate, key)| Certificate::of_files(certificate, key, None)).transpose()?,
             authority: authority.map(Authority::of_file).transpose()?,
             name: self.pool.clone(),
             secret: self.secret_file.as_deref().map(Secret::of_file).transpose()?,

@@ -1,10 +1,11 @@
-//! `atoll serve`: a cache for Redis clients, over an embedded pool or a named one.
+//! `atoll serve`: a cache for Redis and memcached clients, over an embedded pool or a named one.
 
 use crate::new_pool::NewPoolArgs;
 use crate::open_pool;
 use atoll::fabric::{OnFabric, ServedFabric, on_fabric};
 use atoll::{EngineOptions, Pool};
-use atoll_server::{PoolFacts, Redis, RedisOptions, Server, ServerOptions};
+use atoll_server::serve::Both;
+use atoll_server::{Memcached, PoolFacts, Redis, RedisOptions, Server, ServerOptions, TlsOptions};
 use clap::Args;
 use std::error::Error;
 use std::net::{IpAddr, SocketAddr};
@@ -16,12 +17,32 @@ pub struct ServeCommand {
     /// Address to listen on
     #[arg(long, default_value = "127.0.0.1")]
     address: IpAddr,
-    /// TCP port to listen on
-    #[arg(long, default_value_t = 6379)]
-    port: u16,
-    /// Unix socket to listen on, in addition
+    /// TCP port to listen on for Redis clients, or `none`
+    #[arg(long, value_name = "PORT|none", default_value = "6379", value_parser = port)]
+    port: Port,
+    /// Unix socket to listen on for Redis clients, in addition
     #[arg(long, value_name = "PATH")]
     unix: Option<PathBuf>,
+    /// Address to listen on for memcached clients, which see the keys of Redis' database 0. It has
+    /// no password
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    memcached: Option<SocketAddr>,
+    /// TCP port to listen on for Redis clients within TLS, in addition
+    #[arg(long, value_name = "PORT", requires = "tls_cert")]
+    tls_port: Option<u16>,
+    /// File of the server's certificate, with those that link it to its authority (PEM). It may
+    /// change while the server runs
+    #[arg(long, value_name = "PATH", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// File of the certificate's key (PEM)
+    #[arg(long, value_name = "PATH", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// File of an authority (PEM): clients must show a certificate of it
+    #[arg(long, value_name = "PATH", requires = "tls_cert")]
+    tls_client_ca: Option<PathBuf>,
+    /// Speak TLS with memcached clients
+    #[arg(long, requires_all = ["memcached", "tls_cert"])]
+    memcached_tls: bool,
     /// An existing pool to serve, instead of one of the server's own (shm:/NAME, the path of a
     /// file, or tcp:HOST:PORT[,HOST:PORT...])
     #[arg(long, value_name = "NAME")]
@@ -60,6 +81,26 @@ pub struct ServeCommand {
     config: bool,
 }
 
+/// A port, or none.
+#[derive(Clone, Copy, Debug)]
+struct Port(Option<u16>);
+
+impl std::fmt::Display for Port {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            Some(port) => port.fmt(f),
+            None => "none".fmt(f),
+        }
+    }
+}
+
+fn port(text: &str) -> Result<Port, String> {
+    match text {
+        "none" => Ok(Port(None)),
+        _ => text.parse().map(|port| Port(Some(port))).map_err(|_| "say a number up to 65535, or none".to_owned()),
+    }
+}
+
 fn yes_or_no(text: &str) -> Result<bool, String> {
     match text {
         "yes" => Ok(true),
@@ -95,10 +136,13 @@ impl ServeCommand {
             self.print_config(&engine);
             return Ok(());
         }
+        self.check_addresses()?;
         let options = ServerOptions {
             address: self.address,
-            port: self.port,
+            port: self.port.0,
             unix: self.unix.clone(),
+            second: self.memcached,
+            tls: self.tls(),
             threads: self.threads.into(),
             metrics: self.metrics,
             clients_max: self.maxclients as usize,
@@ -124,6 +168,42 @@ impl ServeCommand {
         }
     }
 
+    fn tls(&self) -> Option<TlsOptions> {
+        let (certificate, key) = self.tls_cert.clone().zip(self.tls_key.clone())?;
+        let clients = self.tls_client_ca.clone();
+        Some(TlsOptions { certificate, key, clients, port: self.tls_port, at_second: self.memcached_tls })
+    }
+
+    fn check_addresses(&self) -> Result<(), String> {
+        if self.port.0.or(self.tls_port).is_none() && self.unix.is_none() && self.memcached.is_none() {
+            return Err("nothing is served: give --port or --tls-port, or add --unix or --memcached".to_owned());
+        }
+        if self.tls_cert.is_some() && self.tls_port.is_none() && !self.memcached_tls {
+            return Err("nobody is shown the certificate: add --tls-port or --memcached-tls".to_owned());
+        }
+        let is_certified = self.memcached_tls && self.tls_client_ca.is_some();
+        match self.memcached {
+            Some(address) if self.protected_mode && !is_certified && !address.ip().to_canonical().is_loopback() => {
+                Err(format!(
+                    "memcached at {address} has no password: listen on a loopback address, demand certificates \
+                     (--memcached-tls with --tls-client-ca), or say --protected-mode no where everybody in the \
+                     network may read and change the cache"
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What it serves, and where.
+    fn shown(&self, server: &Server) -> std::io::Result<String> {
+        let tcp = server.address().transpose()?.map(|address| address.to_string());
+        let unix = self.unix.as_ref().map(|path| path.display().to_string());
+        let memcached = server.second_address().transpose()?.map(|address| format!("memcached at {address}"));
+        let within_tls = server.tls_address().transpose()?.map(|address| format!("{address} within TLS"));
+        let memcached = memcached.map(|shown| if self.memcached_tls { shown + " within TLS" } else { shown });
+        Ok([tcp, within_tls, unix, memcached].into_iter().flatten().collect::<Vec<_>>().join(" and "))
+    }
+
     fn serve<F: ServedFabric>(&self, server: Server, redis: Redis, pool: Pool<F>) -> Result<(), Box<dyn Error>> {
         let (used, capacity, provided, clock, nodes) =
             (pool.clone(), pool.clone(), pool.clone(), pool.clone(), pool.clone());
@@ -140,15 +220,17 @@ impl ServeCommand {
         println!(
             "atoll {} serves {} on fabric {}: pool {}, engine {}, {} bytes, {} thread(s)",
             env!("CARGO_PKG_VERSION"),
-            server.address()?,
+            self.shown(&server)?,
             pool.fabric(),
             pool.name().unwrap_or("of its own"),
             pool.engine(),
             pool.capacity_bytes(),
             self.threads,
         );
+        let memcached = Memcached::new(&redis);
         // The pool is closed after its last client has left.
-        Ok(server.run(redis, facts, |_| pool.client().map(atoll::Client::into_served))?)
+        let both = Both::new(redis, memcached);
+        Ok(server.run(both, facts, |_| pool.client().map(atoll::Client::into_served))?)
     }
 
     fn password(&self) -> Result<Option<Vec<u8>>, String> {
@@ -165,6 +247,14 @@ impl ServeCommand {
         let shown = |option: Option<String>| option.unwrap_or_else(|| "none".to_owned());
         println!("address = {}", self.address);
         println!("port = {}", self.port);
+        println!("memcached = {}", shown(self.memcached.map(|address| address.to_string())));
+        for (name, path) in
+            [("tls_cert", &self.tls_cert), ("tls_key", &self.tls_key), ("tls_client_ca", &self.tls_client_ca)]
+        {
+            println!("{name} = {}", shown(path.as_ref().map(|path| path.display().to_string())));
+        }
+        println!("tls_port = {}", shown(self.tls_port.map(|port| port.to_string())));
+        println!("memcached_tls = {}", if self.memcached_tls { "yes" } else { "no" });
         println!("unix = {}", shown(self.unix.as_ref().map(|path| path.display().to_string())));
         println!("pool = {}", self.pool.as_deref().unwrap_or("of its own"));
         let engine = if self.pool.is_some() { "that of the pool".to_owned() } else { engine.to_string() };

@@ -304,7 +304,7 @@ impl Signed {
     }
 
     fn certificate(&self) -> Certificate {
-        Certificate::of_files(&self.0.join("cert.pem"), &self.0.join("key.pem")).unwrap()
+        Certificate::of_files(&self.0.join("cert.pem"), &self.0.join("key.pem"), None).unwrap()
     }
 
     fn authority(&self) -> Authority {

@@ -47,7 +47,7 @@ fn a_thousand_idle_connections_within_tls_cost_little() {
     std::fs::write(&certificate, signed.cert.pem()).unwrap();
     std::fs::write(&key, signed.signing_key.serialize_pem()).unwrap();
     let authority = Some(Authority::of_file(&certificate).unwrap());
-    let certificate = Some(Certificate::of_files(&certificate, &key).unwrap());
+    let certificate = Some(Certificate::of_files(&certificate, &key, None).unwrap());
     std::fs::remove_dir_all(&folder).unwrap();
     let client = TcpOptions { authority, ..TcpOptions::default() };
     // TLS has as many buffers on either side.

@@ -1,16 +1,17 @@
 //! Serves an in-memory map, to measure the server without a pool behind it: `serve_model PORT
-//! [METRICS-ADDRESS]`.
+//! [METRICS-ADDRESS [MEMCACHED-ADDRESS]]`.
 
 use atoll_cache::{Cache, model::Model};
 use atoll_fabric::Clock;
-use atoll_server::{PoolFacts, ServeError, ServerOptions};
+use atoll_server::serve::Both;
+use atoll_server::{Memcached, PoolFacts, Redis, ServeError, ServerOptions};
 use std::convert::Infallible;
 
 fn main() -> Result<(), ServeError> {
     let mut args = std::env::args().skip(1);
     let port = args.next().and_then(|port| port.parse().ok()).unwrap_or(6390);
-    let metrics = args.next().and_then(|address| address.parse().ok());
-    let options = ServerOptions { port, metrics, ..ServerOptions::default() };
+    let mut address = || args.next().and_then(|address| address.parse().ok());
+    let options = ServerOptions { port: Some(port), metrics: address(), second: address(), ..ServerOptions::default() };
     let facts = PoolFacts {
         fabric: "none".to_owned(),
         engine: "model".to_owned(),
@@ -21,7 +22,9 @@ fn main() -> Result<(), ServeError> {
         wall_clock_ahead_ms: Box::new(|| 0),
         nodes_absent: Box::new(|| 0),
     };
-    atoll_server::serve(atoll_server::Redis::default(), options, facts, |_| {
+    let redis = Redis::default();
+    let memcached = Memcached::new(&redis);
+    atoll_server::serve(Both::new(redis, memcached), options, facts, |_| {
         Ok::<_, Infallible>(Cache::new(Model::new(Clock::host())))
     })
 }

@@ -8,15 +8,18 @@
 //! |---|---|
 //! | [`serve`](mod@serve) | the server: acceptor, workers, connections, over any protocol |
 //! | [`redis`] | the Redis protocol |
+//! | [`memcached`] | the memcached protocol, over the same keys |
 //! | `http` | the counters for Prometheus |
 #![forbid(unsafe_code)]
 
 mod http;
+pub mod memcached;
 pub mod redis;
 pub mod serve;
 
+pub use memcached::Memcached;
 pub use redis::{Redis, RedisOptions};
 pub use serve::facts::PoolFacts;
-pub use serve::options::ServerOptions;
+pub use serve::options::{ServerOptions, TlsOptions};
 pub use serve::protocol::Protocol;
 pub use serve::{ServeError, Server, Stopper, serve};

@@ -1,5 +1,5 @@
-//! What a test needs of the machine beside the workspace: a redis-server, a Python module, the
-//! shared traces.
+//! What a test needs of the machine beside the workspace: a redis-server, a memcached, Python
+//! modules, the shared traces.
 //!
 //! A test without what it needs shows nothing, so it fails and says what to install.
 //! `ATOLL_TEST_SKIP` names what the machine may lack, separated by commas. Tests that need it are
@@ -9,6 +9,8 @@
 //! |---|---|---|
 //! | `redis-server` | redis-server 7 on the path | `./check`, by apt-get |
 //! | `redis-py` | python3 with the module `redis` | `./check`, by pip |
+//! | `memcached` | memcached 1.6 on the path | `./check`, by apt-get |
+//! | `pymemcache` | python3 with the module `pymemcache` | `./check`, by pip |
 //! | `traces` | `../shared/traces` beside the checkout | no command: they are not published |
 //! | `fuzz` | a nightly compiler with cargo-fuzz | `./check`, by rustup and cargo |
 
@@ -37,9 +39,14 @@ fn judged<T>(name: &str, found: Result<T, String>, skipped: &str) -> Option<T> {
 
 /// Python with the module `redis`, for [`required`].
 pub fn redis_py() -> Result<(), String> {
-    match std::process::Command::new("python3").args(["-c", "import redis"]).output() {
+    python_module("redis")
+}
+
+/// Python with this module, for [`required`].
+pub fn python_module(name: &str) -> Result<(), String> {
+    match std::process::Command::new("python3").args(["-c", &format!("import {name}")]).output() {
         Ok(output) if output.status.success() => Ok(()),
-        Ok(_) => Err("python3 has no module redis: python3 -m pip install redis".to_owned()),
+        Ok(_) => Err(format!("python3 has no module {name}: python3 -m pip install {name}")),
         Err(error) => Err(format!("python3 is not installed: {error}")),
     }
 }

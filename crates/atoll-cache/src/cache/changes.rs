@@ -20,8 +20,18 @@ fn keep(value: &mut Option<Value>, old: Option<Old<'_>>) -> Option<Meta> {
     Some(old.meta)
 }
 
+/// The kind of the present value, if it is no string.
+fn other_kind(old: Option<Old<'_>>) -> Option<u8> {
+    let attributes = old?.meta.attributes;
+    (!attributes.is_string()).then(|| attributes.kind_of_bytes())
+}
+
 /// A change that reports which object it has removed.
 pub(super) trait Removes: Change {
+    /// After an engine has applied the change: the kind of the present value, if the change is for
+    /// strings and has left it alone because it is none.
+    fn refused(&self) -> Option<u8>;
+
     /// The removed object and the cause, after an engine has applied the change.
     fn removed(&self) -> Option<(Meta, Cause)>;
 
@@ -39,9 +49,15 @@ pub(super) struct Set<'a> {
     pub(super) is_over: bool,
     /// Whether it must see the present value, regardless of its condition.
     pub(super) sees: bool,
+    /// The kind of the present value, if it was asked for as a string and is none.
+    pub(super) refused: Option<u8>,
 }
 
 impl Removes for Set<'_> {
+    fn refused(&self) -> Option<u8> {
+        self.refused
+    }
+
     fn removed(&self) -> Option<(Meta, Cause)> {
         let cause = if self.is_over { Cause::Removed } else { Cause::Replaced };
         self.old.filter(|_| self.stored).map(|old| (old, cause))
@@ -59,7 +75,9 @@ impl Change for Set<'_> {
 
     fn decide(&mut self, now_ms: u64, old: Option<Old<'_>>) -> Verdict {
         self.old = keep(&mut self.old_value, old);
+        self.refused = other_kind(old).filter(|_| self.old_value.is_some());
         self.stored = match self.options.condition {
+            _ if self.refused.is_some() => false,
             Condition::Always => true,
             Condition::IfAbsent => old.is_none(),
             Condition::IfPresent => old.is_some(),
@@ -101,11 +119,17 @@ impl Change for Set<'_> {
 pub(super) struct Remove {
     pub(super) old_value: Option<Value>,
     pub(super) old: Option<Meta>,
+    /// The kind of the present value, if it was asked for as a string and is none.
+    pub(super) refused: Option<u8>,
 }
 
 impl Removes for Remove {
+    fn refused(&self) -> Option<u8> {
+        self.refused
+    }
+
     fn removed(&self) -> Option<(Meta, Cause)> {
-        self.old.map(|old| (old, Cause::Removed))
+        self.old.filter(|_| self.refused.is_none()).map(|old| (old, Cause::Removed))
     }
 }
 
@@ -126,7 +150,8 @@ impl Change for Remove {
 
     fn decide(&mut self, _now_ms: u64, old: Option<Old<'_>>) -> Verdict {
         self.old = keep(&mut self.old_value, old);
-        if self.old.is_some() { Verdict::Remove } else { Verdict::Leave }
+        self.refused = other_kind(old).filter(|_| self.old_value.is_some());
+        if self.old.is_some() && self.refused.is_none() { Verdict::Remove } else { Verdict::Leave }
     }
 
     fn value(&self) -> &[u8] {
@@ -134,15 +159,22 @@ impl Change for Remove {
     }
 }
 
+#[derive(Default)]
 pub(super) struct Expire {
     pub(super) expiry: Expiry,
     pub(super) condition: ExpireCondition,
     pub(super) value: Option<Value>,
     pub(super) outcome: ExpireOutcome,
     pub(super) old: Option<Meta>,
+    /// The kind of the present value, if it was asked for as a string and is none.
+    pub(super) refused: Option<u8>,
 }
 
 impl Removes for Expire {
+    fn refused(&self) -> Option<u8> {
+        self.refused
+    }
+
     fn removed(&self) -> Option<(Meta, Cause)> {
         self.old.filter(|_| self.outcome == ExpireOutcome::Removed).map(|old| (old, Cause::Removed))
     }
@@ -165,6 +197,7 @@ impl Change for Expire {
 
     fn decide(&mut self, now_ms: u64, old: Option<Old<'_>>) -> Verdict {
         self.old = old.map(|old| old.meta);
+        self.refused = other_kind(old).filter(|_| self.value.is_some());
         let Some(old) = old else {
             self.outcome = ExpireOutcome::Absent;
             return Verdict::Leave;
@@ -175,7 +208,8 @@ impl Change for Expire {
         let new = self.expiry.at_ms(now_ms, Some(old.meta));
         let (present, later) = (old.meta.expiry_ms, |ms: Option<u64>| ms.unwrap_or(u64::MAX));
         let condition = self.condition;
-        let refused = condition.if_none && present.is_some()
+        let refused = self.refused.is_some()
+            || condition.if_none && present.is_some()
             || condition.if_some && present.is_none()
             || condition.if_later && later(new) <= later(present)
             || condition.if_earlier && later(new) >= later(present);
@@ -218,6 +252,8 @@ pub(super) enum Rewritten {
     Length(usize),
     /// The length that the new value would have, which exceeds the limit. Nothing was changed.
     TooLong(usize),
+    /// The present value is of this kind, and no string. Nothing was changed.
+    OtherKind(u8),
 }
 
 impl Edit<'_> {
@@ -285,6 +321,13 @@ impl Rewritten {
 }
 
 impl Removes for Rewrite<'_> {
+    fn refused(&self) -> Option<u8> {
+        match self.outcome {
+            Some(Rewritten::OtherKind(kind)) => Some(kind),
+            _ => None,
+        }
+    }
+
     fn removed(&self) -> Option<(Meta, Cause)> {
         self.old.filter(|_| self.outcome.is_some_and(Rewritten::is_value)).map(|old| (old, Cause::Replaced))
     }
@@ -308,9 +351,12 @@ impl Change for Rewrite<'_> {
 
     fn decide(&mut self, _now_ms: u64, old: Option<Old<'_>>) -> Verdict {
         self.new.clear();
-        let outcome = match self.edit.apply(old.map(|old| old.value), &mut self.new) {
-            Rewritten::Length(bytes) if bytes > self.bytes_max => Rewritten::TooLong(bytes),
-            outcome => outcome,
+        let outcome = match other_kind(old) {
+            Some(kind) => Rewritten::OtherKind(kind),
+            None => match self.edit.apply(old.map(|old| old.value), &mut self.new) {
+                Rewritten::Length(bytes) if bytes > self.bytes_max => Rewritten::TooLong(bytes),
+                outcome => outcome,
+            },
         };
         self.outcome = Some(outcome);
         self.old = old.map(|old| old.meta);

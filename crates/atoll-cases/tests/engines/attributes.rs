@@ -5,16 +5,18 @@ use atoll_baselines::kvs::{self, Kvs};
 use atoll_baselines::queues::{QueueOptions, QueuePolicy, Queued};
 use atoll_cache::ditto::{Ditto, DittoOptions};
 use atoll_cache::forge::{Forge, ForgeOptions};
-use atoll_cache::{Attributes, Cache, EnginePool, Expiry, KEY_BYTES_MAX, Pooled, SetOptions, Value};
+use atoll_cache::{Attributes, Cache, CacheError, EnginePool, Expiry, KEY_BYTES_MAX, Pooled, SetOptions, Value};
 use atoll_cases::shared_memory::{SharedPool, value_of};
 use atoll_fabric::run_ready;
 use atoll_pool::PoolSettings;
 
-const SAID: [Attributes; 4] = [
+const SAID: [Attributes; 5] = [
     Attributes { kind: 0, flags: 0 },
     Attributes { kind: 0, flags: 1 },
     Attributes { kind: 255, flags: u32::MAX },
     Attributes { kind: 1, flags: 1 << 31 },
+    // Marks alone.
+    Attributes { kind: !Attributes::KIND_BITS, flags: 0 },
 ];
 
 fn said(attributes: Attributes) -> SetOptions {
@@ -55,7 +57,12 @@ fn attributes_are_kept<G: Pooled<Shm>>(settings: PoolSettings) {
                     assert!(other.get(&key, &mut there).await.unwrap() && there.bytes() == value);
                     let later = other.expire(&key, Expiry::InMs(1 << 30), Default::default()).await.unwrap();
                     assert_eq!((attributes(&cache, &key), later), (about, atoll_cache::ExpireOutcome::Set));
-                    other.append(&key, b"7").await.unwrap();
+                    // What appends is for strings.
+                    let appended = match about.kind_of_bytes() {
+                        0 => Ok(bytes + 1),
+                        kind => Err(CacheError::AnotherKind { kind }),
+                    };
+                    assert_eq!(other.append(&key, b"7").await, appended);
                     assert_eq!(attributes(&cache, &key), about);
                     assert!(cache.get(&key, &mut there).await.unwrap());
                     assert_eq!((&there.bytes()[..bytes], there.meta().expiry_ms.is_some()), (&value[..], true));
@@ -64,11 +71,11 @@ fn attributes_are_kept<G: Pooled<Shm>>(settings: PoolSettings) {
         }
     }
     run_ready(async {
-        cache.set(b"number", b"41", &said(SAID[2])).await.unwrap();
+        cache.set(b"number", b"41", &said(SAID[1])).await.unwrap();
         other.increment(b"number", 1).await.unwrap();
-        assert_eq!(attributes(&cache, b"number"), SAID[2]);
+        assert_eq!(attributes(&cache, b"number"), SAID[1]);
         let before = cache.set(b"number", b"other", &SetOptions::default()).await.unwrap().old;
-        assert_eq!((before.unwrap().attributes, attributes(&other, b"number")), (SAID[2], SAID[0]));
+        assert_eq!((before.unwrap().attributes, attributes(&other, b"number")), (SAID[1], SAID[0]));
     });
     drop((cache, other));
     pool.verify();

@@ -116,6 +116,8 @@ impl Drop for PoolName {
 pub(crate) struct Serving {
     child: Child,
     pub(crate) port: u16,
+    /// Where it serves memcached, if it does.
+    pub(crate) memcached_port: Option<u16>,
 }
 
 impl Serving {
@@ -132,8 +134,9 @@ impl Serving {
             .expect("the binary starts");
         let mut line = String::new();
         BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
-        let port = line.split_whitespace().find_map(|word| word.rsplit_once(':')?.1.parse().ok());
-        Self { child, port: port.unwrap_or_else(|| panic!("no port in {line:?}")) }
+        let mut ports = line.split_whitespace().filter_map(|word| word.rsplit_once(':')?.1.parse().ok());
+        let (port, memcached_port) = (ports.next(), ports.next());
+        Self { child, port: port.unwrap_or_else(|| panic!("no port in {line:?}")), memcached_port }
     }
 
     pub(crate) fn pid(&self) -> u32 {

@@ -11,6 +11,7 @@
 use crate::FabricError;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, Stream};
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -20,7 +21,7 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct Authority(Arc<ClientConfig>);
 
-/// What an agent shows of itself, and its key.
+/// What an agent or a server shows of itself, and its key.
 #[derive(Clone)]
 pub struct Certificate(Arc<ServerConfig>);
 
@@ -44,11 +45,16 @@ impl Authority {
         Self::read(path).map_err(failed(path, "read the certificate of the authority"))
     }
 
-    fn read(path: &Path) -> io::Result<Self> {
+    fn roots(path: &Path) -> io::Result<RootCertStore> {
         let mut roots = RootCertStore::empty();
         for certificate in certificates(path)? {
             roots.add(certificate).map_err(io::Error::other)?;
         }
+        Ok(roots)
+    }
+
+    fn read(path: &Path) -> io::Result<Self> {
+        let roots = Self::roots(path)?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
         let config = builder.map_err(io::Error::other)?.with_root_certificates(roots).with_no_client_auth();
@@ -58,20 +64,39 @@ impl Authority {
 
 impl Certificate {
     /// The certificate in one file, with those that link it to its authority, and the key in
-    /// another (PEM).
+    /// another (PEM). With `clients` its peers must show a certificate, too: of the authority in
+    /// that file.
     ///
     /// # Errors
     /// [`FabricError::System`] if one cannot be read, or they do not belong together.
-    pub fn of_files(certificate: &Path, key: &Path) -> Result<Self, FabricError> {
+    pub fn of_files(certificate: &Path, key: &Path, clients: Option<&Path>) -> Result<Self, FabricError> {
         let chain = certificates(certificate).map_err(failed(certificate, "read the certificate"))?;
+        let verified = |path: &Path| {
+            let provider = Arc::new(rustls::crypto::ring::default_provider());
+            let roots = Arc::new(Authority::roots(path)?);
+            WebPkiClientVerifier::builder_with_provider(roots, provider).build().map_err(io::Error::other)
+        };
+        let verifier = match clients {
+            Some(path) => Some(verified(path).map_err(failed(path, "read the certificate of the clients' authority"))?),
+            None => None,
+        };
         let read = |path: &Path| {
             let key = PrivateKeyDer::from_pem_file(path).map_err(io::Error::other)?;
             let provider = Arc::new(rustls::crypto::ring::default_provider());
             let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-            let builder = builder.map_err(io::Error::other)?.with_no_client_auth();
+            let builder = builder.map_err(io::Error::other)?;
+            let builder = match verifier {
+                Some(verifier) => builder.with_client_cert_verifier(verifier),
+                None => builder.with_no_client_auth(),
+            };
             builder.with_single_cert(chain.clone(), key).map_err(io::Error::other)
         };
         Ok(Self(Arc::new(read(key).map_err(failed(key, "use the certificate's key"))?)))
+    }
+
+    /// What a server of another protocol needs of it.
+    pub fn config(&self) -> Arc<ServerConfig> {
+        self.0.clone()
     }
 }
 

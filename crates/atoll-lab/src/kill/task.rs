@@ -20,6 +20,8 @@ use std::time::Duration;
 const STRETCH: u64 = 64;
 /// A client leaves and a new one joins in its place after about so many operations.
 const CLIENT_OPERATIONS: u64 = 100_000;
+/// After so many looks at a client that has not ended, this one repairs it.
+const LOOKS_PER_REPAIR: u32 = 25;
 /// Between two tries over a network.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -111,8 +113,15 @@ fn joined(
     }
     if task.plan.is_over_network() {
         let last = ledger.last_client(place);
+        let mut looks = 0;
         while last > 0 && persist(task, ledger, || deployment.has_ended(last))? == Some(false) {
             std::thread::sleep(PAUSE);
+            looks += 1;
+            // The end of a memory node ends all clients. Then no client is left that finds them
+            // dead.
+            if looks % LOOKS_PER_REPAIR == 0 {
+                persist(task, ledger, || deployment.repair())?;
+            }
         }
     }
     let client = persist(task, ledger, || deployment.client())?;

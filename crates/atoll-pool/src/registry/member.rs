@@ -65,7 +65,7 @@ impl Member {
 
     /// `None` if no place that it READ was free or Fenced.
     async fn take_place<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<Option<Self>, PoolError> {
-        let (layout, who) = (&pool.layout, endpoint.identity());
+        let (layout, mut who) = (&pool.layout, endpoint.identity());
         for slot in 0..pool.settings.clients_max {
             let signal = layout.signal(slot);
             let found = read_word(endpoint, signal).await?;
@@ -74,9 +74,14 @@ impl Member {
             }
             if who == Identity::NOBODY {
                 // Its death could never be proven. This swap changes nothing; a fork learns from it
-                // that it is a fork.
+                // that it is a fork, and an endpoint whose way to the home is cut, that it is.
                 swap(endpoint, signal, found, found).await?;
-                return Err(VerbError::Unprovable.into());
+                // The way may have been cut only while the endpoint asked for its identity.
+                who = endpoint.identity();
+                if who == Identity::NOBODY {
+                    swap(endpoint, signal, found, found).await?;
+                    return Err(VerbError::Unprovable.into());
+                }
             }
             // A client that READs all signals READs this one from now on, whatever happens to the
             // joiner.

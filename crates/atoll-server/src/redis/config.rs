@@ -15,7 +15,9 @@ use super::events;
 use super::slow::Slow;
 use crate::serve::counters::Shared;
 use crate::serve::limits::OutputLimit;
+use crate::serve::options::TlsOptions;
 use std::fmt::Write;
+use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -151,6 +153,11 @@ parameters! {
     "tcp-backlog"                 INT, START;
     "tcp-keepalive"               INT, Real;
     "timeout"                     INT, Real;
+    "tls-auth-clients"            Word(&["yes", "no", "optional"]), START;
+    "tls-ca-cert-file"            Text, START;
+    "tls-cert-file"               Text, START;
+    "tls-key-file"                Text, START;
+    "tls-port"                    INT, START;
     "unixsocket"                  Text, START;
 }
 
@@ -304,8 +311,15 @@ impl Parameter {
             "timeout" => limits.idle_s_max().to_string(),
             "tcp-keepalive" => limits.keepalive_s().to_string(),
             "bind" => options.address.to_string(),
-            "port" => options.port.to_string(),
+            "port" => options.port.unwrap_or(0).to_string(),
             "unixsocket" => options.unix.as_ref().map_or_else(String::new, |path| path.display().to_string()),
+            "tls-port" => options.tls.as_ref().and_then(|tls| tls.port).unwrap_or(0).to_string(),
+            "tls-cert-file" => tls_file(shared, |tls| Some(&tls.certificate)),
+            "tls-key-file" => tls_file(shared, |tls| Some(&tls.key)),
+            "tls-ca-cert-file" => tls_file(shared, |tls| tls.clients.as_deref()),
+            "tls-auth-clients" => {
+                if tls_file(shared, |tls| tls.clients.as_deref()).is_empty() { "no" } else { "yes" }.to_owned()
+            }
             "io-threads" => shared.workers.len().to_string(),
             "databases" => super::database::DATABASES.to_string(),
             "maxmemory" => (shared.facts.capacity_bytes)().to_string(),
@@ -341,6 +355,12 @@ impl Parameter {
         };
         (!is_same).then_some(why)
     }
+}
+
+/// A file of the server's TLS as a parameter: empty for none.
+fn tls_file(shared: &Shared, file: impl Fn(&TlsOptions) -> Option<&Path>) -> String {
+    let file = shared.options.tls.as_ref().and_then(file);
+    file.map_or_else(String::new, |path| path.display().to_string())
 }
 
 /// How the protocol was started.

@@ -9,10 +9,11 @@
 //! |---|---|
 //! | `g` | `del` `expire` `persist` `rename_from` `rename_to` `copy_to` `move_from` `move_to` |
 //! | `$` | `set` `setrange` `append` `incrby` `incrbyfloat` `setbit` |
+//! | `h` | `hset` `hdel` `hincrby` `hincrbyfloat` |
 //! | `x` `e` | `expired`, `evicted` |
 //! | `n` | `new` |
 //! | `m` | `keymiss` |
-//! | `l` `s` `h` `z` `t` `d` | none: there are no such keys |
+//! | `l` `s` `z` `t` `d` | none: there are no such keys |
 //!
 //! Commands tell what they did through this server. Changes by other servers and processes of the
 //! pool are theirs to tell. Of the keys that expire or are evicted, each server tells those that
@@ -41,6 +42,7 @@ pub(crate) struct Class(u32);
 impl Class {
     pub(crate) const GENERIC: Self = Self::of(b'g');
     pub(crate) const STRING: Self = Self::of(b'$');
+    pub(crate) const HASH: Self = Self::of(b'h');
     pub(crate) const EXPIRED: Self = Self::of(b'x');
     pub(crate) const EVICTED: Self = Self::of(b'e');
     pub(crate) const NEW: Self = Self::of(b'n');
@@ -105,6 +107,14 @@ impl Events {
 }
 
 impl Instance {
+    /// Tells an event of a key in the database of this number.
+    #[inline]
+    pub(crate) fn notify(&self, shared: &Shared, class: Class, event: &str, key: &[u8], database: u8) {
+        if self.events.has(class) {
+            self.tell(shared, event, key, database);
+        }
+    }
+
     #[cold]
     fn tell(&self, shared: &Shared, event: &str, key: &[u8], database: u8) {
         let limit = shared.limits.output(true);
@@ -164,9 +174,7 @@ impl<G: Engine> Context<'_, G> {
     /// Tells an event of a key in the database of this number.
     #[inline]
     pub(crate) fn notify_in(&self, database: u8, class: Class, event: &str, key: &[u8]) {
-        if self.instance.events.has(class) {
-            self.instance.tell(self.shared, event, key, database);
-        }
+        self.instance.notify(self.shared, class, event, key, database);
     }
 
     /// Tells that a key was looked up and is not there.

@@ -76,6 +76,11 @@ impl Extended {
         }
     }
 
+    /// Whether it is a number, and no infinity.
+    pub fn is_finite(&self) -> bool {
+        self.0 != Kind::Infinite
+    }
+
     /// Itself, if it is a number that the format holds.
     fn in_range(self) -> Option<Self> {
         match &self.0 {

@@ -5,8 +5,9 @@
 
 use super::Spoken;
 use super::ahead::Ahead;
-use super::command::Id;
+use super::command::{self, Id};
 use super::instance::Instance;
+use super::kind::Kind;
 use super::peers::Last;
 use super::resp::Reply;
 use crate::serve::Output;
@@ -30,11 +31,17 @@ pub(super) async fn run<G: Engine>(
     session.last = Last::command(Id::Get);
     let began = client.tally.borrow().begin_many(keys.len());
     let mut reply = Reply::new(output, session.protocol);
-    let mut replied = 0;
+    let (mut replied, mut refused) = (0, 0);
     let found = |_, value: Option<&mut Value>| {
         replied += 1;
         match value {
-            Some(value) => reply.value(value),
+            Some(value) => match Kind::STRING.check(value.meta()) {
+                Ok(()) => reply.value(value),
+                Err(error) => {
+                    refused += 1;
+                    command::refuse(&error, &mut client.tally.borrow_mut(), &mut reply);
+                }
+            },
             None => reply.null(),
         }
     };
@@ -44,6 +51,7 @@ pub(super) async fn run<G: Engine>(
     let _ = std::pin::pin!(looked).await;
     let mut tally = client.tally.borrow_mut();
     tally.calls[Id::Get as usize] += replied as u64;
+    tally.failed[Id::Get as usize] += refused;
     tally.end_many(Id::Get as usize, replied, began);
     replied
 }

@@ -97,6 +97,11 @@ impl Instance {
         self.memory_peak.fetch_max(found, Relaxed).max(found)
     }
 
+    /// Whether peers on other hosts are served without a password.
+    pub(crate) fn is_open(&self) -> bool {
+        self.is_open
+    }
+
     /// Whether only peers on this host are served.
     pub(crate) fn is_protected(&self) -> bool {
         self.users.has_nopass() && !self.is_open

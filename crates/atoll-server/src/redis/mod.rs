@@ -21,6 +21,8 @@
 //! | [`acl`] | users, and what they may do |
 //! | `census` | how many keys each database has |
 //! | [`glob`] | patterns of keys |
+//! | `kind` | what kind a value is |
+//! | [`hash`] | the bytes of a hash |
 //! | `config` | the parameters of CONFIG |
 //! | [`extended`] | the floating-point numbers of Redis' counters |
 
@@ -31,12 +33,14 @@ mod channels;
 pub mod command;
 mod config;
 pub mod database;
-mod events;
+pub(crate) mod events;
 pub mod extended;
 mod gets;
 pub mod glob;
-mod instance;
+pub mod hash;
+pub(crate) mod instance;
 mod isolation;
+mod kind;
 mod monitors;
 mod pause;
 mod peers;
@@ -49,7 +53,7 @@ mod transaction;
 pub use instance::RedisOptions;
 
 use crate::serve::handle::Handle;
-use crate::serve::protocol::{self, Client, Ended, OUTPUT_BYTES_MAX, Protocol};
+use crate::serve::protocol::{self, Client, Ended, Listener, OUTPUT_BYTES_MAX, Protocol};
 use crate::serve::{Output, counters::Tally};
 use acl::{FileError, Happened};
 use ahead::{Ahead, Stopped};
@@ -94,6 +98,11 @@ impl Redis {
         self.0.users.add(lines, place)?;
         Ok(self)
     }
+
+    /// What its connections have in common, for a protocol over the same keys.
+    pub(crate) fn instance(&self) -> &Arc<Instance> {
+        &self.0
+    }
 }
 
 /// A connection that speaks it.
@@ -126,11 +135,16 @@ pub struct Scratch {
 }
 
 impl Protocol for Redis {
-    const COMMANDS: &'static [&'static str] = &command::table::NAMES;
-    const TOO_MANY: &'static [u8] = b"-ERR max number of clients reached\r\n";
-
     type State = Spoken;
     type Scratch = Scratch;
+
+    fn commands() -> Vec<&'static str> {
+        command::table::NAMES.to_vec()
+    }
+
+    fn too_many(_: Listener) -> &'static [u8] {
+        b"-ERR max number of clients reached\r\n"
+    }
 
     fn connect(&self, handle: &Arc<Handle>) -> Spoken {
         let peer = Arc::new(Peer::new(handle.clone()));
@@ -147,12 +161,12 @@ impl Protocol for Redis {
         state.session.is_waiting = false;
     }
 
-    fn tend<G: Engine>(&self, client: Client<'_, G>) {
+    async fn tend<G: Engine>(&self, client: Client<'_, G>) {
         self.0.tend(client.cache, client.shared);
     }
 
-    fn refuses(&self, peer: protocol::Peer) -> Option<Cow<'static, [u8]>> {
-        (self.0.is_protected() && !peer.is_local()).then_some(Cow::Borrowed(instance::PROTECTED))
+    fn refuses(&self, _: Listener, peer: protocol::Peer) -> Option<Cow<'static, [u8]>> {
+        (self.0.is_protected() && !peer.is_trusted()).then_some(Cow::Borrowed(instance::PROTECTED))
     }
 
     #[inline]
@@ -286,7 +300,7 @@ async fn run_one<'i, G: Engine>(
     client: Client<'_, G>,
     output: &mut Output,
 ) {
-    let Client { cache, tally, shared, worker } = client;
+    let Client { cache, tally, shared, worker, .. } = client;
     let reply = Reply::new(output, session.protocol);
     let mut context = Context { cache, value, tally, shared, instance, worker, session, args, reply, spec: &SPECS[0] };
     let id = match transaction::check(id, args) {

@@ -21,6 +21,7 @@ use super::first;
 use super::handle::Handle;
 use super::output::Output;
 use super::protocol::{Ended, Protocol};
+use super::socket::Socket;
 use super::worker::{Resident, Worker};
 use atoll_cache::Engine;
 use std::io;
@@ -28,7 +29,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use tokio::io::{AsyncReadExt, AsyncWrite};
 
 /// When the waiting replies of a worker's connections have this many bytes, they wait for no other
 /// batch: more would not fit a processor's cache.
@@ -49,8 +50,8 @@ enum Arrived {
 }
 
 /// One connection.
-pub(super) struct Connection<P: Protocol, S> {
-    stream: S,
+pub(super) struct Connection<'s, P: Protocol> {
+    socket: &'s mut Socket,
     handle: Arc<Handle>,
     /// What the protocol knows of it.
     state: P::State,
@@ -62,11 +63,11 @@ pub(super) struct Connection<P: Protocol, S> {
     bytes_out: usize,
 }
 
-impl<P: Protocol, S: AsyncRead + AsyncWrite + Unpin> Connection<P, S> {
-    /// The connection of that handle over `stream`.
-    pub(super) fn new(protocol: &P, stream: S, handle: Arc<Handle>) -> Self {
+impl<'s, P: Protocol> Connection<'s, P> {
+    /// The connection of that handle over `socket`.
+    pub(super) fn new(protocol: &P, socket: &'s mut Socket, handle: Arc<Handle>) -> Self {
         let state = protocol.connect(&handle);
-        Self { stream, handle, state, input: Vec::new(), start: 0, bytes_in: 0, bytes_out: 0 }
+        Self { socket, handle, state, input: Vec::new(), start: 0, bytes_in: 0, bytes_out: 0 }
     }
 
     /// Serves the connection until the peer ends it, the network fails, or the server stops. A
@@ -154,7 +155,7 @@ impl<P: Protocol, S: AsyncRead + AsyncWrite + Unpin> Connection<P, S> {
         // The future of `read_buf` holds nothing between two polls, so a new one goes on where
         // another left off. It clears tokio's readiness when the socket had less than there was
         // room for, which saves the call that would find nothing.
-        let read = pin!(self.stream.read_buf(&mut self.input));
+        let read = pin!(self.socket.read_buf(&mut self.input));
         match std::future::Future::poll(read, cx) {
             Poll::Ready(Ok(bytes)) => {
                 self.bytes_in += bytes;
@@ -223,7 +224,7 @@ impl<P: Protocol, S: AsyncRead + AsyncWrite + Unpin> Connection<P, S> {
         }
         self.handle.owes(output.len());
         resident.set_idle(true);
-        let sent = unless_ended(&self.handle, resident, output.send(&mut self.stream));
+        let sent = unless_ended(&self.handle, resident, output.send(self.socket));
         match limit.soft_bytes > 0 && bytes > limit.soft_bytes {
             true => tokio::time::timeout(Duration::from_secs(limit.soft_s), sent).await???,
             false => sent.await??,
@@ -268,7 +269,11 @@ impl<P: Protocol, S: AsyncRead + AsyncWrite + Unpin> Connection<P, S> {
 }
 
 /// Waits for a future, unless the connection is to end.
-async fn unless_ended<T>(handle: &Handle, resident: &Resident, future: impl Future<Output = T>) -> io::Result<T> {
+pub(super) async fn unless_ended<T>(
+    handle: &Handle,
+    resident: &Resident,
+    future: impl Future<Output = T>,
+) -> io::Result<T> {
     let mut future = pin!(future);
     std::future::poll_fn(|cx| {
         if handle.is_ending() {

@@ -65,12 +65,14 @@ const CODES_MAX: usize = 128;
 #[derive(Clone, Debug)]
 pub struct Tally {
     /// Commands that were run, in the order of
-    /// [`Protocol::COMMANDS`](super::protocol::Protocol::COMMANDS).
+    /// [`Protocol::commands`](super::protocol::Protocol::commands).
     pub calls: Box<[u64]>,
     /// Commands that ended in an error, in the same order.
     pub failed: Box<[u64]>,
     /// Commands that were refused before they ran, in the same order.
     pub rejected: Box<[u64]>,
+    /// Commands that did not find their key, in the same order, of a protocol that says so.
+    pub missed: Box<[u64]>,
     /// How long the timed calls of each command took, in the same order.
     pub timed: Box<[Timed]>,
     /// Replies that were errors.
@@ -95,6 +97,7 @@ impl Tally {
             calls: vec![0; commands].into(),
             failed: vec![0; commands].into(),
             rejected: vec![0; commands].into(),
+            missed: vec![0; commands].into(),
             timed: vec![Timed::default(); commands].into(),
             errors: 0,
             errors_by_code: BTreeMap::new(),
@@ -161,6 +164,7 @@ pub struct Counters {
     calls: Box<[AtomicU64]>,
     failed: Box<[AtomicU64]>,
     rejected: Box<[AtomicU64]>,
+    missed: Box<[AtomicU64]>,
     /// For each command its buckets, and behind them its time.
     timed: Box<[AtomicU64]>,
     errors_by_code: Mutex<BTreeMap<String, u64>>,
@@ -181,6 +185,7 @@ impl Counters {
             calls: zeros(commands),
             failed: zeros(commands),
             rejected: zeros(commands),
+            missed: zeros(commands),
             timed: zeros(commands * TIMED_WORDS),
             errors_by_code: Mutex::default(),
             errors: AtomicU64::new(0),
@@ -201,6 +206,7 @@ impl Counters {
         store(&self.calls, &tally.calls);
         store(&self.failed, &tally.failed);
         store(&self.rejected, &tally.rejected);
+        store(&self.missed, &tally.missed);
         for (to, from) in self.timed.chunks(TIMED_WORDS).zip(&tally.timed) {
             store(to, &from.buckets);
             to[TIMED_WORDS - 1].store(from.sum_ns, Relaxed);
@@ -222,7 +228,7 @@ impl Counters {
 #[derive(Debug)]
 pub struct Shared {
     /// The names of the protocol's commands.
-    pub commands: &'static [&'static str],
+    pub commands: Box<[&'static str]>,
     /// The pool's facts.
     pub facts: PoolFacts,
     /// One for each worker.
@@ -237,7 +243,7 @@ pub struct Shared {
     pub rates: Meter,
     /// The limits of connections.
     pub limits: Limits,
-    /// What the server was started with; the port is the one that it has.
+    /// What the server was started with; the ports are those that it has.
     pub options: ServerOptions,
     /// When the server started.
     pub started: Instant,
@@ -323,6 +329,7 @@ impl Totals {
         less(&mut tally.calls, &then.calls);
         less(&mut tally.failed, &then.failed);
         less(&mut tally.rejected, &then.rejected);
+        less(&mut tally.missed, &then.missed);
         for (now, then) in tally.timed.iter_mut().zip(&then.timed) {
             less(&mut now.buckets, &then.buckets);
             now.sum_ns = now.sum_ns.saturating_sub(then.sum_ns);
@@ -368,6 +375,7 @@ impl Shared {
             add(&mut totals.tally.calls, &worker.calls);
             add(&mut totals.tally.failed, &worker.failed);
             add(&mut totals.tally.rejected, &worker.rejected);
+            add(&mut totals.tally.missed, &worker.missed);
             for (to, from) in totals.tally.timed.iter_mut().zip(worker.timed.chunks(TIMED_WORDS)) {
                 add(&mut to.buckets, from);
                 to.sum_ns += from[TIMED_WORDS - 1].load(Relaxed);

@@ -12,7 +12,8 @@ use super::counters::Shared;
 use super::limits::OutputLimit;
 use super::outbox::{Outbox, Posted};
 use super::output::Output;
-use super::worker::Stream;
+use super::protocol::Listener;
+use super::socket::Stream;
 use std::fmt::Display;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -23,6 +24,8 @@ use tokio::sync::mpsc::UnboundedSender;
 pub struct Handle {
     /// Differs for every connection since the server started; counts from 1.
     pub id: u64,
+    /// The listener that it was accepted by.
+    pub listener: Listener,
     /// Where the peer is: `ADDRESS:PORT`, or `PATH:0` for a Unix socket.
     pub peer: String,
     /// Where the peer has connected to, in the same form.
@@ -55,12 +58,19 @@ pub struct Handle {
 
 impl Handle {
     /// The handle of connection `id` over `stream`, which `wakes` wakes.
-    pub(super) fn new(id: u64, stream: &Stream, shared: &Shared, wakes: UnboundedSender<u64>) -> Self {
+    pub(super) fn new(
+        (id, listener): (u64, Listener),
+        stream: &Stream,
+        shared: &Shared,
+        wakes: UnboundedSender<u64>,
+    ) -> Self {
         fn shown<T: Display, E>(address: Result<T, E>) -> String {
             address.map_or_else(|_| "?:0".to_owned(), |address| address.to_string())
         }
         let (peer, local, is_unix, descriptor) = match stream {
-            Stream::Tcp(stream) => (shown(stream.peer_addr()), shown(stream.local_addr()), false, stream.as_raw_fd()),
+            Stream::Tcp(stream, _) => {
+                (shown(stream.peer_addr()), shown(stream.local_addr()), false, stream.as_raw_fd())
+            }
             Stream::Unix(stream) => {
                 let address = stream.local_addr();
                 let path = address.as_ref().ok().and_then(|address| address.as_pathname());
@@ -71,6 +81,7 @@ impl Handle {
         let now_ms = shared.uptime_ms();
         Self {
             id,
+            listener,
             peer,
             local,
             is_unix,

@@ -4,7 +4,10 @@
 //! |---|---|
 //! | this one | the acceptor: listens, hands connections to the workers in turn, stops all |
 //! | [`protocol`] | the interface of a protocol to the server |
+//! | `both` | two protocols, each at its listener |
 //! | [`listen`] | the addresses that the server listens on |
+//! | `socket` | a connection's stream: plain, or within TLS |
+//! | `tls` | the certificate, which may change |
 //! | `worker` | one thread with one client of the cache |
 //! | `asking` | futures of the cache, and what they wait for |
 //! | [`limits`] | the limits of connections, which may change |
@@ -28,6 +31,7 @@
 //! disturb the requests of a worker.
 
 mod asking;
+mod both;
 mod buffers;
 mod connection;
 pub mod counters;
@@ -39,30 +43,38 @@ pub mod options;
 mod outbox;
 pub mod output;
 pub mod protocol;
+mod socket;
+mod tls;
 mod worker;
 
+pub use both::{Both, Either};
 pub use output::Output;
 
 use crate::http;
 use atoll_cache::{Cache, Engine};
+use atoll_fabric::FabricError;
 use connection::refuse_peer;
 use counters::{Counters, Meter, Shared};
 use facts::PoolFacts;
 use limits::Limits;
 use listen::{ListenError, UnixSocket};
-use options::ServerOptions;
-use protocol::{Peer, Protocol};
+use options::{ServerOptions, TlsOptions};
+use protocol::{Listener, Peer, Protocol};
+use socket::Stream;
+use std::cell::RefCell;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
+use tls::Certificates;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::LocalSet;
-use worker::{Stream, Worker};
+use tokio_rustls::rustls::ServerConfig;
+use worker::{Arrival, Worker};
 
 /// Why a server did not start, or ended without being stopped.
 #[derive(Debug, thiserror::Error)]
@@ -70,6 +82,9 @@ pub enum ServeError {
     /// An address cannot be listened on.
     #[error(transparent)]
     Listen(#[from] ListenError),
+    /// The certificate cannot be used.
+    #[error(transparent)]
+    Certificate(#[from] FabricError),
     /// A worker's client could not join.
     #[error("worker {worker} has no client of the cache: {reason}")]
     Client {
@@ -105,7 +120,10 @@ impl Stopper {
 #[derive(Debug)]
 pub struct Server {
     options: ServerOptions,
-    tcp: TcpListener,
+    tcp: Option<TcpListener>,
+    second: Option<TcpListener>,
+    within_tls: Option<TcpListener>,
+    certificates: Option<Certificates>,
     unix: Option<UnixSocket>,
     metrics: Option<TcpListener>,
     stopper: Stopper,
@@ -126,15 +144,29 @@ where
 impl Server {
     /// Binds the addresses of `options`.
     pub fn bind(options: ServerOptions) -> Result<Self, ServeError> {
-        let tcp = listen::tcp(SocketAddr::new(options.address, options.port))?;
+        let certificates = options.tls.as_ref().map(Certificates::read).transpose()?;
+        let at = |port: Option<u16>| port.map(|port| listen::tcp(SocketAddr::new(options.address, port))).transpose();
+        let (tcp, within_tls) = (at(options.port)?, at(options.tls.as_ref().and_then(|tls| tls.port))?);
+        let second = options.second.map(listen::tcp).transpose()?;
         let unix = options.unix.as_deref().map(UnixSocket::bind).transpose()?;
         let metrics = options.metrics.map(listen::tcp).transpose()?;
-        Ok(Self { options, tcp, unix, metrics, stopper: Stopper::default() })
+        let stopper = Stopper::default();
+        Ok(Self { options, tcp, second, within_tls, certificates, unix, metrics, stopper })
     }
 
-    /// The TCP address that it listens on.
-    pub fn address(&self) -> io::Result<SocketAddr> {
-        self.tcp.local_addr()
+    /// The TCP address that it listens on, if it has one.
+    pub fn address(&self) -> Option<io::Result<SocketAddr>> {
+        self.tcp.as_ref().map(TcpListener::local_addr)
+    }
+
+    /// The TCP address that it listens on within TLS, if it has one.
+    pub fn tls_address(&self) -> Option<io::Result<SocketAddr>> {
+        self.within_tls.as_ref().map(TcpListener::local_addr)
+    }
+
+    /// The second address that it listens on, if it has one.
+    pub fn second_address(&self) -> Option<io::Result<SocketAddr>> {
+        self.second.as_ref().map(TcpListener::local_addr)
     }
 
     /// The address of the metrics, if it has one.
@@ -156,22 +188,33 @@ impl Server {
         E: std::fmt::Display,
         F: Fn(usize) -> Result<Cache<G>, E> + Send + Sync,
     {
-        let threads = self.options.threads.max(1);
+        let (threads, commands) = (self.options.threads.max(1), P::commands());
         let shared = Arc::new(Shared {
-            workers: (0..threads).map(|_| Counters::new(P::COMMANDS.len())).collect(),
+            workers: (0..threads).map(|_| Counters::new(commands.len())).collect(),
             clients: AtomicUsize::new(0),
             accepted: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             rates: Meter::default(),
             limits: Limits::new(self.options.clients_max, self.options.idle_s_max, self.options.keepalive_s),
-            options: ServerOptions { port: self.tcp.local_addr()?.port(), ..self.options.clone() },
+            options: ServerOptions {
+                port: self.address().transpose()?.map(|address| address.port()),
+                second: self.second_address().transpose()?,
+                tls: match (self.options.tls.clone(), self.tls_address().transpose()?) {
+                    (Some(tls), Some(address)) => Some(TlsOptions { port: Some(address.port()), ..tls }),
+                    (tls, _) => tls,
+                },
+                ..self.options.clone()
+            },
             started: Instant::now(),
-            commands: P::COMMANDS,
+            commands: commands.into(),
             facts,
         });
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let acceptor = Acceptor {
             tcp: self.tcp,
+            second: self.second,
+            within_tls: self.within_tls,
+            certificates: RefCell::new(self.certificates),
             unix: self.unix,
             metrics: self.metrics,
             stop_on_signals: self.options.stop_on_signals,
@@ -226,7 +269,7 @@ fn run_worker<P, G, E, F>(
     index: usize,
     client: &F,
     shared: Arc<Shared>,
-    streams: mpsc::UnboundedReceiver<(u64, Stream)>,
+    streams: mpsc::UnboundedReceiver<Arrival>,
     ready: &mpsc::UnboundedSender<Result<(), ServeError>>,
 ) where
     P: Protocol,
@@ -252,11 +295,14 @@ fn run_worker<P, G, E, F>(
     }
 }
 
-/// Where connections go: each worker's channel takes a connection and its id.
-type Channels = [mpsc::UnboundedSender<(u64, Stream)>];
+/// Where connections go: the channels of the workers.
+type Channels = [mpsc::UnboundedSender<Arrival>];
 
 struct Acceptor {
-    tcp: TcpListener,
+    tcp: Option<TcpListener>,
+    second: Option<TcpListener>,
+    within_tls: Option<TcpListener>,
+    certificates: RefCell<Option<Certificates>>,
     unix: Option<UnixSocket>,
     metrics: Option<TcpListener>,
     stop_on_signals: bool,
@@ -274,7 +320,9 @@ impl Acceptor {
         if let Some(listener) = metrics {
             tokio::spawn(http::serve(listener, self.shared.clone()));
         }
-        let tcp = tokio::net::TcpListener::from_std(self.tcp)?;
+        let tcp = self.tcp.map(tokio::net::TcpListener::from_std).transpose()?;
+        let second = self.second.map(tokio::net::TcpListener::from_std).transpose()?;
+        let within_tls = self.within_tls.map(tokio::net::TcpListener::from_std).transpose()?;
         let unix = match &self.unix {
             Some(socket) => Some(tokio::net::UnixListener::from_std(socket.listener()?)?),
             None => None,
@@ -294,10 +342,19 @@ impl Acceptor {
             first(self.stopper.0.notified(), signalled).await;
         };
         let (shared, next) = (&self.shared, &AtomicU64::new(0));
-        let over_tcp = async {
+        let tls = shared.options.tls.as_ref();
+        let (is_second_within, is_certified) =
+            (tls.is_some_and(|tls| tls.at_second), tls.is_some_and(|tls| tls.clients.is_some()));
+        let present = || self.certificates.borrow_mut().as_mut().map(Certificates::present);
+        let over_tcp = async |tcp: Option<tokio::net::TcpListener>, listener, is_within: bool| {
+            let Some(tcp) = tcp else { return std::future::pending().await };
             loop {
                 match tcp.accept().await {
-                    Ok((stream, from)) => admit(protocol, Peer::Tcp(from.ip()), shared, channels, next, stream),
+                    Ok((stream, from)) => {
+                        let tls = if is_within { present() } else { None };
+                        let peer = if is_within && is_certified { Peer::Certified } else { Peer::Tcp(from.ip()) };
+                        admit(protocol, (listener, peer), shared, channels, next, (stream, tls));
+                    }
                     Err(error) => retry(error).await,
                 }
             }
@@ -306,11 +363,17 @@ impl Acceptor {
             let Some(unix) = unix else { return std::future::pending().await };
             loop {
                 match unix.accept().await {
-                    Ok((stream, _)) => admit(protocol, Peer::Unix, shared, channels, next, stream),
+                    Ok((stream, _)) => {
+                        admit(protocol, (Listener::First, Peer::Unix), shared, channels, next, stream);
+                    }
                     Err(error) => retry(error).await,
                 }
             }
         };
+        let over_tcp = first(
+            first(over_tcp(tcp, Listener::First, false), over_tcp(within_tls, Listener::First, true)),
+            over_tcp(second, Listener::Second, is_second_within),
+        );
         first(stopped, first(over_tcp, over_unix)).await;
         Ok(())
     }
@@ -335,16 +398,26 @@ async fn retry(error: io::Error) {
 }
 
 /// A connection that tokio accepted, and how it goes to its worker's runtime.
-trait Accepted: tokio::io::AsyncWrite + Unpin {
+trait Accepted {
     fn into_stream(self, limits: &Limits) -> io::Result<Stream>;
+
+    /// Tells the peer why it is refused.
+    fn refuse(self, shared: &Shared, why: &[u8]);
 }
 
-impl Accepted for tokio::net::TcpStream {
+impl Accepted for (tokio::net::TcpStream, Option<Arc<ServerConfig>>) {
     fn into_stream(self, limits: &Limits) -> io::Result<Stream> {
         // A reply is written at once and whole: there is nothing for the kernel to wait for.
-        self.set_nodelay(true)?;
-        limits.keep_alive(&self)?;
-        self.into_std().map(Stream::Tcp)
+        let (stream, tls) = self;
+        stream.set_nodelay(true)?;
+        limits.keep_alive(&stream)?;
+        Ok(Stream::Tcp(stream.into_std()?, tls))
+    }
+
+    fn refuse(mut self, shared: &Shared, why: &[u8]) {
+        // A peer that awaits the server's keys understands no plain words.
+        let why = if self.1.is_some() { &[] } else { why };
+        refuse_peer(&mut self.0, shared, why);
     }
 }
 
@@ -352,29 +425,33 @@ impl Accepted for tokio::net::UnixStream {
     fn into_stream(self, _: &Limits) -> io::Result<Stream> {
         self.into_std().map(Stream::Unix)
     }
+
+    fn refuse(mut self, shared: &Shared, why: &[u8]) {
+        refuse_peer(&mut self, shared, why);
+    }
 }
 
 /// Hands a connection to the next worker, unless there are too many or the protocol refuses it.
 fn admit<P: Protocol, S: Accepted>(
     protocol: &P,
-    peer: Peer,
+    (listener, peer): (Listener, Peer),
     shared: &Shared,
     channels: &Channels,
     next: &AtomicU64,
-    mut stream: S,
+    stream: S,
 ) {
     let id = next.fetch_add(1, Relaxed) + 1;
     shared.accepted.fetch_add(1, Relaxed);
     if shared.clients.load(Relaxed) as u64 >= shared.limits.clients_max() {
-        return refuse_peer(&mut stream, shared, P::TOO_MANY);
+        return stream.refuse(shared, P::too_many(listener));
     }
-    if let Some(why) = protocol.refuses(peer) {
-        return refuse_peer(&mut stream, shared, &why);
+    if let Some(why) = protocol.refuses(listener, peer) {
+        return stream.refuse(shared, &why);
     }
     // Only the peer knows of a stream that has failed already.
     let Ok(stream) = stream.into_stream(&shared.limits) else { return };
     shared.clients.fetch_add(1, Relaxed);
-    if channels[id as usize % channels.len()].send((id, stream)).is_err() {
+    if channels[id as usize % channels.len()].send((id, listener, stream)).is_err() {
         shared.clients.fetch_sub(1, Relaxed);
     }
 }

@@ -91,6 +91,8 @@ impl Output {
                 sent += taken;
             }
         }
+        // Within TLS the last bytes may wait for the socket yet.
+        stream.flush().await?;
         self.clear();
         Ok(())
     }

@@ -19,6 +19,16 @@ use std::sync::Arc;
 /// or read.
 pub const OUTPUT_BYTES_MAX: usize = 1 << 20;
 
+/// A listener of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listener {
+    /// The ports at [`ServerOptions::address`](super::options::ServerOptions::address), plain and
+    /// within TLS, and the Unix socket.
+    First,
+    /// That of [`ServerOptions::second`](super::options::ServerOptions::second).
+    Second,
+}
+
 /// Where a connection comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
@@ -26,13 +36,15 @@ pub enum Peer {
     Unix,
     /// This address.
     Tcp(IpAddr),
+    /// A peer that shows a certificate of the authority that the server trusts.
+    Certified,
 }
 
 impl Peer {
-    /// Whether it is on this host.
-    pub fn is_local(self) -> bool {
+    /// Whether it is on this host, or shows a certificate.
+    pub fn is_trusted(self) -> bool {
         match self {
-            Self::Unix => true,
+            Self::Unix | Self::Certified => true,
             Self::Tcp(address) => address.to_canonical().is_loopback(),
         }
     }
@@ -40,10 +52,12 @@ impl Peer {
 
 /// A protocol, with what its connections have in common. All workers have a clone.
 pub trait Protocol: Clone + Send + Sync + 'static {
-    /// Its commands, as the metrics name them: [`Tally::calls`] counts them in this order.
-    const COMMANDS: &'static [&'static str];
-    /// The error for a peer that exceeds the limit of connections.
-    const TOO_MANY: &'static [u8];
+    /// Its commands, as the metrics name them: [`Tally::calls`] counts them in this order, from
+    /// [`Client::first_command`] on.
+    fn commands() -> Vec<&'static str>;
+
+    /// The error for a peer of that listener that exceeds the limit of connections.
+    fn too_many(listener: Listener) -> &'static [u8];
 
     /// What a connection has agreed on with its peer, and how far its input is understood.
     type State: 'static;
@@ -54,8 +68,8 @@ pub trait Protocol: Clone + Send + Sync + 'static {
     fn connect(&self, handle: &Arc<Handle>) -> Self::State;
 
     /// What a peer is told whose connection is refused because of where it comes from.
-    fn refuses(&self, peer: Peer) -> Option<Cow<'static, [u8]>> {
-        let _ = peer;
+    fn refuses(&self, listener: Listener, peer: Peer) -> Option<Cow<'static, [u8]>> {
+        let _ = (listener, peer);
         None
     }
 
@@ -68,8 +82,9 @@ pub trait Protocol: Clone + Send + Sync + 'static {
 
     /// A worker's client has looked after its pool, with or without requests. Called ten times a
     /// second.
-    fn tend<G: Engine>(&self, client: Client<'_, G>) {
+    fn tend<G: Engine>(&self, client: Client<'_, G>) -> impl Future<Output = ()> {
         let _ = client;
+        std::future::ready(())
     }
 
     /// Bytes that the command has, at the least, of which a part has arrived.
@@ -112,6 +127,8 @@ pub struct Client<'a, G: Engine> {
     pub shared: &'a Shared,
     /// Which of the server's workers it is.
     pub worker: usize,
+    /// Where the protocol's commands begin in the tally: not at 0 if it is the second of two.
+    pub first_command: usize,
 }
 
 impl<G: Engine> Clone for Client<'_, G> {

@@ -17,11 +17,12 @@
 
 use super::asking::{self, Asking, Waiters};
 use super::buffers::{Buffers, Outputs, Scratches};
-use super::connection::Connection;
+use super::connection::{Connection, unless_ended};
 use super::counters::{Counters, Shared, Tally};
 use super::first;
 use super::handle::Handle;
-use super::protocol::{Client, Protocol};
+use super::protocol::{Client, Listener, Protocol};
+use super::socket::{Socket, Stream};
 use atoll_cache::{Cache, Engine};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -42,13 +43,8 @@ const PUBLISH_PERIOD: Duration = Duration::from_secs(1);
 /// How often a worker checks the other clients of its pool, with or without requests.
 const TEND_PERIOD: Duration = Duration::from_millis(100);
 
-/// A connection on its way to its worker.
-pub(crate) enum Stream {
-    /// Over TCP.
-    Tcp(std::net::TcpStream),
-    /// Over a Unix socket.
-    Unix(std::os::unix::net::UnixStream),
-}
+/// A connection on its way to its worker: its id, the listener that accepted it, the stream.
+pub(crate) type Arrival = (u64, Listener, Stream);
 
 /// A connection as its worker knows it, and how to wake it.
 pub(super) struct Resident {
@@ -118,7 +114,7 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
         Self {
             protocol,
             cache: RefCell::new(Rc::new(cache)),
-            tally: RefCell::new(Tally::new(P::COMMANDS.len())),
+            tally: RefCell::new(Tally::new(shared.commands.len())),
             now_ms: Cell::new(shared.uptime_ms()),
             shared,
             buffers: Buffers::default(),
@@ -150,25 +146,25 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
     /// What a batch has of it.
     #[inline]
     pub(super) fn client<'a>(&'a self, cache: &'a Cache<G>) -> Client<'a, G> {
-        Client { cache, tally: &self.tally, shared: &self.shared, worker: self.index }
+        Client { cache, tally: &self.tally, shared: &self.shared, worker: self.index, first_command: 0 }
     }
 
     /// Serves the connections that come through the channel until it ends, with clients that `join`
     /// makes if the pool shuts one out. Runs within a `LocalSet`.
     pub(crate) async fn run<E>(
         self: Rc<Self>,
-        streams: UnboundedReceiver<(u64, Stream)>,
+        streams: UnboundedReceiver<Arrival>,
         join: impl Fn() -> Result<Cache<G>, E>,
     ) {
         first(self.clone().serve(streams), self.tend_regularly(join)).await;
     }
 
-    async fn serve(self: Rc<Self>, mut streams: UnboundedReceiver<(u64, Stream)>) {
+    async fn serve(self: Rc<Self>, mut streams: UnboundedReceiver<Arrival>) {
         let publishing = tokio::task::spawn_local(self.clone().publish_regularly());
         let waking = tokio::task::spawn_local(self.clone().wake_residents());
         let driving = tokio::task::spawn_local(asking::drive(self.clone()));
-        while let Some((id, stream)) = streams.recv().await {
-            let handle = Arc::new(Handle::new(id, &stream, &self.shared, self.wakes.clone()));
+        while let Some((id, listener, stream)) = streams.recv().await {
+            let handle = Arc::new(Handle::new((id, listener), &stream, &self.shared, self.wakes.clone()));
             let resident = Rc::new(Resident::new(handle.clone()));
             self.residents.borrow_mut().insert(id, resident.clone());
             tokio::task::spawn_local(self.clone().attend(handle, stream, resident));
@@ -191,16 +187,13 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
     async fn attend(self: Rc<Self>, handle: Arc<Handle>, stream: Stream, resident: Rc<Resident>) {
         // An error of the network ends the connection as its peer's leaving does.
         let id = handle.id;
-        let _ = match stream {
-            Stream::Tcp(stream) => match tokio::net::TcpStream::from_std(stream) {
-                Ok(stream) => Connection::<P, _>::new(&self.protocol, stream, handle).serve(&self, &resident).await,
-                Err(error) => Err(error),
-            },
-            Stream::Unix(stream) => match tokio::net::UnixStream::from_std(stream) {
-                Ok(stream) => Connection::<P, _>::new(&self.protocol, stream, handle).serve(&self, &resident).await,
-                Err(error) => Err(error),
-            },
-        };
+        let opened = unless_ended(&handle, &resident, Socket::open(stream)).await;
+        if let Ok(Ok(mut socket)) = opened
+            && !self.stopping.get()
+        {
+            let _ = Connection::new(&self.protocol, &mut socket, handle).serve(&self, &resident).await;
+            socket.say_end();
+        }
         self.residents.borrow_mut().remove(&id);
         self.shared.clients.fetch_sub(1, Relaxed);
         self.ended.notify_one();
@@ -226,7 +219,7 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
                     *self.cache.borrow_mut() = Rc::new(cache);
                 }
             }
-            self.protocol.tend(self.client(&cache));
+            self.asking(pin!(self.protocol.tend(self.client(&cache)))).await;
         }
     }
 

@@ -63,7 +63,7 @@ fn random_command(random: &mut Random) -> Vec<String> {
     let value = |random: &mut Random| random.pick(&VALUES).to_owned();
     let number = |random: &mut Random| random.pick(&NUMBERS).to_owned();
     let name = |text: &str| text.to_owned();
-    match random.below(50) {
+    match random.below(60) {
         0..4 => vec![name("GET"), key(random)],
         4..7 => vec![name("set"), key(random), value(random)],
         7..10 => {
@@ -178,6 +178,7 @@ fn random_command(random: &mut Random) -> Vec<String> {
         41 => vec![random.pick(&["DISCARD", "UNWATCH"]).to_owned()],
         42 => vec![name("WATCH"), key(random), key(random)],
         43..46 => bitmap_command(random),
+        50.. => hash_command(random),
         46 | 47 => {
             let mut args = vec![name("LCS"), key(random), key(random)];
             for _ in 0..random.below(4) {
@@ -250,6 +251,81 @@ fn bitmap_command(random: &mut Random) -> Vec<String> {
                 }
             }
         }
+    }
+    args
+}
+
+/// One random command on hashes, or one that looks for what kind a value is. Redis keeps every hash
+/// that they make as a listpack, whose order is ours.
+fn hash_command(random: &mut Random) -> Vec<String> {
+    const FIELDS: [&str; 8] = ["f", "g", "", "name", "n", "a\r\nb", "with blank", "7"];
+    let name = |text: &str| text.to_owned();
+    let field = |random: &mut Random| random.pick(&FIELDS).to_owned();
+    // A sum with 400 digits would not stay in a listpack.
+    let value = |random: &mut Random| match random.pick(&VALUES) {
+        "1e400" => name("1e40"),
+        value => value.to_owned(),
+    };
+    let word = random.pick(&[
+        "HSET",
+        "HSET",
+        "hset",
+        "HMSET",
+        "HSETNX",
+        "HGET",
+        "HMGET",
+        "HGETALL",
+        "HDEL",
+        "HDEL",
+        "HEXISTS",
+        "HINCRBY",
+        "HINCRBY",
+        "HINCRBYFLOAT",
+        "HKEYS",
+        "HVALS",
+        "HLEN",
+        "HSTRLEN",
+        "HSCAN",
+        "HRANDFIELD",
+        "SCAN",
+    ]);
+    let mut args = vec![name(word), random.pick(&KEYS).to_owned()];
+    match word {
+        "HSET" | "hset" | "HMSET" => {
+            for _ in 0..random.below(4) {
+                args.extend([field(random), value(random)]);
+            }
+            if random.below(12) == 0 {
+                args.push(field(random));
+            }
+        }
+        "HSETNX" => args.extend([field(random), value(random)]),
+        "HGET" | "HEXISTS" | "HSTRLEN" => args.push(field(random)),
+        "HMGET" | "HDEL" => args.extend((0..random.below(5)).map(|_| field(random))),
+        "HINCRBY" => args.extend([field(random), random.pick(&NUMBERS).to_owned()]),
+        "HINCRBYFLOAT" => args.extend([field(random), value(random)]),
+        "HSCAN" => {
+            args.push(name(random.pick(&["0", "0", "0", "7", "-1", "x"])));
+            for _ in 0..random.below(3) {
+                match random.pick(&["MATCH", "count", "TYPE", "bogus", "match"]) {
+                    "count" => args.extend([name("count"), random.pick(&NUMBERS).to_owned()]),
+                    "TYPE" => args.extend([name("TYPE"), name("hash")]),
+                    "bogus" => args.push(name("bogus")),
+                    word => args.extend([name(word), name(random.pick(&["*", "?", "n*", "[^f]*", "a?\nb"]))]),
+                }
+            }
+        }
+        // Counts with which chance has no part.
+        "HRANDFIELD" => {
+            args.push(name(random.pick(&["0", "8", "100", "x", "9223372036854775807", "-9223372036854775808"])));
+            args.extend((0..random.below(3)).map(|_| name(random.pick(&["WITHVALUES", "withvalues", "bogus"]))));
+        }
+        "SCAN" => {
+            args[1] = name("0");
+            args.extend(["COUNT", "1000000", "MATCH", random.pick(&KEYS), "TYPE"].map(name));
+            args.push(name(random.pick(&["hash", "string", "HASH", "list", "nothing"])));
+        }
+        _ => {}
     }
     args
 }
@@ -393,7 +469,7 @@ fn bad_bytes_get_the_replies_of_redis() {
 }
 
 /// Scripts with their number of keys and their arguments.
-const SCRIPTS: [&[&str]; 62] = [
+const SCRIPTS: [&[&str]; 66] = [
     &["return 1", "0"],
     &["return 'text'", "0"],
     &["return 3.99", "0"],
@@ -419,6 +495,10 @@ const SCRIPTS: [&[&str]; 62] = [
     &["return redis.call('incrbyfloat', KEYS[1], 0.5)", "1", "a"],
     &["return redis.call('mget', 'a', 'absent', 'a')", "0"],
     &["return redis.call('incr', KEYS[1])", "1", "a"],
+    &["return redis.call('hset', KEYS[1], 'f', '1', 'g', ARGV[1])", "1", "h", "2"],
+    &["redis.call('hincrby', KEYS[1], 'f', 6) return redis.call('hgetall', KEYS[1])", "1", "h"],
+    &["return {redis.call('hget', KEYS[1], 'none'), redis.pcall('get', KEYS[1]), 'behind'}", "1", "h"],
+    &["return redis.call('hget', KEYS[1], 'f')", "1", "a"],
     &["return redis.pcall('incr', KEYS[1])", "1", "a"],
     &["return {redis.pcall('incr', KEYS[1]), 'behind'}", "1", "a"],
     &["local ok, error = pcall(redis.call, 'incr', KEYS[1]); return {tostring(ok), tostring(error)}", "1", "a"],

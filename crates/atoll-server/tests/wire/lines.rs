@@ -6,7 +6,7 @@ use atoll_cache::{Cache, Engine, SetOptions, Value};
 use atoll_fabric::Clock;
 use atoll_server::serve::Output;
 use atoll_server::serve::handle::Handle;
-use atoll_server::serve::protocol::{Client, Ended, OUTPUT_BYTES_MAX};
+use atoll_server::serve::protocol::{Client, Ended, Listener, OUTPUT_BYTES_MAX};
 use atoll_server::{Protocol, Server, ServerOptions};
 use std::convert::Infallible;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -18,12 +18,17 @@ use std::sync::Arc;
 struct Lines;
 
 impl Protocol for Lines {
-    const COMMANDS: &'static [&'static str] = &["get", "set", "bye"];
-    const TOO_MANY: &'static [u8] = b"too many\n";
-
     /// Its number.
     type State = u64;
     type Scratch = Value;
+
+    fn commands() -> Vec<&'static str> {
+        vec!["get", "set", "bye"]
+    }
+
+    fn too_many(_: Listener) -> &'static [u8] {
+        b"too many\n"
+    }
 
     fn connect(&self, handle: &Arc<Handle>) -> u64 {
         handle.id
@@ -96,7 +101,7 @@ impl Peer {
 fn another_protocol_is_served_by_the_same_server() {
     let metrics = Some("127.0.0.1:0".parse().unwrap());
     let server = Server::bind(ServerOptions { clients_max: 2, metrics, ..options() }).unwrap();
-    let (address, stopper) = (server.address().unwrap(), server.stopper());
+    let (address, stopper) = (server.address().unwrap().unwrap(), server.stopper());
     let metrics = server.metrics_address().unwrap().unwrap();
     let thread = std::thread::spawn(move || {
         let client = |_| Ok::<_, Infallible>(Cache::new(Model::new(Clock::host())));

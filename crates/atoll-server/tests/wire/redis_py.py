@@ -63,6 +63,27 @@ def check(protocol):
             pass
     assert r.transaction(lambda pipe: (pipe.multi(), pipe.incr("counter")), "counter") == [4]
 
+    # A store of sessions: a hash with an expiry for each.
+    r.delete("session")
+    session = {"user": "7", "csrf": "\x00\xff", "visits": "1"}
+    with r.pipeline() as pipeline:
+        assert pipeline.hset("session", mapping=session).expire("session", 1000).execute() == [3, True]
+    assert r.hincrby("session", "visits") == 2 and r.hincrbyfloat("session", "spent", 0.1) == 0.1
+    session = {name.encode(): text.encode() for name, text in session.items()} | {b"visits": b"2", b"spent": b"0.1"}
+    assert r.hgetall("session") == session and dict(r.hscan_iter("session")) == session
+    assert r.hmget("session", "user", "none") == [b"7", None] and r.hget("session", "csrf") == session[b"csrf"]
+    assert r.hexists("session", "user") and r.hlen("session") == 4 and r.hsetnx("session", "user", "8") == 0
+    assert r.hkeys("session") == list(session) and r.hvals("session") == list(session.values())
+    assert r.hrandfield("session") in session and len(r.hrandfield("session", -9)) == 9
+    assert r.type("session") == b"hash" and list(r.scan_iter(_type="hash")) == [b"session"]
+    assert 0 < r.ttl("session") <= 1000
+    try:
+        r.get("session")
+        raise AssertionError("a hash was taken for a string")
+    except redis.ResponseError as error:
+        assert "wrong kind of value" in str(error), error
+    assert r.hdel("session", *session) == 4 and not r.exists("session")
+
     lock = r.lock("lock", timeout=10)
     assert lock.acquire(blocking=False) and not r.lock("lock", timeout=10).acquire(blocking=False)
     assert lock.extend(10) and lock.owned()

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 #[test]
 fn a_busy_port_is_an_error_that_says_what_to_do() {
     let server = start(options());
-    let options = ServerOptions { port: server.address.port(), ..options() };
+    let options = ServerOptions { port: Some(server.address.port()), ..options() };
     let error = Server::bind(options).unwrap_err().to_string();
     assert!(error.contains("in use") && error.contains("choose another port"), "{error}");
 }

@@ -7,7 +7,7 @@
 //! greatest.
 
 use super::arguments::{integer, is};
-use super::bitmap::bit_number;
+use super::bitmap::{BITS, bit_number};
 use super::modify::{Modified, check_length, modify};
 use super::{CommandError, Context, Outcome, string};
 use crate::redis::resp::Args;
@@ -207,7 +207,7 @@ pub async fn bitfield<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     };
     check_length(c, bytes)?;
     let key = c.key(1);
-    let numbers = modify(c, &key, |old, new| {
+    let numbers = modify(c, &key, BITS, |old, new| {
         let old = old.unwrap_or_default();
         new.extend_from_slice(old);
         new.resize(new.len().max(bytes), 0);
@@ -242,10 +242,7 @@ pub async fn bitfield_ro<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 }
 
 async fn look<G: Engine>(c: &mut Context<'_, G>, parts: &[Part]) -> Outcome {
-    let is_there = c.cache.get(&c.key(1), c.value).await?;
-    if !is_there {
-        c.notify_missed(c.args.get(1));
-    }
+    let is_there = c.look(1, BITS.kind).await?;
     let bytes = if is_there { c.value.bytes() } else { &[] };
     let numbers: Vec<_> = parts.iter().map(|part| Some(part.kind.read(bytes, part.first) as i64)).collect();
     string::forget(c.value);

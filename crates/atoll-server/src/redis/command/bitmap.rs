@@ -5,14 +5,18 @@
 //! change a key in between.
 
 use super::arguments::{integer, is};
-use super::modify::{Modified, check_length, modify};
+use super::modify::{Modified, Subject, check_length, modify};
 use super::{CommandError, Context, Outcome, string};
 use crate::redis::events::Class;
+use crate::redis::kind::Kind;
 use crate::redis::resp::parser::BULK_BYTES_MAX;
 use atoll_cache::{Engine, SetOptions};
 
 const OFFSET: &str = "ERR bit offset is not an integer or out of range";
 const BIT: &str = "ERR bit is not an integer or out of range";
+
+/// What the commands on bits change.
+pub(super) const BITS: Subject = Subject { kind: Kind::STRING, class: Class::STRING, event: "setbit" };
 
 /// The number of a bit that a value may have.
 pub(super) fn bit_number(number: Option<i64>) -> Result<usize, CommandError> {
@@ -33,7 +37,7 @@ pub async fn setbit<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     };
     check_length(c, number / 8 + 1)?;
     let key = c.key(1);
-    let was = modify(c, &key, |old, new| {
+    let was = modify(c, &key, BITS, |old, new| {
         let old = old.unwrap_or_default();
         let was = bit(old, number);
         if was == (to == 1) && number / 8 < old.len() {
@@ -53,10 +57,7 @@ pub async fn setbit<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 /// `GETBIT key offset`
 pub async fn getbit<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let number = bit_number(integer(c.args.get(2)).ok())?;
-    let is_there = c.cache.get(&c.key(1), c.value).await?;
-    if !is_there {
-        c.notify_missed(c.args.get(1));
-    }
+    let is_there = c.look(1, Kind::STRING).await?;
     let is_set = is_there && bit(c.value.bytes(), number);
     string::forget(c.value);
     c.reply.yes(is_set);
@@ -125,8 +126,7 @@ fn in_bits(word: &[u8]) -> Result<bool, CommandError> {
 
 /// `BITCOUNT key [start end [BYTE | BIT]]`
 pub async fn bitcount<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    if !c.cache.get(&c.key(1), c.value).await? {
-        c.notify_missed(c.args.get(1));
+    if !c.look(1, Kind::STRING).await? {
         c.reply.count(0);
         return Ok(());
     }
@@ -156,8 +156,7 @@ pub async fn bitpos<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
         wanted @ (0 | 1) => wanted == 1,
         _ => return Err("ERR The bit argument must be 1 or 0.".into()),
     };
-    if !c.cache.get(&c.key(1), c.value).await? {
-        c.notify_missed(c.args.get(1));
+    if !c.look(1, Kind::STRING).await? {
         // What is not there is zeros without end.
         c.reply.integer(if wanted { -1 } else { 0 });
         return Ok(());
@@ -200,10 +199,7 @@ pub async fn bitop<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let inverts = is(word, "not");
     let mut joined: Option<Vec<u8>> = None;
     for index in 3..c.args.len() {
-        let is_there = c.cache.get(&c.key(index), c.value).await?;
-        if !is_there {
-            c.notify_missed(c.args.get(index));
-        }
+        let is_there = c.look(index, Kind::STRING).await?;
         let bytes = if is_there { c.value.bytes() } else { &[] };
         joined = Some(match joined.take() {
             None if inverts => bytes.iter().map(|&byte| join(byte, 0)).collect(),

@@ -3,6 +3,7 @@
 use super::arguments::integer;
 use super::{CommandError, Context, Outcome};
 use crate::redis::extended::{Extended, Sum};
+use crate::redis::kind::Kind;
 use atoll_cache::{CacheError, Change, Engine, KEY_BYTES_MAX, Meta, Number, Old, Verdict, Want};
 use std::borrow::Cow;
 
@@ -66,6 +67,7 @@ struct AddExtended<'a> {
 
 impl AddExtended<'_> {
     fn sum(&self, old: Option<Old<'_>>) -> Result<String, CommandError> {
+        old.map_or(Ok(()), |old| Kind::STRING.check(old.meta))?;
         let number = |text| Extended::parse(text).ok_or(CommandError::NotAFloat);
         let old = number(old.map_or(b"0", |old| old.value))?;
         match old.add(&number(&self.by)?) {

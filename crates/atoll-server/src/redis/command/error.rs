@@ -18,6 +18,9 @@ pub enum CommandError {
     /// An argument that must be a number is none.
     #[error("ERR value is not a valid float")]
     NotAFloat,
+    /// The command is for another kind of value than the key has.
+    #[error("WRONGTYPE Operation against a key holding the wrong kind of value")]
+    WrongKind,
     /// The time is not valid.
     #[error("ERR invalid expire time in '{0}' command")]
     InvalidExpire(&'static str),
@@ -39,6 +42,7 @@ impl From<CacheError> for CommandError {
     fn from(error: CacheError) -> Self {
         match error {
             CacheError::OutOfMemory => Self::OutOfMemory,
+            CacheError::AnotherKind { .. } => Self::WrongKind,
             other => Self::Other(format!("ERR {other}")),
         }
     }

@@ -66,6 +66,7 @@ fn group(spec: &Spec) -> &'static str {
     match spec.family {
         "string" | "range" | "count" | "lcs" => "string",
         "bitmap" | "bitfield" => "bitmap",
+        "hash" => "hash",
         "keyspace" if ["dbsize", "flushall", "flushdb", "swapdb"].contains(&spec.name) => "server",
         "key" | "expire" | "keyspace" => "generic",
         "connection" => "connection",

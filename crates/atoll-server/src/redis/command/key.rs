@@ -7,6 +7,7 @@
 use super::arguments::{integer, is};
 use super::{CommandError, Context, Outcome, keyspace, string};
 use crate::redis::events::Class;
+use crate::redis::kind::Kind;
 use atoll_cache::{Condition, Engine, Expiry, Meta, SetOptions};
 
 /// `DEL key...` and `UNLINK key...`
@@ -51,11 +52,11 @@ pub async fn touch<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 
 /// `TYPE key`
 pub async fn kind<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    let there = c.cache.peek(&c.key(1)).await?.is_some();
-    if !there {
+    let meta = c.cache.peek(&c.key(1)).await?;
+    if meta.is_none() {
         c.notify_missed(c.args.get(1));
     }
-    c.reply.simple(if there { "string" } else { "none" });
+    c.reply.simple(meta.map_or("none", |meta| Kind::of(meta).name()));
     Ok(())
 }
 

@@ -68,15 +68,18 @@ fn flags(id: Id, index: usize, args: Args<'_>) -> &'static [&'static str] {
         ("bitop", 0) => &["OW", "update"],
         ("bitop", _) => &["RO", "access"],
         ("object" | "memory", _) => &["RO"],
-        ("exists" | "type" | "strlen" | "touch" | "watch", _) => &["RO"],
+        ("exists" | "type" | "strlen" | "touch" | "watch" | "hexists" | "hlen" | "hstrlen", _) => &["RO"],
         ("del" | "unlink", _) => &["RM", "delete"],
         ("set" | "setex" | "psetex" | "mset", _) | ("rename", 1) => &["OW", "update"],
         ("setnx" | "msetnx", _) | ("renamenx", 1) => &["OW", "insert"],
         ("copy", 0) => &["RO", "access"],
         ("copy", _) => &["OW", "update"],
-        ("append", _) => &["RW", "insert"],
+        ("append" | "hsetnx", _) => &["RW", "insert"],
+        ("hdel", _) => &["RW", "delete"],
         ("getdel" | "rename" | "renamenx", _) => &["RW", "access", "delete"],
-        ("setrange" | "expire" | "expireat" | "pexpire" | "pexpireat" | "persist", _) => &["RW", "update"],
+        ("hset" | "hmset" | "setrange" | "expire" | "expireat" | "pexpire" | "pexpireat" | "persist", _) => {
+            &["RW", "update"]
+        }
         _ if spec.flags.contains(&Flag::Readonly) => &["RO", "access"],
         _ => &["RW", "access", "update"],
     }

@@ -6,10 +6,11 @@
 
 use super::arguments::is;
 use super::{CommandError, Context, Outcome};
-use crate::redis::database::DATABASES;
+use crate::redis::database::{DATABASES, Database};
 use crate::redis::glob;
-use atoll_cache::Engine;
+use crate::redis::kind::Kind;
 use atoll_cache::cache::parse_integer;
+use atoll_cache::{Cache, CacheError, Engine};
 
 /// Keys that one step reads of a command that reads all.
 const STEP: usize = 1000;
@@ -58,7 +59,15 @@ pub async fn flushall<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 /// `FLUSHDB [ASYNC | SYNC]`
 pub async fn flushdb<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     flush_options(c)?;
-    let (database, mut cursor) = (c.database(), 0);
+    flush(c.cache, c.database()).await?;
+    c.reply.ok();
+    Ok(())
+}
+
+/// Removes every key that is in this database when it begins. Other connections run between its
+/// steps.
+pub(crate) async fn flush<G: Engine>(cache: &Cache<G>, database: Database) -> Result<(), CacheError> {
+    let mut cursor = 0;
     loop {
         let mut found = Found::default();
         let each = |stored: &[u8]| {
@@ -66,17 +75,15 @@ pub async fn flushdb<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
                 found.push(stored);
             }
         };
-        cursor = c.cache.scan(cursor, STEP, each).await?;
+        cursor = cache.scan(cursor, STEP, each).await?;
         for stored in found.keys() {
-            c.cache.delete(stored).await?;
+            cache.delete(stored).await?;
         }
         if cursor == 0 {
-            break;
+            return Ok(());
         }
         tokio::task::yield_now().await;
     }
-    c.reply.ok();
-    Ok(())
 }
 
 /// A number as that of a database.
@@ -152,42 +159,85 @@ pub async fn keys<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 }
 
 /// A cursor as Redis takes it, which is with `strtoul`: -1 is the largest.
-fn cursor(text: &[u8]) -> Option<u64> {
+pub(super) fn cursor(text: &[u8]) -> Result<u64, CommandError> {
     let (negative, digits) = match text {
         [b'-', rest @ ..] => (true, rest),
         rest => (false, rest),
     };
-    let number: u64 = std::str::from_utf8(digits).ok()?.parse().ok()?;
-    Some(if negative { number.wrapping_neg() } else { number })
+    let number = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse::<u64>().ok());
+    let number = number.ok_or("ERR invalid cursor")?;
+    Ok(if negative { number.wrapping_neg() } else { number })
 }
 
-/// `SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]`
-pub async fn scan<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    let cursor = cursor(c.args.get(1)).ok_or("ERR invalid cursor")?;
-    let (mut pattern, mut count, mut strings) = (&b"*"[..], 10, true);
-    let mut rest = c.args.from(2);
+/// What the options of SCAN and HSCAN say.
+#[derive(Clone, Copy)]
+pub(super) struct ScanOptions<'a> {
+    pub(super) pattern: &'a [u8],
+    count: usize,
+    /// The name of a kind, which SCAN alone takes.
+    kind: Option<&'a [u8]>,
+}
+
+impl Default for ScanOptions<'_> {
+    fn default() -> Self {
+        Self { pattern: b"*", count: 10, kind: None }
+    }
+}
+
+/// Reads the options from argument `index` on.
+pub(super) fn scan_options<'a, G: Engine>(
+    c: &Context<'a, G>,
+    index: usize,
+    takes_kind: bool,
+) -> Result<ScanOptions<'a>, CommandError> {
+    let (mut options, mut rest) = (ScanOptions::default(), c.args.from(index));
     while let Some(word) = rest.next() {
         let Some(option) = rest.next() else { return Err(CommandError::Syntax) };
         match () {
-            () if is(word, "match") => pattern = option,
-            () if is(word, "type") => strings = is(option, "string"),
+            () if is(word, "match") => options.pattern = option,
+            () if takes_kind && is(word, "type") => options.kind = Some(option),
             () if is(word, "count") => match parse_integer(option) {
                 None => return Err(CommandError::NotAnInteger),
                 Some(number) if number < 1 => return Err(CommandError::Syntax),
-                Some(number) => count = usize::try_from(number).unwrap_or(usize::MAX).min(SCAN_COUNT_MAX),
+                Some(number) => options.count = usize::try_from(number).unwrap_or(usize::MAX).min(SCAN_COUNT_MAX),
             },
             () => return Err(CommandError::Syntax),
         }
     }
+    Ok(options)
+}
+
+/// `SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]`
+pub async fn scan<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+    let cursor = cursor(c.args.get(1))?;
+    let options = scan_options(c, 2, true)?;
     let (database, mut found) = (c.database(), Found::default());
     let each = |stored: &[u8]| {
-        if let Some(key) = database.key(stored).filter(|key| strings && glob::matches(pattern, key)) {
+        if let Some(key) = database.key(stored).filter(|key| glob::matches(options.pattern, key)) {
             found.push(key);
         }
     };
-    let next = c.cache.scan(cursor, count, each).await?;
+    let next = c.cache.scan(cursor, options.count, each).await?;
+    if let Some(kind) = options.kind {
+        found = of_kind(c, &found, kind).await?;
+    }
     c.reply.array(2);
     c.reply.bulk(itoa::Buffer::new().format(next).as_bytes());
     found.reply(c);
     Ok(())
+}
+
+/// Those of the keys whose values are of a kind with this name. Other connections run in between.
+async fn of_kind<G: Engine>(c: &Context<'_, G>, found: &Found, name: &[u8]) -> Result<Found, CommandError> {
+    let (database, mut right) = (c.database(), Found::default());
+    for (index, key) in found.keys().enumerate() {
+        let meta = c.cache.peek(&database.stored(key)).await?;
+        if meta.is_some_and(|meta| is(name, Kind::of(meta).name())) {
+            right.push(key);
+        }
+        if index % STEP == STEP - 1 {
+            tokio::task::yield_now().await;
+        }
+    }
+    Ok(right)
 }

@@ -13,8 +13,9 @@
 
 use super::arguments::{integer, is};
 use super::{CommandError, Context, Outcome, string};
+use crate::redis::kind::Kind;
 use crate::redis::resp::parser::BULK_BYTES_MAX;
-use atoll_cache::Engine;
+use atoll_cache::{Engine, Value};
 
 /// Pairs of bytes that are compared before other connections run.
 const STEP: usize = 1 << 20;
@@ -131,13 +132,18 @@ fn options<G: Engine>(c: &Context<'_, G>) -> Result<Options, CommandError> {
 
 /// `LCS key key [LEN] [IDX] [MINMATCHLEN length] [WITHMATCHLEN]`
 pub async fn lcs<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    let mut first = atoll_cache::Value::new();
+    let mut first = Value::new();
     let has_first = c.cache.get(&c.key(1), &mut first).await?;
     let has_second = c.cache.get(&c.key(2), c.value).await?;
     for (index, is_there) in [(1, has_first), (2, has_second)] {
         if !is_there {
             c.notify_missed(c.args.get(index));
         }
+    }
+    let is_other = |value: &Value| Kind::of(value.meta()) != Kind::STRING;
+    if has_first && is_other(&first) || has_second && is_other(c.value) {
+        string::forget(c.value);
+        return Err("ERR The specified keys must contain string values".into());
     }
     let options = options(c)?;
     let a = if has_first { first.bytes() } else { &[] };

@@ -2,7 +2,7 @@
 //!
 //! | reply | here |
 //! |---|---|
-//! | `OBJECT ENCODING` | what Redis would choose for a value that is set: `int`, `embstr` or `raw`; not what an APPEND made of it there |
+//! | `OBJECT ENCODING` | what Redis would choose for a value that is set: `int`, `embstr` or `raw`, not what an APPEND made of it there; `listpack` for every hash |
 //! | `OBJECT REFCOUNT` | 1: no two keys share a value |
 //! | `OBJECT FREQ`, `IDLETIME` | refused: the engine counts accesses in the memory of its clients, and not for each key |
 //! | `MEMORY USAGE` | header, key and value of the record; `SAMPLES` is read, and changes nothing |
@@ -16,6 +16,7 @@
 use super::arguments::{integer, is};
 use super::{CommandError, Context, Id, Outcome, subcommand};
 use crate::redis::census;
+use crate::redis::kind::Kind;
 use atoll_cache::cache::parse_integer;
 use atoll_cache::record::HEADER_BYTES;
 use atoll_cache::{Engine, Meta};
@@ -49,6 +50,8 @@ pub async fn object<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     match name {
         "encoding" => {
             let encoding = match meta.value_bytes {
+                _ if Kind::of(meta) == Kind::HASH => "listpack",
+                _ if Kind::of(meta) != Kind::STRING => "raw",
                 ..=INTEGER_BYTES_MAX if is_integer(c).await? => "int",
                 ..=EMBEDDED_BYTES_MAX => "embstr",
                 _ => "raw",

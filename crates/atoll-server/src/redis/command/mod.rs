@@ -12,6 +12,7 @@
 //! | [`count`] | values as numbers: INCR and its relatives |
 //! | [`bitmap`] | values as bits: SETBIT, BITCOUNT and their relatives |
 //! | [`bitfield`] | values as integers of any number of bits |
+//! | [`hash`] | values as fields with values of their own |
 //! | [`key`] | keys whatever they hold: DEL, EXISTS, TYPE, TOUCH |
 //! | [`expire`] | when keys expire |
 //! | [`keyspace`] | all keys: SCAN, KEYS, DBSIZE, FLUSHALL |
@@ -40,6 +41,7 @@ pub mod connection;
 pub mod count;
 pub mod error;
 pub mod expire;
+pub mod hash;
 pub mod info;
 pub mod introspect;
 pub mod key;
@@ -60,6 +62,7 @@ pub use table::{COMMANDS, Flag, Id, SPECS, Spec};
 
 use crate::redis::database::Database;
 use crate::redis::instance::Instance;
+use crate::redis::kind::Kind;
 use crate::redis::peers::Last;
 use crate::redis::resp::{Args, Reply};
 use crate::redis::session::Session;
@@ -114,6 +117,20 @@ impl<'a, G: Engine> Context<'a, G> {
     }
 }
 
+impl<G: Engine> Context<'_, G> {
+    /// Looks up the value of argument `index`, which is a key. Refuses a value of another kind, and
+    /// tells that a key is missed.
+    #[inline]
+    pub(crate) async fn look(&mut self, index: usize, kind: Kind) -> Result<bool, CommandError> {
+        if !self.cache.get(&self.key(index), self.value).await? {
+            self.notify_missed(self.args.get(index));
+            return Ok(false);
+        }
+        kind.check(self.value.meta()).inspect_err(|_| string::forget(self.value))?;
+        Ok(true)
+    }
+}
+
 /// A reply was written, or nothing was done for this reason.
 pub type Outcome = Result<(), CommandError>;
 
@@ -124,13 +141,16 @@ impl<G: Engine> Context<'_, G> {
         match outcome {
             Ok(()) => {}
             Err(CommandError::Silent) => self.session.closing = true,
-            Err(error) => {
-                let text = error.to_string();
-                self.tally.borrow_mut().error(text.split(' ').next().unwrap_or_default());
-                self.reply.error(text);
-            }
+            Err(error) => refuse(&error, &mut self.tally.borrow_mut(), &mut self.reply),
         }
     }
+}
+
+/// Replies with an error, and counts it.
+pub(in crate::redis) fn refuse(error: &CommandError, tally: &mut Tally, reply: &mut Reply<'_>) {
+    let text = error.to_string();
+    tally.error(text.split(' ').next().unwrap_or_default());
+    reply.error(text);
 }
 
 /// Runs command `id`, which takes these arguments: `context.spec` is set here.

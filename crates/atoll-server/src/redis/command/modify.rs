@@ -1,12 +1,23 @@
 //! A value that is replaced by what a command makes of it, in one atomic step for the whole pool.
 //!
 //! The command looks the value up, makes the new one, and puts it only if no other client was
-//! faster; otherwise it begins again. Some client always succeeds. What it puts is told as the
-//! event `setbit`, for the commands that use this change bits.
+//! faster; otherwise it begins again. Some client always succeeds.
 
 use super::{CommandError, Context, range, string};
 use crate::redis::events::Class;
+use crate::redis::kind::Kind;
 use atoll_cache::{CacheError, Condition, Engine, Expiry, Meta, SetOptions};
+
+/// The values that a command changes, and how its changes are told.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Subject {
+    /// The kind of the values. One of another kind is refused.
+    pub(super) kind: Kind,
+    /// The class of the event.
+    pub(super) class: Class,
+    /// The event of a change.
+    pub(super) event: &'static str,
+}
 
 /// What becomes of a value.
 pub(super) enum Modified<T> {
@@ -16,35 +27,48 @@ pub(super) enum Modified<T> {
     Put(T),
     /// As `Put`, but the value has only grown, by zeros. For Redis that is no change.
     Grown(T),
+    /// The key is removed, since its value would be empty.
+    Removed(T),
 }
 
 /// Calls `make(present value, new value)`, which fills the second, until no other client comes in
-/// between. An absent value is `None`.
+/// between. An absent value is `None`; it is told as new when it is put.
 pub(super) async fn modify<G: Engine, T>(
     c: &mut Context<'_, G>,
     key: &[u8],
+    subject: Subject,
     mut make: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Result<Modified<T>, CommandError>,
 ) -> Result<T, CommandError> {
     let mut new = Vec::new();
     loop {
         let is_there = c.cache.get(key, c.value).await?;
-        let Meta { token, attributes, .. } = if is_there { c.value.meta() } else { Meta::default() };
-        let condition = if is_there { Condition::IfToken(token) } else { Condition::IfAbsent };
-        new.clear();
-        let made = make(is_there.then(|| c.value.bytes()), &mut new);
-        string::forget(c.value);
-        let (outcome, is_change) = match made? {
-            Modified::Kept(outcome) => return Ok(outcome),
-            Modified::Put(outcome) => (outcome, true),
-            Modified::Grown(outcome) => (outcome, false),
+        let (condition, attributes, is_right) = if is_there {
+            let meta @ Meta { token, attributes, .. } = c.value.meta();
+            (Condition::IfToken(token), attributes, subject.kind.check(meta))
+        } else {
+            (Condition::IfAbsent, subject.kind.attributes(), Ok(()))
         };
-        let options = SetOptions { condition, expiry: Expiry::Keep, attributes };
+        new.clear();
+        let made = is_right.and_then(|()| make(is_there.then(|| c.value.bytes()), &mut new));
+        string::forget(c.value);
+        let (outcome, is_change, is_removed) = match made? {
+            Modified::Kept(outcome) => return Ok(outcome),
+            Modified::Put(outcome) => (outcome, true, false),
+            Modified::Grown(outcome) => (outcome, false, false),
+            Modified::Removed(outcome) => (outcome, true, true),
+        };
+        // A moment that is past removes the key, if its token is still the same.
+        let expiry = if is_removed { Expiry::AtMs(0) } else { Expiry::Keep };
+        let options = SetOptions { condition, expiry, attributes };
         if c.cache.set(key, &new, &options).await.map_err(range::too_long)?.stored {
             if !is_there {
                 c.notify(Class::NEW, "new", c.args.get(1));
             }
             if is_change {
-                c.notify(Class::STRING, "setbit", c.args.get(1));
+                c.notify(subject.class, subject.event, c.args.get(1));
+            }
+            if is_removed {
+                c.notify(Class::GENERIC, "del", c.args.get(1));
             }
             return Ok(outcome);
         }

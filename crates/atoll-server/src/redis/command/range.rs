@@ -2,6 +2,7 @@
 
 use super::arguments::integer;
 use super::{CommandError, Context, Outcome, string};
+use crate::redis::kind::Kind;
 use crate::redis::resp::parser::BULK_BYTES_MAX;
 use atoll_cache::{CacheError, Engine};
 
@@ -26,8 +27,9 @@ pub async fn append<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 /// `STRLEN key`
 pub async fn strlen<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let meta = c.cache.peek(&c.key(1)).await?;
-    if meta.is_none() {
-        c.notify_missed(c.args.get(1));
+    match meta {
+        Some(meta) => Kind::STRING.check(meta)?,
+        None => c.notify_missed(c.args.get(1)),
     }
     c.reply.count(meta.map_or(0, |meta| meta.value_bytes));
     Ok(())
@@ -36,8 +38,7 @@ pub async fn strlen<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 /// `GETRANGE key start end`
 pub async fn getrange<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let (start, end) = (integer(c.args.get(2))?, integer(c.args.get(3))?);
-    if !c.cache.get(&c.key(1), c.value).await? {
-        c.notify_missed(c.args.get(1));
+    if !c.look(1, Kind::STRING).await? {
         c.reply.bulk(b"");
         return Ok(());
     }
@@ -63,10 +64,12 @@ pub async fn setrange<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let offset = integer(c.args.get(2))?;
     let Ok(offset) = usize::try_from(offset) else { return Err("ERR offset is out of range".into()) };
     let bytes = c.args.get(3);
+    let key = c.key(1);
     if !bytes.is_empty() && offset.saturating_add(bytes.len()) > BULK_BYTES_MAX {
+        // Redis looks first whether a string is there.
+        c.cache.peek(&key).await?.map_or(Ok(()), |meta| Kind::STRING.check(meta))?;
         return Err(CommandError::TooLong);
     }
-    let key = c.key(1);
     let is_new = c.seems_new(&key).await?;
     let length = c.cache.set_range(&key, offset, bytes).await.map_err(too_long)?;
     if !bytes.is_empty() {

@@ -8,21 +8,21 @@
 use super::arguments::{Unit, integer, is};
 use super::{CommandError, Context, Outcome};
 use crate::redis::events::Class;
+use crate::redis::kind::Kind;
 use atoll_cache::{Condition, Engine, Expiry, KEY_BYTES_MAX, SetOptions, Value};
 
 /// `GET key`
 #[inline]
 pub async fn get<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    if c.cache.get(&c.key(1), c.value).await? {
+    if c.look(1, Kind::STRING).await? {
         c.reply.value(c.value);
     } else {
-        c.notify_missed(c.args.get(1));
         c.reply.null();
     }
     Ok(())
 }
 
-/// `MGET key...`
+/// `MGET key...`: nothing for a value that is no string.
 pub async fn mget<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     // A reply has no way back once its head stands: a key that cannot be looked up cannot be there.
     let stored = c.keys(1);
@@ -36,7 +36,8 @@ pub async fn mget<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
         let looked = c.cache.get_many(&keys[..usable], |_, value| {
             replied += 1;
             match value {
-                Some(value) => reply.value(value),
+                Some(value) if Kind::of(value.meta()) == Kind::STRING => reply.value(value),
+                Some(_) => reply.null(),
                 None => {
                     missed.push(replied);
                     reply.null();
@@ -217,13 +218,18 @@ pub async fn getdel<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 pub async fn getex<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let parsed = options(c, 2, false)?;
     let expiry = match parsed.expiry {
-        // Redis judges the moment only if the key is there.
-        Some(_) if c.cache.peek(&c.key(1)).await?.is_none() => {
-            c.notify_missed(c.args.get(1));
-            c.reply.null();
-            return Ok(());
-        }
-        Some((unit, amount)) => expiry(c, unit, amount).await?,
+        // Redis judges the moment only if a string is there.
+        Some((unit, amount)) => match c.cache.peek(&c.key(1)).await? {
+            Some(meta) => {
+                Kind::STRING.check(meta)?;
+                expiry(c, unit, amount).await?
+            }
+            None => {
+                c.notify_missed(c.args.get(1));
+                c.reply.null();
+                return Ok(());
+            }
+        },
         None if parsed.persist => Expiry::Never,
         None => return get(c).await,
     };

@@ -2,13 +2,15 @@
 //! any server.
 #![allow(dead_code)] // Each of the two test programs uses a part of it.
 
+pub(crate) mod memcached;
 pub(crate) mod pieces;
 pub(crate) mod redis_server;
 
-use atoll_cache::{Cache, ChosenPool, Engine, EngineOptions, model::Model};
+use atoll_cache::{Cache, CacheError, Chosen, ChosenPool, Engine, EngineOptions, model::Model};
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
 use atoll_fabric::{Clock, run_ready};
-use atoll_server::{PoolFacts, Redis, Server, ServerOptions, Stopper};
+use atoll_server::serve::Both;
+use atoll_server::{Memcached, PoolFacts, Redis, Server, ServerOptions, Stopper};
 use std::convert::Infallible;
 use std::fmt::Display;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -20,6 +22,8 @@ use std::time::Duration;
 /// A server that stops when dropped.
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
+    second: Option<SocketAddr>,
+    within_tls: Option<SocketAddr>,
     pub(crate) metrics: Option<SocketAddr>,
     stopper: Stopper,
     thread: Option<JoinHandle<()>>,
@@ -27,7 +31,12 @@ pub(crate) struct Running {
 
 /// Options for a server that a test runs: any free port, no signals.
 pub(crate) fn options() -> ServerOptions {
-    ServerOptions { port: 0, stop_on_signals: false, ..ServerOptions::default() }
+    ServerOptions { port: Some(0), stop_on_signals: false, ..ServerOptions::default() }
+}
+
+/// The same, for one that serves memcached, too.
+pub(crate) fn with_memcached() -> ServerOptions {
+    ServerOptions { second: Some("127.0.0.1:0".parse().unwrap()), ..options() }
 }
 
 pub(crate) fn facts() -> PoolFacts {
@@ -50,11 +59,18 @@ pub(crate) fn start(options: ServerOptions) -> Running {
 
 /// Starts a server over a pool of 64 MiB for that engine.
 pub(crate) fn start_on(engine: &EngineOptions, options: ServerOptions) -> Running {
+    start_with(options, clients_of_pool(engine))
+}
+
+/// Makes a pool of 64 MiB for that engine; each call joins it as a client.
+pub(crate) fn clients_of_pool(
+    engine: &EngineOptions,
+) -> impl Fn(usize) -> Result<Cache<Chosen<ShmEndpoint>>, CacheError> + Clone + Send + Sync + 'static {
     let settings = engine.for_growth(None, 64 << 20, 0);
     let (region, clock) = (Arc::new(ShmRegion::anonymous(settings.home_bytes()).unwrap()), Clock::host());
     let endpoint = move || ShmEndpoint::with_regions(vec![region.clone()], clock.clone());
-    let pool = run_ready(ChosenPool::format(&endpoint(), settings)).unwrap();
-    start_with(options, move |_| run_ready(pool.join(endpoint())).map(Cache::new))
+    let pool = Arc::new(run_ready(ChosenPool::format(&endpoint(), settings)).unwrap());
+    move |_| Ok(Cache::new(run_ready(pool.join(endpoint()))?))
 }
 
 /// Starts a server over the reference engine, with these options of the protocol.
@@ -78,15 +94,29 @@ where
     F: Fn(usize) -> Result<Cache<G>, E> + Send + Sync + 'static,
 {
     let server = Server::bind(options).unwrap();
-    let (address, stopper) = (server.address().unwrap(), server.stopper());
+    let address = server.address().or(server.second_address()).expect("a TCP address").unwrap();
+    let stopper = server.stopper();
+    let second = server.second_address().map(Result::unwrap);
+    let within_tls = server.tls_address().map(Result::unwrap);
     let metrics = server.metrics_address().map(Result::unwrap);
+    let memcached = Memcached::new(&redis);
     let thread = std::thread::spawn(move || {
-        server.run(redis, facts(), client).unwrap();
+        server.run(Both::new(redis, memcached), facts(), client).unwrap();
     });
-    Running { address, metrics, stopper, thread: Some(thread) }
+    Running { address, second, within_tls, metrics, stopper, thread: Some(thread) }
 }
 
 impl Running {
+    /// Where it serves memcached.
+    pub(crate) fn memcached(&self) -> SocketAddr {
+        self.second.expect("a server that serves memcached")
+    }
+
+    /// Where it serves Redis within TLS.
+    pub(crate) fn tls(&self) -> SocketAddr {
+        self.within_tls.expect("a server that speaks TLS")
+    }
+
     /// Stops it and waits until it has ended.
     pub(crate) fn stop(&mut self) {
         self.stopper.stop();

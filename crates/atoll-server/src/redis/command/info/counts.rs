@@ -6,8 +6,7 @@
 use super::{Facts, Written};
 use crate::redis::acl::Reason;
 use crate::redis::channels::Kind;
-use crate::redis::command::SPECS;
-use crate::serve::counters::{LATENCY_BUCKETS, Totals, latency_bound_ns};
+use crate::serve::counters::{LATENCY_BUCKETS, Shared, Totals, latency_bound_ns};
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -52,14 +51,15 @@ pub(super) fn stats(text: &mut String, &Facts { shared, instance, totals, .. }: 
     Reason::ALL.into_iter().try_for_each(denied)
 }
 
-/// Each command that was called or refused: its name, and its place.
-fn called(totals: &Totals) -> impl Iterator<Item = (&'static str, usize)> {
+/// Each command that was called or refused, those of another protocol among them: its name, and its
+/// place.
+fn called(shared: &Shared, totals: &Totals) -> impl Iterator<Item = (&'static str, usize)> {
     let counts = |index: usize| totals.tally.calls[index] + totals.tally.rejected[index] > 0;
-    SPECS.iter().enumerate().filter(move |(index, _)| counts(*index)).map(|(index, spec)| (spec.name, index))
+    (0..).zip(&shared.commands).filter(move |(index, _)| counts(*index)).map(|(index, name)| (*name, index))
 }
 
-pub(super) fn commands(text: &mut String, &Facts { totals, .. }: &Facts<'_>) -> Written {
-    for (name, index) in called(totals) {
+pub(super) fn commands(text: &mut String, &Facts { shared, totals, .. }: &Facts<'_>) -> Written {
+    for (name, index) in called(shared, totals) {
         let tally = &totals.tally;
         let (calls, timed) = (tally.calls[index], &tally.timed[index]);
         let mean_us = timed.sum_ns as f64 / timed.count().max(1) as f64 / 1000.0;
@@ -79,8 +79,8 @@ pub(super) fn errors(text: &mut String, &Facts { totals, .. }: &Facts<'_>) -> Wr
         .try_for_each(|(code, count)| write!(text, "errorstat_{code}:count={count}\r\n"))
 }
 
-pub(super) fn latencies(text: &mut String, &Facts { totals, .. }: &Facts<'_>) -> Written {
-    for (name, index) in called(totals) {
+pub(super) fn latencies(text: &mut String, &Facts { shared, totals, .. }: &Facts<'_>) -> Written {
+    for (name, index) in called(shared, totals) {
         let timed = &totals.tally.timed[index];
         let count = timed.count();
         if count == 0 {

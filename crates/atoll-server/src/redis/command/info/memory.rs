@@ -88,7 +88,7 @@ pub(super) fn persistence(text: &mut String, &Facts { shared, .. }: &Facts<'_>) 
 const TICKS: f64 = 100.0;
 
 /// Seconds that a thread or process has used: in the kernel, by itself, and so for its children.
-fn seconds_used(path: &str) -> [f64; 4] {
+pub(crate) fn seconds_used(path: &str) -> [f64; 4] {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     // The name of the program, in brackets, may have blanks.
     let fields = text.rsplit_once(')').map_or("", |(_, fields)| fields);

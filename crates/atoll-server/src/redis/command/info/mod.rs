@@ -17,6 +17,8 @@
 mod counts;
 mod memory;
 
+pub(crate) use memory::seconds_used;
+
 use super::{Context, Outcome};
 use crate::redis::census::{self, Census};
 use crate::redis::instance::Instance;
@@ -116,7 +118,12 @@ fn server(text: &mut String, &Facts { shared, instance, .. }: &Facts<'_>) -> Wri
     write!(text, "os:{} {}\r\n", std::env::consts::OS, std::env::consts::ARCH)?;
     write!(text, "arch_bits:{}\r\nmultiplexing_api:epoll\r\n", usize::BITS)?;
     write!(text, "process_id:{}\r\nprocess_supervised:no\r\n", std::process::id())?;
-    write!(text, "run_id:{}\r\ntcp_port:{}\r\nserver_time_usec:{now_us}\r\n", instance.run_id(), shared.options.port)?;
+    write!(
+        text,
+        "run_id:{}\r\ntcp_port:{}\r\nserver_time_usec:{now_us}\r\n",
+        instance.run_id(),
+        shared.options.port.unwrap_or(0)
+    )?;
     write!(text, "uptime_in_seconds:{uptime}\r\nuptime_in_days:{}\r\n", uptime / 86_400)?;
     let executable = std::env::current_exe().unwrap_or_default();
     write!(text, "executable:{}\r\nconfig_file:\r\nio_threads_active:0\r\n", executable.display())?;

@@ -1,0 +1,217 @@
+//! `get` and `gets`: the keys of requests that follow each other are looked up together. `gat` and
+//! `gats` change each of their keys.
+//!
+//! Each lookup takes effect between the arrival of the first request and the reply of the last. A
+//! line of keys whose values are too much for one batch runs in parts: the state of the connection
+//! says what the rest of the line asks for.
+
+use super::change::{if_item, is_item};
+use super::flags::{Flags, KEY_BYTES_MAX};
+use super::request::{Asked, Id, Request, words};
+use super::time::{self, expiry};
+use super::{Inner, State, fail, notify, stored};
+use crate::redis::database::Database;
+use crate::redis::events::Class;
+use crate::serve::Output;
+use crate::serve::protocol::{Client, OUTPUT_BYTES_MAX};
+use arrayvec::ArrayVec;
+use atoll_cache::{Engine, Value};
+use std::pin::pin;
+
+/// Keys that are looked up at a time.
+const KEYS_MAX: usize = 32;
+/// Parsed requests, and where each ends in the input.
+pub(super) type Ahead<'a> = ArrayVec<(Request<'a>, usize), { super::REQUESTS_MAX }>;
+
+/// What they run with.
+pub(super) struct With<'a> {
+    pub(super) inner: &'a Inner,
+    pub(super) state: &'a mut State,
+    pub(super) value: &'a mut Value,
+    pub(super) database: Database,
+}
+
+/// A key that is looked up.
+struct Wanted {
+    /// Which of the requests it belongs to.
+    request: usize,
+    asked: Asked,
+    /// Whether it is the last one of its request.
+    is_last: bool,
+    /// Where it ends in the input.
+    end: usize,
+}
+
+/// Where a key ends in the input that it is a part of.
+fn end_of(key: &[u8], input: &[u8]) -> usize {
+    let end = (key.as_ptr() as usize + key.len()).wrapping_sub(input.as_ptr() as usize);
+    assert!(end <= input.len(), "a key lies in the input");
+    end
+}
+
+/// Writes a value, with what is before and behind it.
+fn push(output: &mut Output, key: &[u8], value: &mut Value, with_cas: bool) {
+    let (meta, mut digits) = (value.meta(), itoa::Buffer::new());
+    output.push(b"VALUE ");
+    output.push(key);
+    output.push(b" ");
+    output.push(digits.format(meta.attributes.flags).as_bytes());
+    output.push(b" ");
+    output.push(digits.format(meta.value_bytes).as_bytes());
+    if with_cas {
+        output.push(b" ");
+        output.push(digits.format(meta.token).as_bytes());
+    }
+    output.push(b"\r\n");
+    output.push_value(value);
+    output.push(b"\r\n");
+}
+
+/// The keys of requests that are about to run, for the cache to prefetch: but for those of `get`,
+/// which are looked up together.
+pub(super) fn expected<'a>(ahead: &Ahead<'a>) -> ArrayVec<&'a [u8], { super::REQUESTS_MAX }> {
+    let plain = |flags: &Flags<'_>| !flags.is_binary;
+    let key = |(request, _): &(Request<'a>, usize)| match request {
+        Request::Store(store) => Some(store.key).filter(|_| store.meta.as_ref().is_none_or(plain)),
+        Request::Delete { key, .. } | Request::Count { key, .. } | Request::Touch { key, .. } => Some(*key),
+        Request::MetaGet { key, flags } | Request::MetaDelete { key, flags } | Request::MetaCount { key, flags } => {
+            Some(*key).filter(|_| plain(flags))
+        }
+        _ => None,
+    };
+    let keys: ArrayVec<_, { super::REQUESTS_MAX }> = ahead.iter().filter_map(key).collect();
+    if keys.len() < 2 { ArrayVec::new() } else { keys }
+}
+
+/// Runs the requests from `index` on that ask for values. Returns how many have run entirely; the
+/// state says whether the next one has run in part, and `start` where the rest of it begins.
+pub(super) async fn run<'a, G: Engine>(
+    with: With<'_>,
+    (ahead, index): (&Ahead<'a>, usize),
+    client: Client<'_, G>,
+    input: &'a [u8],
+    start: &mut usize,
+    output: &mut Output,
+) -> usize {
+    if let (Request::Get { keys, asked: Asked { exptime: Some(exptime), with_cas } }, end) = ahead[index] {
+        return pin!(touch(with, (keys, end), (exptime, with_cas), client, input, start, output)).await;
+    }
+    let With { state, database, .. } = with;
+    let mut done = 0;
+    // Where the rest of the first request's keys begins.
+    let mut rest: Option<&[u8]> = None;
+    loop {
+        let mut keys: ArrayVec<&[u8], KEYS_MAX> = ArrayVec::new();
+        let mut wanted: ArrayVec<Wanted, KEYS_MAX> = ArrayVec::new();
+        for (request, (parsed, _)) in ahead.iter().enumerate().skip(index + done) {
+            let Request::Get { keys: of_request, asked: asked @ Asked { exptime: None, .. } } = *parsed else { break };
+            let of_request = rest.take().unwrap_or(of_request);
+            let mut found = words(of_request).peekable();
+            while let Some(key) = found.next() {
+                if keys.try_push(key).is_err() {
+                    break;
+                }
+                wanted.push(Wanted { request, asked, is_last: found.peek().is_none(), end: end_of(key, input) });
+            }
+            if keys.is_full() {
+                break;
+            }
+        }
+        if keys.is_empty() {
+            return done;
+        }
+        let began = client.tally.borrow().begin_many(keys.len());
+        let (mut replied, mut missed) = (0, ArrayVec::<usize, KEYS_MAX>::new());
+        let found = |key: usize, value: Option<&mut Value>| {
+            // What would be too much to send is looked up again.
+            if output.len() >= OUTPUT_BYTES_MAX || key > replied {
+                return;
+            }
+            match value.filter(|value| is_item(&value.meta())) {
+                Some(value) => push(output, keys[key], value, wanted[key].asked.with_cas),
+                None => missed.push(key),
+            }
+            if wanted[key].is_last {
+                output.push(b"END\r\n");
+            }
+            replied += 1;
+        };
+        debug_assert!(keys.iter().all(|key| key.len() <= KEY_BYTES_MAX));
+        let looked = database.with_stored(&keys, async |keys| client.cache.get_many(keys, found).await);
+        let looked = pin!(looked).await;
+        {
+            let mut tally = client.tally.borrow_mut();
+            let place = |wanted: &Wanted| client.first_command + wanted.asked.id() as usize;
+            wanted[..replied].iter().for_each(|wanted| tally.calls[place(wanted)] += 1);
+            missed.iter().for_each(|key| tally.missed[place(&wanted[*key])] += 1);
+            tally.end_many(client.first_command + Id::Get as usize, replied, began);
+        }
+        if let (Err(error), Some(failed)) = (looked, wanted.get(replied)) {
+            // The reply of the request that failed is this error.
+            fail(client, output, &error);
+            *start = ahead[failed.request].1;
+            state.rest = None;
+            return failed.request + 1 - index;
+        }
+        let Some(last) = replied.checked_sub(1).map(|last| &wanted[last]) else { return done };
+        done = last.request + usize::from(last.is_last) - index;
+        state.rest = if last.is_last { None } else { Some(last.asked) };
+        *start = if last.is_last { ahead[last.request].1 } else { last.end };
+        if output.len() >= OUTPUT_BYTES_MAX {
+            return done;
+        }
+        if !last.is_last {
+            let end = ahead[last.request].1;
+            let line = &input[last.end..end - 1];
+            rest = Some(line.strip_suffix(b"\r").unwrap_or(line));
+        }
+    }
+}
+
+/// Runs one `gat`, or a part of it.
+async fn touch<G: Engine>(
+    With { inner, state, value, database }: With<'_>,
+    (keys, end): (&[u8], usize),
+    (exptime, with_cas): (i32, bool),
+    client: Client<'_, G>,
+    input: &[u8],
+    start: &mut usize,
+    output: &mut Output,
+) -> usize {
+    let asked = Asked { exptime: Some(exptime), with_cas };
+    let place = client.first_command + asked.id() as usize;
+    (*start, state.rest) = (end, None);
+    let mut keys = words(keys).peekable();
+    while let Some(key) = keys.next() {
+        let began = client.tally.borrow_mut().begin();
+        let stored = stored(database, key, false);
+        let found = pin!(client.cache.get_and_expire(&stored, expiry(exptime), value)).await;
+        let is_there = match if_item(found) {
+            Ok(is_there) => is_there,
+            Err(error) => {
+                fail(client, output, &error);
+                return 1;
+            }
+        };
+        if is_there {
+            push(output, key, value, with_cas);
+            notify(inner, client, database, (Class::GENERIC, time::event(exptime)), &stored);
+        }
+        value.shrink_beyond(super::NEW_BYTES_KEPT);
+        {
+            let mut tally = client.tally.borrow_mut();
+            tally.calls[place] += 1;
+            tally.missed[place] += u64::from(!is_there);
+            if let Some(took) = began.map(|began| began.elapsed()) {
+                tally.timed(place, took);
+                tally.sampled(took);
+            }
+        }
+        if output.len() >= OUTPUT_BYTES_MAX && keys.peek().is_some() {
+            (*start, state.rest) = (end_of(key, input), Some(asked));
+            return 0;
+        }
+    }
+    output.push(b"END\r\n");
+    1
+}
