@@ -13,8 +13,8 @@ use std::error::Error;
 #[derive(Debug, Parser)]
 #[command(name = "atoll", version, about, propagate_version = true)]
 pub(crate) enum Command {
-    /// Serve a cache to Redis clients
-    Serve(ServeCommand),
+    /// Serve a cache to Redis and memcached clients
+    Serve(Box<ServeCommand>),
     /// Lend memory of this host to pools of other hosts
     Node(NodeCommand),
     /// Create, inspect, verify, repair and remove pools
