@@ -149,37 +149,51 @@ impl<G: Pooled<Tcp, Shared: Send + Sync> + 'static> Played<G> {
 
     /// Waits until a client has ended, and repairs the pool.
     fn await_end(&self, who: Incarnation) {
+        let mut keeper = None;
         let is_alive =
             |places: &[registry::Place]| places.iter().any(|place| place.incarnation == who && place.state.is_alive());
         loop {
             let endpoint = self.near.endpoint();
             let places = block_on(&endpoint, registry::places(&endpoint, self.shared.pool()));
             if places.is_ok_and(|places| !is_alive(&places)) {
-                return;
+                return self.dismiss(keeper);
             }
-            self.repair();
+            self.repair(&mut keeper);
             std::thread::sleep(Duration::from_millis(5));
         }
     }
 
-    fn repair(&self) {
-        let Ok(engine) = block_on_with(|| self.near.wait(), G::join(&self.shared, self.near.endpoint())) else {
-            return;
-        };
-        let wait = || engine.client().endpoint.wait();
+    /// Repairs the pool, by a client that stays: only a client that has seen another one stand
+    /// still for a while shuts it out.
+    fn repair(&self, keeper: &mut Option<G>) {
+        if keeper.is_none() {
+            *keeper = block_on_with(|| self.near.wait(), G::join(&self.shared, self.near.endpoint())).ok();
+        }
+        let Some(engine) = keeper else { return };
         // It may be shut out while another thread keeps it from its core.
-        let _ = block_on_with(wait, engine.repair()).and_then(|_| block_on_with(wait, engine.leave()));
+        if block_on_with(|| engine.client().endpoint.wait(), engine.repair()).is_err() {
+            *keeper = None;
+        }
+    }
+
+    fn dismiss(&self, keeper: Option<G>) {
+        if let Some(engine) = keeper {
+            let _ = block_on_with(|| engine.client().endpoint.wait(), engine.leave());
+        }
     }
 
     /// Walks the pool, once all have left or were shut out and repaired; gives what is wrong. Only
     /// time shows that a client is dead, and its repairer may have died with it.
     fn verify(&self) -> Vec<String> {
         let endpoint = self.near.endpoint();
-        let deadline = Instant::now() + Duration::from_secs(120);
+        let (deadline, mut keeper) = (Instant::now() + Duration::from_secs(120), None);
         loop {
-            self.repair();
+            self.repair(&mut keeper);
+            let own = keeper.as_ref().map(|keeper: &G| keeper.client().me());
             let places = block_on(&endpoint, registry::places(&endpoint, self.shared.pool())).unwrap();
-            if places.iter().all(|place| place.state == PlaceState::Free) {
+            let is_free = |place: &registry::Place| place.state == PlaceState::Free || own == Some(place.incarnation);
+            if places.iter().all(is_free) {
+                self.dismiss(keeper);
                 break;
             }
             assert!(Instant::now() < deadline, "places are never repaired: {places:?}");
