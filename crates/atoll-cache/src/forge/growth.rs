@@ -6,7 +6,9 @@
 //! | the mean load of buckets that wait to be split is above [`LOAD_MAX`] | splits a bucket |
 //! | the same, if the load is projected to a full pool | the same, once the load is [`LOAD_MIN`] |
 //! | a bucket with [`LOAD_HIGH`] objects or more, and one of these rows applies | splits some |
-//! | the same, among the first [`SAMPLES_FEW`] buckets | the same: the client may not stay long enough to know the mean |
+//! | the same, among the first [`SAMPLES_FEW`] buckets | the same |
+//!
+//! A client that leaves soon never knows the mean: hence the last row.
 //!
 //! The load of a bucket is the number of its live and pending slots. A bucket that has been split
 //! in this round counts twice. A client projects the load by the share of chunks that are free. So

@@ -27,7 +27,8 @@
 //! | sweep | the hand of the walk over the descriptors (see `sweep`); atomics only |
 //! | frequencies | of each of the ring's last `4 * window` positions one array of 16-bit counters, four to a word; atomics only |
 //! | rings | see `ring` |
-//! | splits, directory | how many buckets were added to the index, and the chunks that hold them (see `growth`); atomics only |
+//! | splits | how many buckets were added to the index (see `growth`); atomics only |
+//! | directory | the chunks that hold them; atomics only |
 //! | index | see `slot`; atomics only |
 
 use super::annex::Annex;

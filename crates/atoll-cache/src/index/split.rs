@@ -7,17 +7,25 @@
 //! | step | swaps (each a CAS from the word that was seen) | afterwards |
 //! |---|---|---|
 //! | prepare | the directory's entry: 0 -> an all-zero chunk | the child's memory is there |
-//! | freeze | each slot of `b`: `W` of depth `d` -> `W` of depth `d`, frozen; a pending word -> empty, frozen | no client changes the slot |
-//! | birth | each slot of the child: 0 -> the word of the same place in `b` if its key belongs to the child, else empty; depth `d + 1` | the child is what it has to be |
+//! | freeze | each slot of `b`: `W` -> `W`, frozen; a pending word -> empty, frozen | no client changes it |
+//! | birth | each slot of the child: 0 -> as below, of depth `d + 1` | the child has its keys |
 //! | count | the pool's splits: `n` -> `n + 1` | **the keys of the child are in the child** |
-//! | thaw | each slot of `b`: frozen -> the same word if its key stays, else empty; depth `d + 1` | clients use the slot again |
+//! | thaw | each slot of `b`: frozen -> as below, of depth `d + 1` | clients use it again |
+//!
+//! At birth a slot of the child takes the word of the same place in `b` if that word's key belongs
+//! to the child. At the thaw a slot of `b` keeps its word if the key stays. Otherwise the slot is
+//! empty.
 //!
 //! | what a client sees | then |
 //! |---|---|
-//! | a live word that is not frozen | it is its key's slot, whatever size of the index the client knows. A CAS from it needs no other check |
-//! | a bucket whose words all have the depth that the client expects, none frozen | the bucket is its keys' own. A key that is not in it was absent at a moment of the READ |
-//! | a free word of the depth that the client expects | an insertion may begin there |
-//! | anything else | it settles the bucket: READs the number of splits, continues the split, and begins again |
+//! | a live word that is not frozen | it is its key's slot, so a CAS from it needs no other check |
+//! | a bucket of words of the expected depth, none frozen | a key that is not in it was absent |
+//! | a free word of the expected depth | an insertion may begin there |
+//! | anything else | it settles the bucket |
+//!
+//! The first row holds whatever size of the index the client knows. A key was absent at a moment of
+//! the READ. To settle a bucket, a client READs the number of splits, continues the split, and
+//! begins again.
 //!
 //! Why no step goes wrong, however late its client is:
 //!

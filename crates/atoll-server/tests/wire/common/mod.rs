@@ -17,7 +17,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A server that stops when dropped.
 pub(crate) struct Running {
@@ -184,6 +184,19 @@ impl Raw {
     pub(crate) fn call<A: AsRef<[u8]>>(&mut self, args: &[A]) -> Vec<u8> {
         self.send(&command(args));
         self.reply()
+    }
+
+    /// How many commands of another connection are answered before a reply arrives here.
+    pub(crate) fn answered_meanwhile(&self, other: &mut Self) -> u32 {
+        let (began, mut answered) = (Instant::now(), 0);
+        self.stream().set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+        while self.stream().peek(&mut [0]).is_err() {
+            assert_eq!(other.call(&["PING"]), b"+PONG\r\n");
+            answered += 1;
+            assert!(began.elapsed() < Duration::from_secs(60));
+        }
+        self.stream().set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        answered
     }
 
     /// Everything until the server closes the connection.
