@@ -1,7 +1,5 @@
 //! The binary as a user starts it.
 
-#![allow(dead_code, reason = "every test uses its part")]
-
 use atoll::EngineOptions;
 use atoll_cache::ditto::DittoOptions;
 use std::io::{BufRead, BufReader};
