@@ -179,7 +179,8 @@ pub async fn round<S: Estate>(estate: &S) -> Result<(), S::Error> {
 }
 
 /// Checks all other clients now, whether they stand still or not, and reclaims what dead ones held.
-/// It harms no client whose lease moves. It also reports what this client reclaimed since it joined.
+/// It harms no client whose lease moves. It also reports what this client has reclaimed since it
+/// joined.
 pub async fn repair<S: Estate>(estate: &S) -> Result<Repaired, S::Error> {
     let mut repaired = estate.client().unreported.take();
     repaired += look(estate, true).await?;

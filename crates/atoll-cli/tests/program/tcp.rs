@@ -117,7 +117,7 @@ fn what_a_killed_server_held_is_reclaimed_and_its_node_serves_on() {
     assert!(verified.contains("sound"), "{verified}");
 }
 
-/// Nobody else is there who has seen it stand still.
+/// No client is there that has seen it stand still.
 #[test]
 fn a_silent_server_is_shut_out_by_a_repair_and_goes_on_once_it_is_heard_again() {
     let node = Node::start("127.0.0.1:0", &[]);

@@ -39,7 +39,7 @@ fn random_commands_reply_as_redis_does() {
     for engine in [EngineOptions::default(), EngineOptions::Ditto(Default::default())] {
         let ours = start_on(&engine, options());
         let mut servers = [redis.address, ours.address].map(Raw::connect);
-        servers.each_mut().map(|server| server.call(&["FLUSHALL"]));
+        servers.iter_mut().for_each(|server| drop(server.call(&["FLUSHALL"])));
         for seed in 0..20 {
             let mut random = Random(0x9e37_79b9 + seed);
             for _ in 0..60 {
