@@ -11,6 +11,7 @@
 //! | `pool` | `atoll pool` |
 //! | `new_pool` | the options of a new pool |
 //! | `engine` | the options of its engine |
+//! | `settings` | options from the environment and from a file |
 //! | `size` | numbers of bytes |
 #![forbid(unsafe_code)]
 
@@ -19,6 +20,7 @@ mod new_pool;
 mod node;
 mod pool;
 mod serve;
+pub mod settings;
 mod size;
 
 pub use node::NodeCommand;

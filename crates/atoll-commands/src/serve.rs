@@ -2,6 +2,7 @@
 
 use crate::new_pool::NewPoolArgs;
 use crate::open_pool;
+use crate::settings::SettingsArgs;
 use atoll::fabric::{OnFabric, ServedFabric, on_fabric};
 use atoll::{EngineOptions, Pool};
 use atoll_server::serve::Both;
@@ -76,6 +77,8 @@ pub struct ServeCommand {
     /// Address where Prometheus reads the metrics over HTTP
     #[arg(long, value_name = "ADDRESS:PORT")]
     metrics: Option<SocketAddr>,
+    #[command(flatten)]
+    settings: SettingsArgs,
     /// Print all options with their values, and do not serve
     #[arg(long)]
     config: bool,
@@ -217,8 +220,9 @@ impl ServeCommand {
             wall_clock_ahead_ms: Box::new(move || clock.wall_clock_ahead_ms()),
             nodes_absent: Box::new(move || nodes.nodes_absent()),
         };
+        let metrics = server.metrics_address().transpose()?;
         println!(
-            "atoll {} serves {} on fabric {}: pool {}, engine {}, {} bytes, {} thread(s)",
+            "atoll {} serves {} on fabric {}: pool {}, engine {}, {} bytes, {} thread(s){}",
             env!("CARGO_PKG_VERSION"),
             self.shown(&server)?,
             pool.fabric(),
@@ -226,6 +230,7 @@ impl ServeCommand {
             pool.engine(),
             pool.capacity_bytes(),
             self.threads,
+            metrics.map(|address| format!(", metrics at http://{address}/metrics")).unwrap_or_default(),
         );
         let memcached = Memcached::new(&redis);
         // The pool is closed after its last client has left.
@@ -245,6 +250,8 @@ impl ServeCommand {
 
     fn print_config(&self, engine: &EngineOptions) {
         let shown = |option: Option<String>| option.unwrap_or_else(|| "none".to_owned());
+        let file = self.settings.config_file.as_ref().map(|path| path.display().to_string());
+        println!("config_file = {}", shown(file));
         println!("address = {}", self.address);
         println!("port = {}", self.port);
         println!("memcached = {}", shown(self.memcached.map(|address| address.to_string())));

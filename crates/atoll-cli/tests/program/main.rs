@@ -5,6 +5,7 @@
 mod binary;
 
 mod clock;
+mod deploy;
 mod engines;
 mod full_host;
 mod kill;
@@ -14,5 +15,6 @@ mod namespaces;
 mod pool;
 mod reboot;
 mod serve;
+mod settings;
 mod start;
 mod tcp;
