@@ -1,5 +1,6 @@
 //! `atoll serve`: a cache for Redis and memcached clients, over an embedded pool or a named one.
 
+use crate::address::{parse_host, parse_socket};
 use crate::new_pool::NewPoolArgs;
 use crate::open_pool;
 use crate::settings::SettingsArgs;
@@ -16,7 +17,7 @@ use std::path::PathBuf;
 #[derive(Args, Debug)]
 pub struct ServeCommand {
     /// Address to listen on
-    #[arg(long, default_value = "127.0.0.1")]
+    #[arg(long, default_value = "127.0.0.1", value_parser = parse_host)]
     address: IpAddr,
     /// TCP port to listen on for Redis clients, or `none`
     #[arg(long, value_name = "PORT|none", default_value = "6379", value_parser = port)]
@@ -26,7 +27,7 @@ pub struct ServeCommand {
     unix: Option<PathBuf>,
     /// Address to listen on for memcached clients, which see the keys of Redis' database 0. It has
     /// no password
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = parse_socket)]
     memcached: Option<SocketAddr>,
     /// TCP port to listen on for Redis clients within TLS, in addition
     #[arg(long, value_name = "PORT", requires = "tls_cert")]
@@ -75,7 +76,7 @@ pub struct ServeCommand {
     #[arg(long, value_name = "yes|no", default_value = "yes", value_parser = yes_or_no, action = clap::ArgAction::Set)]
     protected_mode: bool,
     /// Address where Prometheus reads the metrics over HTTP
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = parse_socket)]
     metrics: Option<SocketAddr>,
     #[command(flatten)]
     settings: SettingsArgs,

@@ -6,7 +6,7 @@ mod shell;
 #[cfg(feature = "lab")]
 mod sim;
 
-use atoll_commands::{NodeCommand, PoolCommand, ServeCommand};
+use atoll_commands::{DoctorCommand, NodeCommand, PoolCommand, ServeCommand};
 use clap::Parser;
 use std::error::Error;
 
@@ -21,6 +21,7 @@ pub(crate) enum Command {
     /// Create, inspect, verify, repair and remove pools
     #[command(subcommand)]
     Pool(PoolCommand),
+    Doctor(DoctorCommand),
     Completions(shell::CompletionsCommand),
     Man(shell::ManCommand),
     #[cfg(feature = "lab")]
@@ -45,6 +46,7 @@ impl Command {
             Self::Serve(command) => command.run(),
             Self::Node(command) => command.run(),
             Self::Pool(command) => command.run(),
+            Self::Doctor(command) => command.run(),
             Self::Completions(command) => {
                 command.run();
                 Ok(())

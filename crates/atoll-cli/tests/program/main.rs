@@ -6,6 +6,7 @@ mod binary;
 
 mod clock;
 mod deploy;
+mod doctor;
 mod engines;
 mod full_host;
 mod kill;
