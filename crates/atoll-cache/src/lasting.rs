@@ -178,6 +178,16 @@ impl<G: Engine + 'static> Engine for Lasting<G> {
         Ok(())
     }
 
+    async fn expect(&self, keys: &[&[u8]]) {
+        let engine = self.engine.clone();
+        let keys: Vec<Vec<u8>> = keys.iter().map(|key| key.to_vec()).collect();
+        let expected = self.run(async move {
+            let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+            engine.expect(&keys).await;
+        });
+        expected.await;
+    }
+
     async fn peek(&self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
         let (engine, key) = (self.engine.clone(), key.to_vec());
         self.run(async move { engine.peek(&key).await }).await

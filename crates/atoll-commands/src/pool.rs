@@ -8,6 +8,7 @@ use atoll::pool::shown_processes;
 use atoll::{ClientInfo, NodeInfo, Pool, Removed, Repaired, Resized};
 use atoll_pool::Incarnation;
 use atoll_pool::clock::OUTLIER_MS;
+use bytesize::ByteSize;
 use clap::{Args, Subcommand};
 use indicatif::ProgressBar;
 use serde_json::json;
@@ -207,6 +208,13 @@ fn shown_node(node: &NodeInfo) -> serde_json::Value {
     })
 }
 
+/// A setting as JSON: a number, `true` or `false` if it is one, else a text.
+fn as_json(value: &str) -> serde_json::Value {
+    let parsed =
+        serde_json::from_str(value).ok().filter(|value: &serde_json::Value| value.is_number() || value.is_boolean());
+    parsed.unwrap_or_else(|| json!(value))
+}
+
 /// The message about a wall clock that is this far ahead of the pool's time.
 fn refused(ahead_ms: i64) -> &'static str {
     if ahead_ms.unsigned_abs() < OUTLIER_MS {
@@ -220,7 +228,7 @@ fn info(command: &NameCommand, fabric: &impl PoolFabric) -> Result<(), Box<dyn E
     let info = pool.info()?;
     if command.json {
         let settings: serde_json::Map<_, _> =
-            info.settings.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
+            info.settings.iter().map(|(name, value)| ((*name).to_owned(), as_json(value))).collect();
         let shown = |client: &ClientInfo| {
             let Incarnation { slot, epoch } = client.incarnation;
             json!({ "slot": slot, "epoch": epoch, "pid": client.pid, "state": client.state.to_string() })
@@ -238,7 +246,16 @@ fn info(command: &NameCommand, fabric: &impl PoolFabric) -> Result<(), Box<dyn E
         println!("{shown:#}");
         return Ok(());
     }
-    println!("pool {} on fabric {}", command.name, pool.fabric());
+    let (used, capacity) = (pool.used_bytes().min(info.capacity_bytes), info.capacity_bytes);
+    println!("pool {} on fabric {}, engine {}", command.name, pool.fabric(), pool.engine());
+    println!(
+        "{} of {} in use ({} %), {} objects, {} clients",
+        ByteSize(used),
+        ByteSize(capacity),
+        used * 100 / capacity.max(1),
+        info.objects,
+        info.clients.len()
+    );
     for (name, value) in &info.settings {
         println!("  {name:<18} {value}");
     }

@@ -359,8 +359,8 @@ impl<F: PoolFabric> Pool<F> {
     ///
     /// Over a network, whether a client is dead cannot always be seen: its host may have vanished.
     /// So this call watches the other clients for a fifth of a second, and shuts those out that
-    /// stand still and that the home's agent has not heard for its lease. One that was only cut off
-    /// or stopped joins anew by itself.
+    /// stand still and that the home's agent has not heard for its lease. A [`Cache`](crate::Cache)
+    /// that was only cut off or stopped joins anew by itself; a [`Client`] must be made anew.
     pub fn repair(&self) -> Result<Repaired, UpkeepError> {
         let opened = self.opened_now();
         let client = opened.join()?;

@@ -64,8 +64,12 @@ where
 /// Finds out where the objects of these keys are, if the client does not know and could use it.
 /// What goes wrong is left to the operations.
 pub(super) async fn expect<L: Lookups>(engine: &L, keys: &[&[u8]]) {
-    let is_wanted = |key: &&[u8]| engine.is_worth_learning(engine.hash(key), key);
-    let wanted: ArrayVec<&[u8], KEYS_MAX> = keys.iter().copied().filter(is_wanted).take(KEYS_MAX).collect();
+    let mut wanted = ArrayVec::<&[u8], KEYS_MAX>::new();
+    for key in keys {
+        if !wanted.is_full() && !wanted.contains(key) && engine.is_worth_learning(engine.hash(key), key) {
+            wanted.push(key);
+        }
+    }
     if wanted.len() >= KEYS_WORTH {
         let mut values = engine.at_once().take_values(KEYS_MAX);
         let _ = learn_round(engine, &wanted, &mut values).await;

@@ -252,7 +252,11 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         for (index, words) in descriptors.chunks(4).enumerate() {
             let (chunk, descriptor) = (ChunkId(first.0 + index as u32), Descriptor::from_words(words));
             let state = descriptor.chunk.map(|chunk| chunk.state);
-            cleaning.pass.usable += u64::from(!matches!(state, Some(ChunkState::Retired | ChunkState::Index)));
+            let is_out_of_use = matches!(
+                state,
+                Some(ChunkState::Retired | ChunkState::Discarding | ChunkState::Discarded | ChunkState::Index)
+            );
+            cleaning.pass.usable += u64::from(!is_out_of_use);
             if state != Some(ChunkState::Queued) {
                 continue;
             }

@@ -223,6 +223,35 @@ fn a_pool_goes_on_without_a_killed_further_node_and_takes_it_in_again_empty() {
     assert!(printed(&["pool", "verify", &pool]).contains("sound"));
 }
 
+/// A server finds the objects of a pipeline's keys before it runs the commands.
+#[test]
+fn a_pipeline_of_sets_takes_little_more_than_one_round_trip_for_each() {
+    const SETS: u64 = 800;
+    let node = Node::start("127.0.0.1:0", &[]);
+    printed(&["pool", "create", &node.pool()]);
+    let server = Serving::start(&["--pool", &node.pool()]);
+    let mut redis = server.connect();
+    let mut set_all = |redis: &mut redis::Connection| {
+        for first in (0..SETS).step_by(16) {
+            let mut pipe = redis::pipe();
+            (first..first + 16).for_each(|key| drop(pipe.set(key, vec![7_u8; 100]).ignore()));
+            let () = pipe.query(redis).unwrap();
+        }
+    };
+    set_all(&mut redis);
+    // What the server has used this long ago it looks at again.
+    std::thread::sleep(Duration::from_millis(100));
+    let round_trips = |redis: &mut redis::Connection| {
+        let info: String = redis::cmd("INFO").query(redis).unwrap();
+        info.lines().find_map(|line| line.strip_prefix("fabric_round_trips:")?.parse::<u64>().ok()).unwrap()
+    };
+    let before = round_trips(&mut redis);
+    set_all(&mut redis);
+    let taken = round_trips(&mut redis) - before;
+    // Two for 16 SETs to find the objects, and one each; and what a client does now and then.
+    assert!((SETS..SETS * 3 / 2).contains(&taken), "{taken} round trips for {SETS} SETs");
+}
+
 #[test]
 fn a_node_that_other_hosts_reach_wants_a_secret() {
     let refused = atoll(&["node", "--listen", "0.0.0.0:0", "--capacity", "16MiB"]);

@@ -145,6 +145,14 @@ impl Connection {
         is_waiting && now_ms.saturating_sub(self.moved_ms) > PATIENCE_MS
     }
 
+    /// Its peer has sent or taken something.
+    fn note_moved(&mut self, shared: &Shared) {
+        self.moved_ms = shared.now_ms();
+        if let Some(session) = &self.session {
+            session.heard_ms.store(self.moved_ms, Relaxed);
+        }
+    }
+
     /// Reads, executes and answers what there is.
     pub(super) fn serve(&mut self, shared: &Shared, scratch: &mut Scratch) -> Waits {
         match self.try_serve(shared, scratch) {
@@ -155,7 +163,12 @@ impl Connection {
     }
 
     fn try_serve(&mut self, shared: &Shared, scratch: &mut Scratch) -> io::Result<Waits> {
+        let sent = self.sent;
         if !self.flush()? {
+            if self.sent != sent {
+                // A peer that takes its answers, slowly, is not silent.
+                self.note_moved(shared);
+            }
             return Ok(Waits::ForPeer);
         }
         if self.is_ending {
@@ -186,11 +199,8 @@ impl Connection {
                 }
             }
         }
-        self.moved_ms = shared.now_ms();
+        self.note_moved(shared);
         self.clock = shared.clock.agent_ms().unwrap_or(0) as u32;
-        if let Some(session) = &self.session {
-            session.heard_ms.store(self.moved_ms, Relaxed);
-        }
         let bytes = self.input_bytes;
         scratch.output.clear();
         let ended = if is_long {
