@@ -1,0 +1,213 @@
+"""Many processes: they share one pool, and a fork, a death or a stop of one harms no other."""
+
+import multiprocessing
+import os
+import random
+import signal
+import sys
+import threading
+import time
+
+import pytest
+from conftest import in_fork, status_of, until
+
+import atoll
+
+FORKS = 50
+# An operation that waits for the stopped process waits for seconds. What a loaded machine adds is less.
+WAIT_SECONDS_MAX = 0.5
+
+# A process that writes and reads values which name their key and repeat one number: a torn value,
+# another key's, or one that was never written, is noticed.
+LOAD = """
+import random
+cache = atoll.Cache(sys.argv[1], codec=atoll.json)
+seed, seconds = int(sys.argv[2]), float(sys.argv[3])
+keys, rand = [f"load:{n}" for n in range(200)], random.Random(seed)
+def check(key, value):
+    name, number, filling = value.split(b"|", 2)
+    assert name == key.encode() and filling == number * (len(filling) // len(number)), (key, value[:80])
+waits, clock = [], time.perf_counter
+# The second number is for how long this thread was ready and had no processor.
+schedule = os.open("/proc/thread-self/schedstat", os.O_RDONLY)
+def delayed():
+    return int(os.pread(schedule, 64, 0).split()[1]) * 1e-9
+print("ready", flush=True)
+end = clock() + seconds
+while clock() < end:
+    key = rand.choice(keys)
+    if rand.random() < 0.5:
+        number = b"%08d" % rand.randrange(10**8)
+        value = b"|".join([key.encode(), number, number * rand.choice([1, 30, 30, 30, 2000])])
+        before, begun = delayed(), clock()
+        cache.set(key, value)
+        waited = clock() - begun
+    else:
+        before, begun = delayed(), clock()
+        value = cache.get(key)
+        waited = clock() - begun
+        if value is not None:
+            check(key, value)
+    waits.append(waited - (delayed() - before))
+waits.sort()
+print(len(waits), waits[-1], sum(wait > 0.010 for wait in waits), flush=True)
+cache.close()
+"""
+
+
+def test_processes_share_one_pool(cache, program):
+    cache.set("from", "here")
+    other = program("cache = atoll.Cache(sys.argv[1]); print(cache['from']); cache['back'] = 'there'", cache.address)
+    assert other.stdout.read() == "here\n" and other.wait() == 0
+    assert cache["back"] == "there"
+
+
+def test_of_many_processes_one_creates_the_pool(address, program):
+    lines = "print(atoll.Cache(sys.argv[1], capacity='16MiB').incr('n'), flush=True)"
+    processes = [program(lines, address) for _ in range(8)]
+    assert sorted(int(process.stdout.read()) for process in processes) == list(range(1, 9))
+
+
+def test_fifty_forks_join_by_themselves_and_parent_and_children_go_on(cache):
+    cache.set("before", "fork")
+    cache.set("n", 0)
+
+    def child():
+        assert cache["before"] == "fork"
+        for n in range(100):
+            cache.incr("n")
+            cache.set(f"{os.getpid()}:{n}", n)
+            assert cache.get(f"{os.getpid()}:{n}") == n
+
+    processes = [in_fork(child) for _ in range(FORKS)]
+    for n in range(1000):
+        cache.incr("n")
+    assert [status_of(process) for process in processes] == [0] * FORKS
+    assert cache["n"] == FORKS * 100 + 1000
+    cache.set("after", b"x" * 100_000)
+    assert cache.get("after") == b"x" * 100_000
+
+
+def test_a_fork_that_ends_in_any_way_does_not_harm_its_parent(cache):
+    cache.set("k", "v")
+
+    def ends_normally():
+        assert cache.get("k") == "v"
+        sys.exit(0)
+
+    def closes():
+        cache.close()
+        with pytest.raises(atoll.Closed):
+            cache.get("k")
+
+    def drops():
+        nonlocal cache
+        cache = None
+        import gc
+
+        gc.collect()
+
+    def is_killed():
+        cache.set("k", "v")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def forks():
+        assert cache["k"] == "v"
+        assert status_of(in_fork(lambda: cache.set("grandchild", 1))) == 0
+        assert cache["grandchild"] == 1
+
+    for work, status in [(closes, 0), (drops, 0), (is_killed, -9), (forks, 0)]:
+        assert status_of(in_fork(work)) == status
+        for n in range(600):
+            cache.set(f"k{n}", b"x" * 300)
+            assert cache.get(f"k{n}") == b"x" * 300
+        assert cache["k"] == "v"
+    # A fork of a program that has threads, one of which is in an operation.
+    end = threading.Event()
+
+    def loop():
+        while not end.is_set():
+            cache.set("large", b"y" * 500_000)
+
+    threads = [threading.Thread(target=loop) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        assert [status_of(in_fork(lambda: cache.incr("forks"))) for _ in range(20)] == [0] * 20
+    finally:
+        end.set()
+        for thread in threads:
+            thread.join()
+    assert cache["forks"] == 20
+
+
+def test_a_cache_that_was_closed_before_the_fork_stays_closed(cache):
+    cache.close()
+
+    def child():
+        with pytest.raises(atoll.Closed):
+            cache.get("k")
+
+    assert status_of(in_fork(child)) == 0
+
+
+def add_one(cache, key):
+    return cache.incr(key)
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_multiprocessing_passes_a_cache_on(cache, method):
+    context = multiprocessing.get_context(method)
+    with context.Pool(3) as pool:
+        counts = pool.starmap(add_one, [(cache, "n")] * 30)
+    assert sorted(counts) == list(range(1, 31))
+    assert cache["n"] == 30
+
+
+def test_a_process_that_ends_leaves_the_pool(cache, program):
+    for lines in (
+        "cache = atoll.Cache(sys.argv[1]); cache['k'] = 1",
+        "import multiprocessing\ncache = atoll.Cache(sys.argv[1])\n"
+        "process = multiprocessing.get_context('fork').Process(target=cache.incr, args=('k',))\n"
+        "process.start(); process.join()",
+    ):
+        process = program(lines, cache.address)
+        process.communicate()
+        assert process.returncode == 0
+    cache.close()
+    # Whoever died in the pool would have to be reclaimed, and would be seen here.
+    assert atoll.remove(cache.address) == 16 << 20
+
+
+def test_one_killed_in_a_set_one_stopped_one_forked_and_the_others_never_wait(cache, program):
+    seconds = 6
+    others = [program(LOAD, cache.address, seed, seconds) for seed in (1, 2)]
+    stopped, forking = program(LOAD, cache.address, 3, 60), program(LOAD, cache.address, 4, seconds)
+    for process in [*others, stopped, forking]:
+        assert process.stdout.readline() == "ready\n"
+    rand, begun = random.Random(5), time.monotonic()
+    os.kill(stopped.pid, signal.SIGSTOP)
+    kills = 0
+    while time.monotonic() < begun + seconds - 2:
+        # A set of a large value is long enough to be hit in its middle.
+        victim = in_fork(lambda: [cache.set(f"load:{n % 200}", large(n)) for n in range(10**9)])
+        time.sleep(rand.uniform(0.02, 0.08))
+        os.kill(victim, signal.SIGKILL)
+        assert status_of(victim) == -signal.SIGKILL
+        kills += 1
+        assert status_of(in_fork(lambda: cache.incr("forks"))) == 0
+    for process in [*others, forking]:
+        operations, longest, late = process.stdout.readline().split()
+        assert process.wait() == 0, "a wrong value was read"
+        assert int(operations) > 1000
+        assert float(longest) < WAIT_SECONDS_MAX
+        print(f"{operations} operations, the longest wait {float(longest) * 1000:.2f} ms, {late} beyond 10 ms")
+    assert kills > 10 and cache["forks"] == kills
+    os.kill(stopped.pid, signal.SIGCONT)
+    assert stopped.poll() is None
+    until(lambda: cache.stats()["objects"] > 0)
+
+
+def large(n):
+    number = b"%08d" % n
+    return b"|".join([b"load:%d" % (n % 200), number, number * 20_000])
