@@ -53,8 +53,8 @@ class Cache(_atoll.Cache):
     ``clients``
         As many threads of this process use the pool at a time; the default is 4.
     ``clients_max``, ``object_bytes``
-        Of a new pool: the most clients of all processes (64), and the expected bytes of a key with
-        its value (296).
+        Of a new pool: the most clients of all processes (512, or 64 if the pool has less than 64
+        MiB), and the expected bytes of a key with its value (296).
     """
 
     def __init__(

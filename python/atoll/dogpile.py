@@ -4,10 +4,10 @@
         "atoll", expiration_time=60, arguments={"address": "shm:/app", "capacity": "256MiB"}
     )
 
-``arguments`` takes what ``atoll.Cache`` takes, and ``lock_timeout``, the seconds after which the
-lock of a process that died while it created a value is released (30 by default). One process
-creates a value at a time. Objects leave the pool when it is full, or after ``expiration`` seconds
-if that argument is given, which should be longer than the region's ``expiration_time``.
+``arguments`` takes the address, the capacity and the other options of ``atoll.Cache``. Of all
+processes one creates a value at a time; if it dies, its lock is released after ``lock_timeout``
+seconds (30 by default). Objects leave the pool when it is full, or after ``expiration`` seconds if
+that argument is given. It should be longer than the region's ``expiration_time``.
 
 dogpile.cache writes the values, by default as pickles: whoever can write the pool can run code in
 the processes that read it.
@@ -22,6 +22,7 @@ from dogpile.cache.api import NO_VALUE, BytesBackend, CacheMutex
 
 from . import Cache
 
+_OPTIONS = ("capacity", "create", "clients", "clients_max", "object_bytes")
 _LOCK_PREFIX = "\0atoll-dogpile-lock\0"
 
 
@@ -29,10 +30,11 @@ class AtollBackend(BytesBackend):
     """The backend ``atoll``."""
 
     def __init__(self, arguments: dict[str, Any]) -> None:
-        options = dict(arguments)
-        self._lock_seconds = float(options.pop("lock_timeout", 30))
-        self._ttl = options.pop("expiration", None)
-        self.atoll = Cache(options.pop("address"), **options)
+        # As other backends, it ignores arguments that are not its own.
+        options = {name: arguments[name] for name in _OPTIONS if name in arguments}
+        self._lock_seconds = float(arguments.get("lock_timeout", 30))
+        self._ttl = arguments.get("expiration")
+        self.atoll = Cache(arguments["address"], **options)
 
     def get_serialized(self, key: str) -> Any:
         return self.atoll.get(key, NO_VALUE)

@@ -27,6 +27,10 @@ const KEPT_BYTES_MAX: usize = 1 << 20;
 const KEYS_AT_A_TIME: usize = 128;
 /// Clients that a process has at most, if its user does not say.
 const CLIENTS_DEFAULT: usize = 4;
+/// Clients of all processes together at most, if the user does not say: servers of Python programs
+/// are many processes. Smaller pools have the library's default.
+const CLIENTS_MAX_DEFAULT: u32 = 512;
+const MANY_CLIENTS_BYTES_MIN: u64 = 64 << 20;
 
 thread_local! {
     /// Where a lookup copies a value to.
@@ -78,7 +82,7 @@ impl Cache {
         outcome.map(|outcome| outcome.stored).map_err(|error| of_operation(py, &error))
     }
 
-    /// Looks a key up and uses the value that is found. `use_found` may not call into Python code.
+    /// Looks a key up and uses the value that is found.
     #[inline]
     fn look<T>(
         &self,
@@ -86,27 +90,40 @@ impl Cache {
         key: &[u8],
         use_found: impl FnOnce(&Value) -> PyResult<T>,
     ) -> PyResult<Option<T>> {
+        FOUND.with(|place| match place.try_borrow_mut() {
+            Ok(mut found) => self.look_into(py, key, &mut found, use_found),
+            // A finalizer looks a key up, while the garbage collector runs within a lookup.
+            Err(_) => self.look_into(py, key, &mut Value::new(), use_found),
+        })
+    }
+
+    #[inline]
+    fn look_into<T>(
+        &self,
+        py: Python<'_>,
+        key: &[u8],
+        found: &mut Value,
+        use_found: impl FnOnce(&Value) -> PyResult<T>,
+    ) -> PyResult<Option<T>> {
         let cache = self.cache(py)?;
         let cache: &atoll::Cache = &cache;
-        FOUND.with_borrow_mut(|found| {
-            let expects_large = self.expects_large.load(Relaxed);
-            let hit = match expects_large {
-                false => cache.get_into(key, found),
-                true => py.detach(|| cache.get_into(key, found)),
-            };
-            if !hit.map_err(|error| of_operation(py, &error))? {
-                return Ok(None);
-            }
-            let is_large = found.bytes().len() >= LARGE_BYTES;
-            if is_large != expects_large {
-                self.expects_large.store(is_large, Relaxed);
-            }
-            let used = use_found(found);
-            if is_large {
-                found.shrink_beyond(KEPT_BYTES_MAX);
-            }
-            used.map(Some)
-        })
+        let expects_large = self.expects_large.load(Relaxed);
+        let hit = match expects_large {
+            false => cache.get_into(key, found),
+            true => py.detach(|| cache.get_into(key, found)),
+        };
+        if !hit.map_err(|error| of_operation(py, &error))? {
+            return Ok(None);
+        }
+        let is_large = found.bytes().len() >= LARGE_BYTES;
+        if is_large != expects_large {
+            self.expects_large.store(is_large, Relaxed);
+        }
+        let used = use_found(found);
+        if is_large {
+            found.shrink_beyond(KEPT_BYTES_MAX);
+        }
+        used.map(Some)
     }
 
     /// The value of a key as an object.
@@ -173,7 +190,8 @@ impl Cache {
         const CAPACITY_DEFAULT: u64 = 256 << 20;
         let capacity_bytes = capacity.map_or(Ok(CAPACITY_DEFAULT), bytes_from)?;
         let mut options = PoolOptions::default().capacity_bytes(capacity_bytes);
-        if let Some(clients_max) = clients_max {
+        let many = (capacity_bytes >= MANY_CLIENTS_BYTES_MIN).then_some(CLIENTS_MAX_DEFAULT);
+        if let Some(clients_max) = clients_max.or(many) {
             options = options.clients_max(clients_max);
         }
         if let Some(object_bytes) = object_bytes {
@@ -185,6 +203,7 @@ impl Cache {
         Ok(Self { current: Current::open(py, opening)?, codec, expiry, expects_large: AtomicBool::new(false) })
     }
 
+    /// The value of `key`, or `default` if it is absent.
     #[pyo3(signature = (key, default = None))]
     fn get<'py>(
         &self,
@@ -198,6 +217,9 @@ impl Cache {
         self.find(key)?.ok_or_else(|| PyKeyError::new_err(key.clone().unbind()))
     }
 
+    /// Copies the value of `key` into `buffer`, which is writable, such as a bytearray or an array.
+    /// Returns its length in bytes, or `None` if the key is absent. A buffer that is too small is a
+    /// `ValueError`. The bytes are those that are stored, whatever type was set.
     fn get_into(&self, py: Python<'_>, key: &Bound<'_, PyAny>, buffer: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
         let place = PyMemoryView::from(buffer)?.call_method1(intern!(py, "cast"), (intern!(py, "B"),))?;
         self.look(py, bytes_of(key)?, |found| {
@@ -212,6 +234,8 @@ impl Cache {
         })
     }
 
+    /// Sets `key` to `value`: for `ttl` seconds or a `timedelta`, else for the cache's own time to
+    /// live, else until it is evicted.
     #[pyo3(signature = (key, value, ttl = None))]
     fn set(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>, ttl: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         self.set_if(key, value, self.set_options(ttl, Condition::Always)?).map(drop)
@@ -221,11 +245,13 @@ impl Cache {
         self.set(key, value, None)
     }
 
+    /// As `set`, but only if `key` is absent; returns whether it was set.
     #[pyo3(signature = (key, value, ttl = None))]
     fn add(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>, ttl: Option<&Bound<'_, PyAny>>) -> PyResult<bool> {
         self.set_if(key, value, self.set_options(ttl, Condition::IfAbsent)?)
     }
 
+    /// As `set`, but only if `key` is present; returns whether it was set.
     #[pyo3(signature = (key, value, ttl = None))]
     fn replace(
         &self,
@@ -236,6 +262,7 @@ impl Cache {
         self.set_if(key, value, self.set_options(ttl, Condition::IfPresent)?)
     }
 
+    /// Removes `key`; returns whether it was present.
     fn delete(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
         done(key.py(), self.cache(key.py())?.delete(bytes_of(key)?))
     }
@@ -251,6 +278,7 @@ impl Cache {
         done(key.py(), self.cache(key.py())?.contains(bytes_of(key)?))
     }
 
+    /// Sets the time to live of `key` anew; returns whether it is present.
     #[pyo3(signature = (key, ttl = None))]
     fn touch(&self, key: &Bound<'_, PyAny>, ttl: Option<&Bound<'_, PyAny>>) -> PyResult<bool> {
         let py = key.py();
@@ -258,17 +286,22 @@ impl Cache {
         done(py, cache.set_expiry(bytes_of(key)?, expiry))
     }
 
+    /// Adds `delta` to the number at `key`, in one step for all processes, and returns the sum. An
+    /// absent key counts as 0, and is created with this time to live; with `create=False` it is a
+    /// `KeyError`. The time to live of a present number stays as it is.
     #[pyo3(signature = (key, delta = 1, ttl = None, *, create = true))]
     fn incr(&self, key: &Bound<'_, PyAny>, delta: i64, ttl: Option<&Bound<'_, PyAny>>, create: bool) -> PyResult<i64> {
         self.increment(key, delta, ttl, create)
     }
 
+    /// Subtracts `delta`: see `incr`.
     #[pyo3(signature = (key, delta = 1, ttl = None, *, create = true))]
     fn decr(&self, key: &Bound<'_, PyAny>, delta: i64, ttl: Option<&Bound<'_, PyAny>>, create: bool) -> PyResult<i64> {
         let by = delta.checked_neg().ok_or_else(|| raise(key.py(), "OutOfRange", "the delta is beyond 64 bits"))?;
         self.increment(key, by, ttl, create)
     }
 
+    /// The values of the keys that are present, by their keys. The lookups are faster together.
     fn get_many<'py>(&self, py: Python<'py>, keys: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
         let keys = keys.try_iter()?.collect::<PyResult<Vec<_>>>()?;
         let values = PyDict::new(py);
@@ -288,6 +321,7 @@ impl Cache {
         Ok(values)
     }
 
+    /// Sets every key of a mapping. If one cannot be set, those before it are.
     #[pyo3(signature = (values, ttl = None))]
     fn set_many(&self, values: &Bound<'_, PyAny>, ttl: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let options = self.set_options(ttl, Condition::Always)?;
@@ -299,6 +333,7 @@ impl Cache {
         Ok(())
     }
 
+    /// Removes keys; returns how many were present.
     fn delete_many(&self, py: Python<'_>, keys: &Bound<'_, PyAny>) -> PyResult<usize> {
         let mut deleted = 0;
         for key in keys.try_iter()? {
@@ -307,6 +342,7 @@ impl Cache {
         Ok(deleted)
     }
 
+    /// Removes every key of the pool, whichever process set it; returns how many.
     fn clear(&self, py: Python<'_>) -> PyResult<u64> {
         let cache = self.cache(py)?;
         let cache: &atoll::Cache = &cache;
@@ -329,6 +365,8 @@ impl Cache {
         Ok(())
     }
 
+    /// What this process has counted (`hits`, `misses`, `sets`, `deletes`, `evictions`,
+    /// `expirations`), and what the pool holds (`objects`, `used_bytes`, `capacity_bytes`).
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let cache = self.cache(py)?;
         let counted = cache.statistics();
@@ -349,20 +387,24 @@ impl Cache {
         Ok(stats)
     }
 
+    /// Leaves the pool, which stays as it is. Operations of this cache are errors from then on.
     fn close(&self) {
         self.current.close();
     }
 
+    /// Whether it was closed.
     #[getter]
     fn closed(&self) -> bool {
         self.current.is_closed()
     }
 
+    /// The pool's address.
     #[getter]
     fn address(&self) -> &str {
         &self.current.opening().address
     }
 
+    /// The codec that it was opened with.
     #[getter]
     fn codec(&self, py: Python<'_>) -> Option<Py<PyAny>> {
         self.codec.as_ref().map(|codec| codec.object.clone_ref(py))

@@ -53,12 +53,26 @@ fn class_of_open(error: &OpenError) -> &'static str {
     }
 }
 
+/// The library's texts are for the command line, where these are other words.
+#[cold]
+fn of_open(py: Python<'_>, error: &OpenError) -> PyErr {
+    let text = match error {
+        OpenError::Region(FabricError::Absent(name)) => format!("{name} does not exist: leave out create=False"),
+        OpenError::Pool(PoolError::Full { clients_max }) => format!(
+            "the pool has its {clients_max} clients: end a process, or remove the pool and open it with a larger \
+             clients_max"
+        ),
+        _ => error.to_string(),
+    };
+    raise(py, class_of_open(error), text)
+}
+
 /// An operation failed.
 #[cold]
 pub(crate) fn of_operation(py: Python<'_>, error: &Error) -> PyErr {
     let class = match error {
         Error::Cache(error) => class_of_cache(error),
-        Error::Open(error) => class_of_open(error),
+        Error::Open(error) => return of_open(py, error),
         Error::NotANumber => "NotANumber",
         Error::Overflow => "OutOfRange",
     };
@@ -68,18 +82,20 @@ pub(crate) fn of_operation(py: Python<'_>, error: &Error) -> PyErr {
 /// The pool could not be opened.
 #[cold]
 pub(crate) fn of_opening(py: Python<'_>, error: &BuildError) -> PyErr {
-    let class = match error {
-        BuildError::Open(error) => class_of_open(error),
-        _ => "OpenFailed",
-    };
-    raise(py, class, error)
+    match error {
+        BuildError::Open(error) => of_open(py, error),
+        _ => raise(py, "OpenFailed", error),
+    }
 }
 
 /// The pool could not be removed.
 #[cold]
 pub(crate) fn of_removal(py: Python<'_>, error: &RemoveError) -> PyErr {
     match error {
-        RemoveError::Open(error) => raise(py, class_of_open(error), error),
+        RemoveError::Open(OpenError::Region(FabricError::Absent(name))) => {
+            raise(py, "PoolAbsent", format!("{name} does not exist: there is nothing to remove"))
+        }
+        RemoveError::Open(error) => of_open(py, error),
         RemoveError::Unsound { name, why } => raise(
             py,
             "OpenFailed",

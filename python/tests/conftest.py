@@ -4,7 +4,6 @@ import itertools
 import os
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -68,11 +67,3 @@ def in_fork(work):
 
 def status_of(process):
     return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
-
-
-def until(holds, seconds=20):
-    """Waits until something holds."""
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end, "it should have come true by now"
-        time.sleep(0.005)
