@@ -34,7 +34,7 @@ schedule = os.open("/proc/thread-self/schedstat", os.O_RDONLY)
 def delayed():
     return int(os.pread(schedule, 64, 0).split()[1]) * 1e-9
 print("ready", flush=True)
-while len(waits) % 64 or "end" not in cache:
+while not waits or len(waits) % 64 or "end" not in cache:
     key = rand.choice(keys)
     if rand.random() < 0.5:
         number = b"%08d" % rand.randrange(10**8)
