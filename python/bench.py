@@ -62,7 +62,8 @@ def diskcache_cache(folder):
 def pymemcache_client(folder):
     from pymemcache.client.base import Client
 
-    return Client(os.path.join(folder, "memcached.sock"), no_delay=True)
+    # By default its sets wait for no reply.
+    return Client(os.path.join(folder, "memcached.sock"), default_noreply=False)
 
 
 def redis_client(folder):

@@ -1,4 +1,4 @@
-//! The library's errors as exceptions, which `atoll/_errors.py` declares.
+//! The library's errors as exceptions, which `package/atoll/_errors.py` declares.
 //!
 //! | exception | the library's error |
 //! |---|---|

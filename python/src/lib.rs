@@ -9,7 +9,7 @@
 //! | `error` | the library's errors as exceptions |
 //!
 //! Everything that calls a program's functions, waits or is asynchronous is written in Python, in
-//! the package beside this crate.
+//! `package/atoll`.
 //!
 //! Over shared memory no operation waits for another process, so an operation keeps the interpreter
 //! lock: to release it costs more than a lookup. It is released for what takes long: values of

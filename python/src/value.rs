@@ -36,7 +36,7 @@ pub(crate) const INTEGER_ATTRIBUTES: Attributes = Attributes { kind: 0, flags: I
 /// How values of further types are written: an object with `flags`, `encode` and `decode`.
 pub(crate) struct Codec {
     flags: u32,
-    /// The object itself, for whoever asks the cache for it.
+    /// The object itself.
     pub(crate) object: Py<PyAny>,
 }
 

@@ -36,7 +36,7 @@ def program():
     started = []
 
     def start(lines, *arguments):
-        command = [sys.executable, "-c", f"import atoll, os, sys, time\n{lines}", *map(str, arguments)]
+        command = [sys.executable, "-P", "-c", f"import atoll, os, sys, time\n{lines}", *map(str, arguments)]
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         started.append(process)
         return process

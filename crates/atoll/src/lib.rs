@@ -40,7 +40,8 @@
 //! A writer that needs room evicts objects; no thread evicts ahead of need. Operations also find
 //! clients whose process died, and reclaim what those held. In an idle program a thread of the
 //! [`Cache`] does that. An idle program with bare [`Client`]s must call [`Client::tend`]. A process
-//! that forks must open the pool anew in the child ([`Cache::is_inherited`](cache::Cache::is_inherited)).
+//! that forks must open the pool anew in the child: see
+//! [`Cache::is_inherited`](cache::Cache::is_inherited).
 #![forbid(unsafe_code)]
 
 pub mod cache;

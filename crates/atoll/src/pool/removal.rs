@@ -108,7 +108,8 @@ impl<F: PoolFabric> Pool<F> {
     }
 }
 
-/// Removes the regions of a pool, whose home has so many bytes. The caller excludes other processes.
+/// Removes the regions of a pool, whose home has this many bytes. The caller excludes other
+/// processes.
 pub(super) fn remove_regions<F: Fabric>(
     fabric: &F,
     by_force: bool,
