@@ -21,8 +21,8 @@ use std::time::Duration;
 
 /// Values of this size or more are copied without the interpreter lock.
 pub(crate) const LARGE_BYTES: usize = 64 << 10;
-/// Bytes that a thread's buffer keeps.
-const KEPT_BYTES_MAX: usize = 1 << 20;
+/// Bytes that a thread's buffer keeps: to allocate so many anew costs more than to copy them.
+const KEPT_BYTES_MAX: usize = 8 << 20;
 /// Keys that are looked up at a time.
 const KEYS_AT_A_TIME: usize = 128;
 /// Clients that a process has at most, if its user does not say.

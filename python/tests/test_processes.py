@@ -1,5 +1,6 @@
 """Many processes: they share one pool, and a fork, a death or a stop of one harms no other."""
 
+import ctypes
 import multiprocessing
 import os
 import random
@@ -139,6 +140,16 @@ def test_a_fork_that_ends_in_any_way_does_not_harm_its_parent(cache):
         for thread in threads:
             thread.join()
     assert cache["forks"] == 20
+
+
+def test_a_fork_that_no_python_code_made_joins_by_itself(cache):
+    cache.set("k", "v")
+    process = ctypes.PyDLL(None).fork()
+    if process == 0:
+        works = cache.get("k") == "v" and cache.incr("n") == 1
+        os._exit(0 if works else 1)
+    assert status_of(process) == 0
+    assert cache.incr("n") == 2
 
 
 def test_a_pool_without_a_place_says_how_to_have_more(address, program):

@@ -8,7 +8,7 @@ import itertools
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from datetime import timedelta
-from typing import Any, ParamSpec, TypeVar, overload
+from typing import Any, ParamSpec, TypeVar, cast, overload
 
 from . import _atoll, _process
 from ._codecs import Codec
@@ -18,6 +18,7 @@ Key = str | bytes
 TTL = float | timedelta | None
 P = ParamSpec("P")
 T = TypeVar("T")
+K = TypeVar("K", bound=Key)
 
 _ABSENT: Any = object()
 _LEASE_SECONDS = 30.0
@@ -110,6 +111,7 @@ class Cache(_atoll.Cache):
         must not load its own key. A value that the pool has no room for is returned all the same.
         """
         pauses = _pauses()
+        value: Any
         while (value := self.get(key, _ABSENT)) is _ABSENT:
             token = self._lease(key, lease)
             if token is not None:
@@ -120,7 +122,7 @@ class Cache(_atoll.Cache):
                     self._release_lease(key, token)
                 break
             time.sleep(next(pauses))
-        return value
+        return cast(T, value)
 
     async def aget_or_set(
         self,
@@ -133,6 +135,7 @@ class Cache(_atoll.Cache):
         """As ``get_or_set``, with a loader that may be a coroutine function. Of all tasks, threads
         and processes one loads. If its task is cancelled, another caller loads."""
         pauses = _pauses()
+        value: Any
         while (value := self.get(key, _ABSENT)) is _ABSENT:
             token = self._lease(key, lease)
             if token is not None:
@@ -145,7 +148,7 @@ class Cache(_atoll.Cache):
                     self._release_lease(key, token)
                 break
             await asyncio.sleep(next(pauses))
-        return value
+        return cast(T, value)
 
     def _keep(self, key: Key, value: Any, ttl: TTL) -> None:
         try:
@@ -157,9 +160,11 @@ class Cache(_atoll.Cache):
     def memoize(self, function: Callable[P, T], /) -> Callable[P, T]: ...
     @overload
     def memoize(
-        self, *, ttl: TTL = None, key: Callable[P, Key] | None = None, lease: float = _LEASE_SECONDS
+        self, *, ttl: TTL = None, key: Callable[..., Key] | None = None, lease: float = _LEASE_SECONDS
     ) -> Callable[[Callable[P, T]], Callable[P, T]]: ...
-    def memoize(self, function: Any = None, /, *, ttl: TTL = None, key: Any = None, lease: float = _LEASE_SECONDS) -> Any:
+    def memoize(  # type: ignore[misc]
+        self, function: Any = None, /, *, ttl: TTL = None, key: Any = None, lease: float = _LEASE_SECONDS
+    ) -> Any:
         """Decorates a function, also a coroutine function, so that its results are cached and all
         processes share them. One caller at a time runs it with the same arguments.
 
@@ -197,7 +202,7 @@ class Cache(_atoll.Cache):
         shared memory none of them waits."""
         return self.get(key, default)
 
-    async def aget_many(self, keys: Iterable[Key]) -> dict[Key, Any]:
+    async def aget_many(self, keys: Iterable[K]) -> dict[K, Any]:
         """As ``get_many``."""
         return self.get_many(keys)
 
@@ -213,7 +218,7 @@ class Cache(_atoll.Cache):
         """As ``replace``."""
         return self.replace(key, value, ttl)
 
-    async def aset_many(self, values: Mapping[Key, Any], ttl: TTL = None) -> None:
+    async def aset_many(self, values: Mapping[K, Any], ttl: TTL = None) -> None:
         """As ``set_many``."""
         self.set_many(values, ttl)
 

@@ -62,7 +62,8 @@ class AtollCache(BaseCache):
         return None if timeout is None else float(timeout)
 
     def _key(self, key: Any, version: Any) -> str:
-        return self.make_and_validate_key(key, version=version)
+        name: str = self.make_and_validate_key(key, version=version)
+        return name
 
     def add(self, key: Any, value: Any, timeout: Any = DEFAULT_TIMEOUT, version: Any = None) -> bool:
         key, ttl = self._key(key, version), self._ttl(timeout)
@@ -119,6 +120,9 @@ class AtollCache(BaseCache):
 
     def close(self, **kwargs: Any) -> None:
         """Nothing: Django calls it after every request, and the process keeps its pool."""
+
+    async def aclear(self) -> None:
+        await self.atoll.aclear()
 
     async def aadd(self, key: Any, value: Any, timeout: Any = DEFAULT_TIMEOUT, version: Any = None) -> bool:
         return self.add(key, value, timeout, version)

@@ -15,7 +15,7 @@ the processes that read it.
 
 import itertools
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from dogpile.cache.api import NO_VALUE, BytesBackend, CacheMutex
@@ -39,7 +39,8 @@ class AtollBackend(BytesBackend):
     def get_serialized(self, key: str) -> Any:
         return self.atoll.get(key, NO_VALUE)
 
-    def get_serialized_multi(self, keys: Sequence[str]) -> Sequence[Any]:
+    def get_serialized_multi(self, keys: Iterable[str]) -> Sequence[Any]:
+        keys = list(keys)
         found = self.atoll.get_many(keys)
         return [found.get(key, NO_VALUE) for key in keys]
 
@@ -52,7 +53,7 @@ class AtollBackend(BytesBackend):
     def delete(self, key: str) -> None:
         self.atoll.delete(key)
 
-    def delete_multi(self, keys: Sequence[str]) -> None:
+    def delete_multi(self, keys: Iterable[str]) -> None:
         self.atoll.delete_many(keys)
 
     def get_mutex(self, key: str) -> CacheMutex:
