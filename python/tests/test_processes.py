@@ -193,27 +193,45 @@ def test_multiprocessing_passes_a_cache_on(cache, method):
     assert cache["n"] == 30
 
 
-def test_a_process_that_ends_leaves_the_pool(cache, program):
-    for lines in (
-        "cache = atoll.Cache(sys.argv[1]); cache['k'] = 1",
-        "import multiprocessing\ncache = atoll.Cache(sys.argv[1])\n"
+LEAVES = """
+class Noisy(atoll.Cache):
+    def close(self):
+        super().close()
+        print("left", flush=True)
+cache = Noisy(sys.argv[1])
+cache["k"] = 1
+"""
+
+ENDS = {
+    "alone": ("", 1),
+    "with a child of multiprocessing": (
+        "import multiprocessing\n"
         "process = multiprocessing.get_context('fork').Process(target=cache.incr, args=('k',))\n"
         "process.start(); process.join()",
-    ):
-        process = program(lines, cache.address)
-        process.communicate()
-        assert process.returncode == 0
-    cache.close()
-    # Whoever died in the pool would have to be reclaimed, and would be seen here.
-    assert atoll.remove(cache.address) == 16 << 20
+        2,
+    ),
+    "with a child that forks and exits": ("if os.fork() == 0: cache.incr('k'); sys.exit()\nos.wait()", 2),
+    "by an exception": ("raise SystemExit", 1),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_process_that_ends_leaves_the_pool(cache, program, end):
+    lines, processes = ENDS[end]
+    process = program(LEAVES + lines, cache.address)
+    assert process.communicate()[0] == "left\n" * processes
+    assert process.returncode == 0 and cache["k"] == processes
 
 
 def test_one_killed_in_a_set_one_stopped_one_forked_and_the_others_never_wait(cache, program):
-    others, stopped = [program(LOAD, cache.address, seed) for seed in (1, 2)], program(LOAD, cache.address, 3)
-    for process in [*others, stopped]:
+    others, stopped = ([program(LOAD, cache.address, seed) for seed in seeds] for seeds in ((1, 2), (3, 4, 5)))
+    for process in [*others, *stopped]:
         assert process.stdout.readline() == "ready\n"
     rand = random.Random(5)
-    os.kill(stopped.pid, signal.SIGSTOP)
+    for process in stopped:
+        # Half of the time it is in a set.
+        time.sleep(rand.uniform(0.01, 0.05))
+        os.kill(process.pid, signal.SIGSTOP)
     for kill in range(KILLS):
         # A set of a large value is long enough to be hit in its middle.
         victim = in_fork(lambda: [cache.set(f"load:{n % 200}", large(n)) for n in range(10**9)])
@@ -229,8 +247,9 @@ def test_one_killed_in_a_set_one_stopped_one_forked_and_the_others_never_wait(ca
         assert int(operations) > 1000
         assert float(longest) < WAIT_SECONDS_MAX
         print(f"{operations} operations, the longest wait {float(longest) * 1000:.2f} ms, {late} beyond 10 ms")
-    os.kill(stopped.pid, signal.SIGCONT)
-    assert stopped.stdout.readline() and stopped.wait() == 0
+    for process in stopped:
+        os.kill(process.pid, signal.SIGCONT)
+        assert process.stdout.readline() and process.wait() == 0
 
 
 def large(n):
