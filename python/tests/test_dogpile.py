@@ -44,8 +44,9 @@ class TestMutex(_GenericMutexTestSuite):
     config_args = ARGUMENTS
 
 
-def create(number):
-    region = make_region().configure("atoll", **ARGUMENTS)
+def create(arguments):
+    # A process that is spawned imports this module anew, with an ADDRESS of its own.
+    region = make_region().configure("atoll", **arguments)
 
     def creator():
         return region.backend.atoll.incr("created")
@@ -55,7 +56,7 @@ def create(number):
 
 def test_of_all_processes_one_creates_a_value():
     with multiprocessing.get_context("spawn").Pool(4) as processes:
-        assert processes.map(create, range(40)) == [1] * 40
+        assert processes.map(create, [ARGUMENTS] * 40) == [1] * 40
 
 
 def test_a_lock_of_a_process_that_died_is_released_after_some_time():

@@ -35,7 +35,8 @@ class Cache(_atoll.Cache):
 
     The pool is opened, or created if there is none. ``shm:/NAME`` is memory of this host; it stays
     until it is removed (``atoll.remove``) or the host reboots. The path of a file stays longer.
-    A cache may be used by any number of threads. A forked child goes on with the same object: its
+    A process makes one cache of a pool, because each has a place of its own among the pool's
+    clients. Any number of threads may use it. A forked child goes on with the same object: its
     first operation opens the pool anew, by itself.
 
     ``capacity``

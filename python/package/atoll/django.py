@@ -14,28 +14,12 @@ full, so that ``MAX_ENTRIES`` and ``CULL_FREQUENCY`` have no effect. ``OPTIONS``
 can run code in the processes that read it. ``"codec": atoll.json`` in ``OPTIONS`` avoids that.
 """
 
-import threading
 from typing import Any
 
 from django.core.cache.backends.base import DEFAULT_TIMEOUT, BaseCache
 
 from . import Cache, PoolFull, TooLarge, pickle
-
-_shared: dict[Any, Cache] = {}
-_shared_lock = threading.Lock()
-
-
-def _shared_cache(address: str, options: dict[str, Any]) -> Cache:
-    """The cache of this process: Django makes a backend for each thread."""
-    name = (address, repr(sorted(options.items())))
-    cache = _shared.get(name)
-    if cache is None:
-        with _shared_lock:
-            cache = _shared.get(name)
-            if cache is None:
-                cache = _shared[name] = Cache(address, **options)
-    return cache
-
+from ._shared import shared_cache
 
 class AtollCache(BaseCache):
     """The cache of ``LOCATION``. The asynchronous operations do not leave the event loop: over
@@ -53,7 +37,7 @@ class AtollCache(BaseCache):
     @property
     def atoll(self) -> Cache:
         """The cache underneath, for what Django has no operation for."""
-        return _shared_cache(self._location, self._cache_options)
+        return shared_cache(self._location, self._cache_options)
 
     def _ttl(self, timeout: Any) -> float | None:
         """The time to live in seconds; ``None`` for ever, 0 or less if it is over."""

@@ -20,7 +20,8 @@ from typing import Any
 
 from dogpile.cache.api import NO_VALUE, BytesBackend, CacheMutex
 
-from . import Cache
+from ._cache import Cache
+from ._shared import shared_cache
 
 _OPTIONS = ("capacity", "create", "clients", "clients_max", "object_bytes")
 _LOCK_PREFIX = "\0atoll-dogpile-lock\0"
@@ -34,7 +35,7 @@ class AtollBackend(BytesBackend):
         options = {name: arguments[name] for name in _OPTIONS if name in arguments}
         self._lock_seconds = float(arguments.get("lock_timeout", 30))
         self._ttl = arguments.get("expiration")
-        self.atoll = Cache(arguments["address"], **options)
+        self.atoll = shared_cache(arguments["address"], options)
 
     def get_serialized(self, key: str) -> Any:
         return self.atoll.get(key, NO_VALUE)
