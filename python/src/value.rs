@@ -18,7 +18,7 @@
 use crate::error::raise;
 use atoll::Attributes;
 use pyo3::buffer::PyBuffer;
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyException, PyTypeError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyByteArray, PyBytes, PyFloat, PyInt, PyMemoryView, PyString};
@@ -67,8 +67,27 @@ impl Codec {
     }
 
     fn decode<'py>(&self, py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
-        self.object.bind(py).call_method1(intern!(py, "decode"), (PyBytes::new(py, bytes),))
+        decoded_by(self.object.bind(py), bytes)
     }
+}
+
+/// The value that a codec makes of the bytes, which any program may have written.
+fn decoded_by<'py>(codec: &Bound<'py, PyAny>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+    let py = codec.py();
+    let decoded = codec.call_method1(intern!(py, "decode"), (PyBytes::new(py, bytes),));
+    decoded.map_err(|error| match error.is_instance_of::<PyException>(py) {
+        true => unreadable(py, error),
+        // An interrupt, or the end of the program.
+        false => error,
+    })
+}
+
+#[cold]
+fn unreadable(py: Python<'_>, cause: PyErr) -> PyErr {
+    let message = format!("the value cannot be read ({cause}): another program may have written it; delete the key");
+    let error = raise(py, "CodecError", message);
+    error.set_cause(py, Some(cause));
+    error
 }
 
 /// A value as bytes.
@@ -178,7 +197,10 @@ pub(crate) fn decode<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     match attributes {
         Attributes { kind: 0, flags: BYTES } => Ok(PyBytes::new(py, bytes).into_any()),
-        Attributes { kind: 0, flags: TEXT } => Ok(PyString::from_bytes(py, bytes)?.into_any()),
+        Attributes { kind: 0, flags: TEXT } => {
+            let text = PyString::from_bytes(py, bytes).map_err(|error| unreadable(py, error))?;
+            Ok(text.into_any())
+        }
         _ => decode_other(py, bytes, attributes, codec),
     }
 }
@@ -205,7 +227,7 @@ fn decode_other<'py>(
         (flags, Some(codec)) if flags == codec.flags => codec.decode(py, bytes),
         (JSON, _) => {
             let json = py.import(intern!(py, "atoll._codecs"))?.getattr(intern!(py, "json"))?;
-            json.call_method1(intern!(py, "decode"), (PyBytes::new(py, bytes),))
+            decoded_by(&json, bytes)
         }
         (PICKLE, _) => Err(raise(
             py,

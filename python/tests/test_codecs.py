@@ -86,3 +86,25 @@ def test_what_is_no_codec_is_refused(cache):
             opened(cache, codec)
     with pytest.raises(TypeError, match="encode returns bytes"):
         opened(cache, Broken()).set("k", [])
+
+
+def test_bytes_that_a_codec_cannot_read_are_an_error_of_the_cache(cache):
+    class Bad:
+        flags = 32
+        encode = staticmethod(lambda value: b"{")
+
+        def decode(self, data):
+            raise value
+
+    bad = opened(cache, Bad())
+    bad.set("k", [])
+    for reader in (cache, opened(cache, atoll.json), opened(cache, atoll.pickle)):
+        with pytest.raises(atoll.CodecError, match="delete the key") as raised:
+            reader.get("k")
+        assert isinstance(raised.value.__cause__, ValueError)
+    value = LookupError("none")
+    with pytest.raises(atoll.CodecError, match="LookupError: none"):
+        bad.get("k")
+    value = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        bad.get("k")

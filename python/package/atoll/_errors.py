@@ -42,7 +42,8 @@ class WrongKind(Error, TypeError):
 
 
 class CodecError(Error, ValueError):
-    """The value was written by a codec that this cache does not have. It is unchanged."""
+    """The value was written by a codec that this cache does not have, or the codec cannot read it.
+    It is unchanged."""
 
 
 class PoolLost(Error):
