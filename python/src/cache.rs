@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 /// Values of this size or more are copied without the interpreter lock.
-pub(crate) const LARGE_BYTES: usize = 64 << 10;
+const LARGE_BYTES: usize = 64 << 10;
 /// Bytes that a thread's buffer keeps: to allocate so many anew costs more than to copy them.
 const KEPT_BYTES_MAX: usize = 8 << 20;
 /// Keys that are looked up at a time.

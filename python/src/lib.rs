@@ -13,7 +13,7 @@
 //!
 //! Over shared memory no operation waits for another process, so an operation keeps the interpreter
 //! lock: to release it costs more than a lookup. It is released for what takes long: values of
-//! [`LARGE_BYTES`](cache::LARGE_BYTES) or more, opening a pool, removing every key.
+//! 64 KiB or more, opening a pool, removing every key.
 
 mod cache;
 mod current;
