@@ -62,6 +62,15 @@ pub struct SetOptions {
     pub attributes: Attributes,
 }
 
+/// What an object is like that a change of a part of a value creates.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Beginning {
+    /// When it expires.
+    pub expiry: Expiry,
+    /// What is said of its value.
+    pub attributes: Attributes,
+}
+
 /// The outcome of a [`Cache::set`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SetOutcome {
@@ -267,16 +276,29 @@ impl<G: Engine> Cache<G> {
     /// This and the other changes of a part of a value are for strings: a value of another kind is
     /// left as it is, and the error is [`CacheError::AnotherKind`].
     pub async fn increment(&self, key: &[u8], by: i64) -> Result<Number<i64>, CacheError> {
-        Ok(match self.rewrite(key, Edit::Add(by)).await? {
-            Rewritten::Integer(number) => number,
-            _ => Number::NotANumber,
+        let sum = self.increment_from(key, by, Some(Beginning::default())).await?;
+        Ok(sum.expect("an absent key begins with 0"))
+    }
+
+    /// As [`Cache::increment`], and says what the object is like that it creates if the key is
+    /// absent. Without a beginning an absent key stays absent, and the result is `None`.
+    pub async fn increment_from(
+        &self,
+        key: &[u8],
+        by: i64,
+        beginning: Option<Beginning>,
+    ) -> Result<Option<Number<i64>>, CacheError> {
+        Ok(match self.rewrite(key, Edit::Add(by), beginning).await? {
+            Rewritten::Integer(number) => Some(number),
+            Rewritten::Absent => None,
+            _ => Some(Number::NotANumber),
         })
     }
 
     /// Adds `by` to the decimal number at `key`; an absent key counts as 0. Keeps the expiry. The
     /// result is stored in the shortest form that reads back as the same `f64`.
     pub async fn increment_float(&self, key: &[u8], by: f64) -> Result<Number<f64>, CacheError> {
-        Ok(match self.rewrite(key, Edit::AddFloat(by)).await? {
+        Ok(match self.rewrite(key, Edit::AddFloat(by), Some(Beginning::default())).await? {
             Rewritten::Float(number) => number,
             _ => Number::NotANumber,
         })
@@ -310,16 +332,16 @@ impl<G: Engine> Cache<G> {
 
     /// The length after an edit that leaves a value.
     async fn edit(&self, key: &[u8], edit: Edit<'_>) -> Result<usize, CacheError> {
-        match self.rewrite(key, edit).await? {
+        match self.rewrite(key, edit, Some(Beginning::default())).await? {
             Rewritten::Length(bytes) => Ok(bytes),
             Rewritten::TooLong(bytes) => Err(CacheError::ValueTooLarge { bytes, max: self.engine.value_bytes_max() }),
             _ => Ok(0),
         }
     }
 
-    async fn rewrite(&self, key: &[u8], edit: Edit<'_>) -> Result<Rewritten, CacheError> {
+    async fn rewrite(&self, key: &[u8], edit: Edit<'_>, beginning: Option<Beginning>) -> Result<Rewritten, CacheError> {
         let bytes_max = self.engine.value_bytes_max();
-        let mut change = Rewrite { edit, bytes_max, new: Vec::new(), outcome: None, old: None };
+        let mut change = Rewrite { edit, beginning, bytes_max, new: Vec::new(), outcome: None, old: None };
         self.change(key, &mut change).await?;
         Ok(change.outcome.expect("an engine that ends an update has called decide"))
     }
@@ -414,6 +436,26 @@ mod tests {
     fn cache() -> (Cache<Model>, std::sync::Arc<std::sync::atomic::AtomicU64>) {
         let (clock, hand) = Clock::manual(1_000_000_000);
         (Cache::new(Model::new(clock)), hand)
+    }
+
+    #[test]
+    fn an_increment_says_what_it_creates_and_keeps_what_is_there() {
+        let (cache, hand) = cache();
+        run_ready(async {
+            assert_eq!(cache.increment_from(b"n", 5, None).await.unwrap(), None);
+            assert_eq!(cache.peek(b"n").await.unwrap(), None);
+            let attributes = Attributes { kind: 0, flags: 2 };
+            let beginning = Some(Beginning { expiry: Expiry::InMs(1000), attributes });
+            assert_eq!(cache.increment_from(b"n", 5, beginning).await.unwrap(), Some(Number::Value(5)));
+            let begun = cache.peek(b"n").await.unwrap().unwrap();
+            assert_eq!(begun.attributes, attributes);
+            hand.fetch_add(10_000_000, std::sync::atomic::Ordering::Relaxed);
+            let other = Some(Beginning { expiry: Expiry::Never, attributes: Attributes::NONE });
+            assert_eq!(cache.increment_from(b"n", -7, other).await.unwrap(), Some(Number::Value(-2)));
+            let kept = cache.peek(b"n").await.unwrap().unwrap();
+            assert_eq!((kept.expiry_ms, kept.attributes), (begun.expiry_ms, attributes));
+            assert_eq!(cache.increment_from(b"n", 1, None).await.unwrap(), Some(Number::Value(-1)));
+        });
     }
 
     #[test]

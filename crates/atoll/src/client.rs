@@ -10,8 +10,8 @@
 use crate::Pool;
 use crate::fabric::{AddressedFabric, EndpointOf, PoolFabric, ServedFabric};
 use atoll_cache::{
-    CacheError, Chosen, Engine, ExpireCondition, ExpireOutcome, Expiry, Meta, Number, Removal, Removals, SetOptions,
-    SetOutcome, Stats, Value,
+    Beginning, CacheError, Chosen, Engine, ExpireCondition, ExpireOutcome, Expiry, Meta, Number, Removal, Removals,
+    SetOptions, SetOutcome, Stats, Value,
 };
 use atoll_fabric::{Endpoint, block_on_with};
 
@@ -77,10 +77,12 @@ impl<F: PoolFabric> Client<F> {
     /// Looks many keys up at once, which is faster than one by one. It calls `found(i, value)` for
     /// every `keys[i]`, in order.
     pub fn get_many(&mut self, keys: &[&[u8]], mut found: impl FnMut(usize, Option<&[u8]>)) -> Result<(), CacheError> {
-        block_on_with(
-            || wait(&self.client),
-            self.client.get_many(keys, |index, value| found(index, value.as_deref().map(Value::bytes))),
-        )
+        self.get_each(keys, |index, value| found(index, value.map(Value::bytes)))
+    }
+
+    /// As [`Client::get_many`], with what is known of each value besides its bytes.
+    pub fn get_each(&mut self, keys: &[&[u8]], mut found: impl FnMut(usize, Option<&Value>)) -> Result<(), CacheError> {
+        block_on_with(|| wait(&self.client), self.client.get_many(keys, |index, value| found(index, value.as_deref())))
     }
 
     /// The metadata of `key`'s object.
@@ -142,6 +144,17 @@ impl<F: PoolFabric> Client<F> {
     /// Adds `by` to the decimal integer at `key`. An absent key counts as 0.
     pub fn increment(&mut self, key: &[u8], by: i64) -> Result<Number<i64>, CacheError> {
         block_on_with(|| wait(&self.client), self.client.increment(key, by))
+    }
+
+    /// As [`Client::increment`], and says what the object is like that it creates if the key is
+    /// absent. Without a beginning an absent key stays absent, and the result is `None`.
+    pub fn increment_from(
+        &mut self,
+        key: &[u8],
+        by: i64,
+        beginning: Option<Beginning>,
+    ) -> Result<Option<Number<i64>>, CacheError> {
+        block_on_with(|| wait(&self.client), self.client.increment_from(key, by, beginning))
     }
 
     /// Adds `by` to the decimal number at `key`. An absent key counts as 0.

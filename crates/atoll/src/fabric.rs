@@ -11,6 +11,7 @@
 //! `Pool::connect("tcp:HOST:PORT")`.
 
 use atoll_cache::{Chosen, Engine};
+pub(crate) use atoll_fabric::shm::ForkGuard;
 use atoll_fabric::shm::ShmFabric;
 #[cfg(feature = "tcp")]
 pub use atoll_fabric::tcp::TcpFabric;

@@ -40,7 +40,8 @@
 //! A writer that needs room evicts objects; no thread evicts ahead of need. Operations also find
 //! clients whose process died, and reclaim what those held. In an idle program a thread of the
 //! [`Cache`] does that. An idle program with bare [`Client`]s must call [`Client::tend`]. A process
-//! that forks must open the pool anew in the child.
+//! that forks must open the pool anew in the child: see
+//! [`Cache::is_inherited`](cache::Cache::is_inherited).
 #![forbid(unsafe_code)]
 
 pub mod cache;
@@ -50,11 +51,14 @@ pub mod pool;
 
 pub use atoll_cache::audit::Audit;
 pub use atoll_cache::{
-    Attributes, CacheError, Cause, Condition, EngineId, EngineOptions, ExpireCondition, ExpireOutcome, Expiry,
-    KEY_BYTES_MAX, Meta, Number, Removal, SetOptions, SetOutcome, Stats, VALUE_BYTES_MAX, Value,
+    Attributes, Beginning, CacheError, Cause, Condition, EngineId, EngineOptions, ExpireCondition, ExpireOutcome,
+    Expiry, KEY_BYTES_MAX, Meta, Number, Removal, SetOptions, SetOutcome, Stats, VALUE_BYTES_MAX, Value,
 };
-pub use atoll_pool::Repaired;
-pub use cache::{BuildError, Builder, Cache, Codec, Error, LoadError, Statistics, TypedCache, TypedError, WeakCache};
+pub use atoll_fabric::{FabricError, VerbError};
+pub use atoll_pool::{PoolError, Repaired};
+pub use cache::{
+    BuildError, Builder, Cache, Codec, Error, Lease, LoadError, Statistics, TypedCache, TypedError, WeakCache,
+};
 pub use client::Client;
 pub use pool::{
     CHUNKS_LEAST, ClientInfo, ClientState, NodeInfo, OpenError, Pool, PoolInfo, PoolOptions, RemoveError, Removed,

@@ -1,6 +1,7 @@
 //! A pool that this process has open.
 
 mod info;
+mod joint;
 mod nodes;
 mod options;
 mod provider;

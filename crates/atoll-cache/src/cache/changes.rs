@@ -1,6 +1,8 @@
 //! The changes of which the operations of a cache are made.
 
-use super::{Condition, ExpireCondition, ExpireOutcome, Expiry, Number, SetOptions, parse_float, parse_integer};
+use super::{
+    Beginning, Condition, ExpireCondition, ExpireOutcome, Expiry, Number, SetOptions, parse_float, parse_integer,
+};
 use crate::{Cause, Change, Meta, Old, Value, Verdict, Want};
 use std::borrow::Cow;
 
@@ -254,6 +256,8 @@ pub(super) enum Rewritten {
     TooLong(usize),
     /// The present value is of this kind, and no string. Nothing was changed.
     OtherKind(u8),
+    /// No value is present, and the edit is for a present one. Nothing was changed.
+    Absent,
 }
 
 impl Edit<'_> {
@@ -307,6 +311,8 @@ impl Edit<'_> {
 /// A new value computed from the old one, keeping the expiry.
 pub(super) struct Rewrite<'a> {
     pub(super) edit: Edit<'a>,
+    /// What an absent key begins with; `None` if it is left absent.
+    pub(super) beginning: Option<Beginning>,
     pub(super) bytes_max: usize,
     pub(super) new: Vec<u8>,
     pub(super) outcome: Option<Rewritten>,
@@ -349,10 +355,11 @@ impl Change for Rewrite<'_> {
         Want::Value
     }
 
-    fn decide(&mut self, _now_ms: u64, old: Option<Old<'_>>) -> Verdict {
+    fn decide(&mut self, now_ms: u64, old: Option<Old<'_>>) -> Verdict {
         self.new.clear();
         let outcome = match other_kind(old) {
             Some(kind) => Rewritten::OtherKind(kind),
+            None if old.is_none() && self.beginning.is_none() => Rewritten::Absent,
             None => match self.edit.apply(old.map(|old| old.value), &mut self.new) {
                 Rewritten::Length(bytes) if bytes > self.bytes_max => Rewritten::TooLong(bytes),
                 outcome => outcome,
@@ -362,7 +369,9 @@ impl Change for Rewrite<'_> {
         self.old = old.map(|old| old.meta);
         match outcome.is_value() {
             true => {
-                let Meta { expiry_ms, attributes, .. } = self.old.unwrap_or_default();
+                let Beginning { expiry, attributes } = self.beginning.unwrap_or_default();
+                let begun = || (expiry.at_ms(now_ms, None), attributes);
+                let (expiry_ms, attributes) = self.old.map_or_else(begun, |old| (old.expiry_ms, old.attributes));
                 Verdict::Put { expiry_ms, attributes }
             }
             false => Verdict::Leave,

@@ -55,4 +55,5 @@ pub use endpoint::ShmEndpoint;
 pub use fabric::{ShmFabric, ShmReach};
 pub use lock::RegionLock;
 pub use nodes::{NODES_MAX, ShmNodes};
+pub use process::ForkGuard;
 pub use region::ShmRegion;

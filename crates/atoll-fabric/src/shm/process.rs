@@ -135,12 +135,12 @@ pub(crate) fn random_word() -> u64 {
 
 /// A number that this process has and a fork of it does not: a word on a page that the kernel wipes
 /// in a child.
-pub(crate) struct ForkGuard(&'static AtomicU64);
+pub struct ForkGuard(&'static AtomicU64);
 
 impl ForkGuard {
     /// The guard of this process, which is given a number if it has none: at its first use, and
     /// after a fork.
-    pub(crate) fn new() -> (Self, u64) {
+    pub fn new() -> (Self, u64) {
         static PAGE: OnceLock<&'static AtomicU64> = OnceLock::new();
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let word = *PAGE.get_or_init(|| wiped_on_fork().unwrap_or_else(|| Box::leak(Box::new(AtomicU64::new(0)))));
@@ -154,7 +154,7 @@ impl ForkGuard {
 
     /// This process's number; 0 in a fork that has not asked for one.
     #[inline(always)]
-    pub(crate) fn number(&self) -> u64 {
+    pub fn number(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }

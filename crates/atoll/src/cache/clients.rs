@@ -13,7 +13,7 @@
 use super::Error;
 use super::listener::Listener;
 use crate::client::Client;
-use crate::fabric::PoolFabric;
+use crate::fabric::{ForkGuard, PoolFabric};
 use crate::{OpenError, Pool};
 use atoll_cache::{CacheError, Stats};
 use atoll_pool::PoolError;
@@ -72,6 +72,9 @@ pub(super) struct Clients<F: PoolFabric> {
     before: Mutex<Stats>,
     listener: Option<Listener>,
     pool: Pool<F>,
+    /// Has `process` as its number in the process that made this, and in no fork of it.
+    guard: ForkGuard,
+    process: u64,
 }
 
 impl<F: PoolFabric> Clients<F> {
@@ -80,11 +83,18 @@ impl<F: PoolFabric> Clients<F> {
         let rest = (1..most).map(|_| Slot(Mutex::new(None)));
         let slots = std::iter::once(Slot(Mutex::new(Some(first)))).chain(rest).collect();
         let (joined, may_join) = (AtomicUsize::new(1), Mutex::new(true));
-        Ok(Self { slots, joined, may_join, before: Mutex::default(), listener, pool: pool.clone() })
+        let (before, pool) = (Mutex::default(), pool.clone());
+        let (guard, process) = ForkGuard::new();
+        Ok(Self { slots, joined, may_join, before, listener, pool, guard, process })
     }
 
     pub(super) fn pool(&self) -> &Pool<F> {
         &self.pool
+    }
+
+    #[inline]
+    pub(super) fn is_inherited(&self) -> bool {
+        self.guard.number() != self.process
     }
 
     fn join(&self) -> Result<Client<F>, OpenError> {

@@ -258,7 +258,7 @@ impl<F: PoolFabric> Cache<F> {
                 Lease::Held { token } => {
                     let loaded = self.loaded(loader, key, load.await).await;
                     let leased = key.to_vec();
-                    self.run(move |cache| cache.give_back(&leased, token)).await;
+                    self.run(move |cache| cache.release_lease(&leased, token)).await;
                     return loaded;
                 }
                 Lease::Another => drop(loader),

@@ -44,13 +44,17 @@ fn lease_key(key: &[u8]) -> Vec<u8> {
     [LEASE_PREFIX, key].concat()
 }
 
-/// The result of trying to acquire the lease of a key.
-pub(super) enum Lease {
+/// The result of [`Cache::lease`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Lease {
     /// No lease was acquired, because the key is present.
     Value(Vec<u8>),
-    /// This process holds the lease, under this token.
-    Held { token: u64 },
-    /// Another process holds it.
+    /// The caller holds the lease.
+    Held {
+        /// Releases it: see [`Cache::release_lease`].
+        token: u64,
+    },
+    /// Another caller holds it, in this process or in another.
     Another,
 }
 
@@ -234,7 +238,7 @@ impl<F: PoolFabric> Cache<F> {
                     }
                     Lease::Held { token } => {
                         let loaded = self.loaded(loader, key, load());
-                        self.give_back(key, token);
+                        self.release_lease(key, token);
                         return loaded;
                     }
                     Lease::Another => {}
@@ -263,16 +267,19 @@ impl<F: PoolFabric> Cache<F> {
         }
     }
 
-    /// Tries to acquire the lease of a key, and looks the key up after that. The previous holder
-    /// sets the value before it releases the lease.
-    pub(super) fn lease(&self, key: &[u8], time: Duration) -> Result<Lease, Error> {
+    /// Tries to acquire the lease of a key, and looks the key up after that. It is for a program
+    /// that loads in its own way: the holder sets the key, then releases the lease. If the holder
+    /// dies, or holds the lease for longer than `time`, the lease expires.
+    ///
+    /// [`Cache::try_get_with_lease`] does all of this.
+    pub fn lease(&self, key: &[u8], time: Duration) -> Result<Lease, Error> {
         let expiry = Expiry::InMs(super::milliseconds(time));
         let options = SetOptions { condition: Condition::IfAbsent, expiry, ..SetOptions::default() };
         let leased = self.set_with(&lease_key(key), b"", &options)?;
         match self.get(key)? {
             Some(value) => {
                 if leased.stored {
-                    self.give_back(key, leased.token);
+                    self.release_lease(key, leased.token);
                 }
                 Ok(Lease::Value(value))
             }
@@ -281,8 +288,8 @@ impl<F: PoolFabric> Cache<F> {
         }
     }
 
-    /// Releases a lease, unless it has expired and another process holds it.
-    pub(super) fn give_back(&self, key: &[u8], token: u64) {
+    /// Releases a lease, unless it has expired and another caller holds it.
+    pub fn release_lease(&self, key: &[u8], token: u64) {
         // An expiry in the past removes the key. A lease that cannot be released expires.
         let condition = Condition::IfToken(token);
         let over = SetOptions { condition, expiry: Expiry::AtMs(0), ..SetOptions::default() };

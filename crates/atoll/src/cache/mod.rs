@@ -13,8 +13,7 @@
 //! An operation of a [`Cache`] takes a lock, which the bare [`Client`](crate::Client) does not
 //! have. The lock is free most of the time. A thread of the cache tends the pool every tenth of a
 //! second, so an idle program need not do anything. The thread ends with the last clone. A process
-//! that forks must open the pool anew in the child: operations on the inherited cache return
-//! errors.
+//! that forks must open the pool anew in the child: see [`Cache::is_inherited`].
 
 pub mod builder;
 mod clients;
@@ -26,13 +25,14 @@ pub mod typed;
 
 pub use builder::{BuildError, Builder};
 pub use keys::Keys;
-pub use load::LoadError;
+pub use load::{Lease, LoadError};
 pub use typed::{Codec, TypedCache, TypedError};
 
 use crate::fabric::{AddressedFabric, PoolFabric};
 use crate::{OpenError, Pool};
 use atoll_cache::{
-    CacheError, Condition, ExpireCondition, ExpireOutcome, Expiry, Meta, Number, SetOptions, SetOutcome, Stats, Value,
+    Beginning, CacheError, Condition, ExpireCondition, ExpireOutcome, Expiry, Meta, Number, SetOptions, SetOutcome,
+    Stats, Value,
 };
 use clients::Clients;
 use load::Loads;
@@ -160,6 +160,14 @@ impl<F: PoolFabric> Cache<F> {
         WeakCache(Arc::downgrade(&self.0))
     }
 
+    /// Whether this process is a fork of the one that made the cache. Its operations fail then, or
+    /// wait for threads that a fork does not have. A fork must forget the cache without dropping
+    /// it, and open the pool anew.
+    #[inline]
+    pub fn is_inherited(&self) -> bool {
+        self.0.clients.is_inherited()
+    }
+
     /// The pool.
     pub fn pool(&self) -> &Pool<F> {
         self.0.clients.pool()
@@ -224,6 +232,12 @@ impl<F: PoolFabric> Cache<F> {
         self.with(look, true)
     }
 
+    /// Looks many keys up together. It calls `found(i, value)` for every `keys[i]`, and again from
+    /// the first if a client was shut out meanwhile.
+    pub fn get_each(&self, keys: &[&[u8]], mut found: impl FnMut(usize, Option<&Value>)) -> Result<(), Error> {
+        self.with(|client| client.get_each(keys, &mut found), true)
+    }
+
     /// Whether `key` is there.
     pub fn contains(&self, key: &[u8]) -> Result<bool, Error> {
         self.with(|client| client.exists(key), true)
@@ -284,6 +298,15 @@ impl<F: PoolFabric> Cache<F> {
         sum(self.with(|client| client.increment(key, by), false)?)
     }
 
+    /// As [`Cache::increment`], and says what the object is like that it creates if the key is
+    /// absent. Without a beginning an absent key stays absent, and the result is `None`.
+    ///
+    /// # Errors
+    /// As [`Cache::increment`].
+    pub fn increment_from(&self, key: &[u8], by: i64, beginning: Option<Beginning>) -> Result<Option<i64>, Error> {
+        self.with(|client| client.increment_from(key, by, beginning), false)?.map(sum).transpose()
+    }
+
     /// Adds `by` to the decimal number at `key`, and returns the sum. An absent key counts as 0.
     /// The expiry is unchanged.
     ///
@@ -320,7 +343,8 @@ impl<F: PoolFabric> Cache<F> {
         self.set_expiry(key, Expiry::Never)
     }
 
-    fn set_expiry(&self, key: &[u8], expiry: Expiry) -> Result<bool, Error> {
+    /// Sets or removes the expiry of `key`; returns whether the key is present.
+    pub fn set_expiry(&self, key: &[u8], expiry: Expiry) -> Result<bool, Error> {
         let outcome = self.with(|client| client.expire(key, expiry, ExpireCondition::default()), false)?;
         Ok(outcome != ExpireOutcome::Absent)
     }

@@ -103,30 +103,43 @@ impl<F: PoolFabric> Pool<F> {
                 return Err(RemoveError::InUse { name: address(0), pids: removed.pids });
             }
         }
-        // The home is removed last. If the process dies in between, the pool can still be removed
-        // by its name.
-        for node in 1..NODES_MAX as u8 {
-            match remove_node(fabric, node, by_force) {
-                Ok(Some(bytes)) => {
-                    removed.regions.push(address(node));
-                    removed.bytes += bytes;
-                }
-                Ok(None) => {}
-                // A file of such a name that is no memory node stays. The name may also be unused.
-                Err(FabricError::Exists(_) | FabricError::BadSize { .. } | FabricError::BadName(_)) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        match fabric.remove(0) {
-            Err(FabricError::Absent(_)) if !removed.regions.is_empty() => {}
-            Err(error) => return Err(error.into()),
-            Ok(()) => {
-                removed.regions.insert(0, address(0));
-                removed.bytes += bytes;
-            }
-        }
+        remove_regions(fabric, by_force, bytes, &mut removed)?;
         Ok(removed)
     }
+}
+
+/// Removes the regions of a pool, whose home has this many bytes. The caller excludes other
+/// processes.
+pub(super) fn remove_regions<F: Fabric>(
+    fabric: &F,
+    by_force: bool,
+    home_bytes: u64,
+    removed: &mut Removed,
+) -> Result<(), FabricError> {
+    let address = |node| fabric.region_address(node).unwrap_or_default();
+    // The home is removed last. If the process dies in between, the pool can still be removed
+    // by its name.
+    for node in 1..NODES_MAX as u8 {
+        match remove_node(fabric, node, by_force) {
+            Ok(Some(bytes)) => {
+                removed.regions.push(address(node));
+                removed.bytes += bytes;
+            }
+            Ok(None) => {}
+            // A file of such a name that is no memory node stays. The name may also be unused.
+            Err(FabricError::Exists(_) | FabricError::BadSize { .. } | FabricError::BadName(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    match fabric.remove(0) {
+        Err(FabricError::Absent(_)) if !removed.regions.is_empty() => {}
+        Err(error) => return Err(error),
+        Ok(()) => {
+            removed.regions.insert(0, address(0));
+            removed.bytes += home_bytes;
+        }
+    }
+    Ok(())
 }
 
 /// The bytes of the file of that name, if it may be removed.

@@ -4,10 +4,11 @@ use atoll::cache::load::LEASE_PREFIX;
 use atoll::cache::typed::{Plain, Serde};
 use atoll::fabric::PoolFabric;
 use atoll::{
-    BuildError, Cache, ClientState, EngineOptions, Error, LoadError, Pool, PoolOptions, SetOptions, TypedError, Value,
+    BuildError, Cache, ClientState, EngineOptions, Error, Lease, LoadError, Pool, PoolOptions, SetOptions, TypedError,
+    Value,
 };
 use atoll_fabric::conformance::late::Late;
-use atoll_fabric::shm::ShmFabric;
+use atoll_fabric::shm::{ShmFabric, fork};
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Barrier};
@@ -408,4 +409,37 @@ async fn futures_end_where_the_fabric_waits() {
 
 fn poll_once<T: Future>(future: std::pin::Pin<&mut T>) -> std::task::Poll<T::Output> {
     future.poll(&mut std::task::Context::from_waker(std::task::Waker::noop()))
+}
+
+#[test]
+fn a_lease_is_held_by_one_caller_until_it_is_released() {
+    let cache = cache();
+    let time = Duration::from_secs(60);
+    let Lease::Held { token } = cache.lease(b"k", time).unwrap() else { panic!("none holds it") };
+    assert_eq!(cache.lease(b"k", time).unwrap(), Lease::Another);
+    cache.release_lease(b"k", token + 1);
+    assert_eq!(cache.lease(b"k", time).unwrap(), Lease::Another);
+    cache.release_lease(b"k", token);
+    assert!(matches!(cache.lease(b"k", time).unwrap(), Lease::Held { .. }));
+    cache.set(b"k", b"v").unwrap();
+    assert_eq!(cache.lease(b"k", time).unwrap(), Lease::Value(b"v".to_vec()));
+}
+
+#[test]
+fn a_fork_sees_that_its_cache_is_inherited_and_its_parent_does_not() {
+    let name = format!("shm:/atoll-inherited-{}", std::process::id());
+    let pool = Pool::create(&name, &options()).unwrap();
+    let cache = Cache::builder().build(&pool).unwrap();
+    cache.set(b"k", b"v").unwrap();
+    let status = fork::in_fork(|| {
+        let inherited = cache.is_inherited();
+        let own = Cache::builder().tend(false).build(&Pool::open(&name).unwrap()).unwrap();
+        let found = own.get(b"k").unwrap().as_deref() == Some(b"v") && !own.is_inherited();
+        let deeper = fork::in_fork(|| u8::from(own.is_inherited() && cache.is_inherited())).unwrap();
+        u8::from(inherited) + u8::from(found) + deeper
+    });
+    assert_eq!((status.unwrap(), cache.is_inherited()), (3, false));
+    cache.increment(b"n", 1).unwrap();
+    drop((cache, pool));
+    Pool::remove(&name).unwrap();
 }

@@ -1,0 +1,412 @@
+//! The class: every operation that is one call of the library.
+//!
+//! A value is copied out of the pool into a buffer of the thread, where it is checked, and from
+//! there into the object that the program gets.
+
+use crate::current::{Current, Opening, Use};
+use crate::error::{of_operation, raise};
+use crate::key::bytes_of;
+use crate::ttl;
+use crate::value::{self, Codec, INTEGER_ATTRIBUTES};
+use atoll::{Beginning, Condition, Error, Expiry, Lease, PoolOptions, SetOptions, Value};
+use bytesize::ByteSize;
+use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::{PyKeyError, PyValueError};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyMapping, PyMemoryView, PySlice};
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+/// Values of this size or more are copied without the interpreter lock.
+const LARGE_BYTES: usize = 64 << 10;
+/// Bytes that a thread's buffer keeps: to allocate so many anew costs more than to copy them.
+const KEPT_BYTES_MAX: usize = 8 << 20;
+/// Keys that are looked up at a time.
+const KEYS_AT_A_TIME: usize = 128;
+/// Clients that a process has at most, if its user does not say.
+const CLIENTS_DEFAULT: usize = 4;
+/// Clients of all processes together at most, if the user does not say: servers of Python programs
+/// are many processes. Smaller pools have the library's default.
+const CLIENTS_MAX_DEFAULT: u32 = 512;
+const MANY_CLIENTS_BYTES_MIN: u64 = 64 << 20;
+
+thread_local! {
+    /// Where a lookup copies a value to.
+    static FOUND: RefCell<Value> = const { RefCell::new(Value::new()) };
+}
+
+/// A cache in a pool that any number of processes have open.
+#[pyclass(subclass, frozen, module = "atoll._atoll")]
+pub(crate) struct Cache {
+    current: Current,
+    codec: Option<Codec>,
+    /// When an object expires that is set without a time to live.
+    expiry: Expiry,
+    /// Whether the last value that was found was large, so that the next one may be.
+    expects_large: AtomicBool,
+}
+
+/// A number of bytes: an int, or text such as `256MiB`.
+fn bytes_from(given: &Bound<'_, PyAny>) -> PyResult<u64> {
+    let written = || PyValueError::new_err("a capacity is a number of bytes, or text such as \"64MiB\" or \"1GiB\"");
+    if let Ok(text) = given.extract::<&str>() {
+        return text.parse::<ByteSize>().map(|size| size.as_u64()).map_err(|_| written());
+    }
+    given.extract::<u64>().map_err(|_| written())
+}
+
+impl Cache {
+    #[inline]
+    fn cache(&self, py: Python<'_>) -> PyResult<Use> {
+        self.current.cache(py)
+    }
+
+    fn set_options(&self, ttl: Option<&Bound<'_, PyAny>>, condition: Condition) -> PyResult<SetOptions> {
+        Ok(SetOptions { expiry: ttl::expiry(ttl, self.expiry)?, condition, ..SetOptions::default() })
+    }
+
+    /// Sets a key; returns whether the condition held.
+    #[inline]
+    fn set_if(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>, mut options: SetOptions) -> PyResult<bool> {
+        let py = key.py();
+        let (encoded, attributes) = value::encode(value, self.codec.as_ref())?;
+        options.attributes = attributes;
+        let (key, bytes, cache) = (bytes_of(key)?, encoded.bytes()?, self.cache(py)?);
+        let cache: &atoll::Cache = &cache;
+        let outcome = match bytes.len() < LARGE_BYTES {
+            true => cache.set_with(key, bytes, &options),
+            false => py.detach(|| cache.set_with(key, bytes, &options)),
+        };
+        outcome.map(|outcome| outcome.stored).map_err(|error| of_operation(py, &error))
+    }
+
+    /// Looks a key up and uses the value that is found.
+    #[inline]
+    fn look<T>(
+        &self,
+        py: Python<'_>,
+        key: &[u8],
+        use_found: impl FnOnce(&Value) -> PyResult<T>,
+    ) -> PyResult<Option<T>> {
+        FOUND.with(|place| match place.try_borrow_mut() {
+            Ok(mut found) => self.look_into(py, key, &mut found, use_found),
+            // A finalizer looks a key up, while the garbage collector runs within a lookup.
+            Err(_) => self.look_into(py, key, &mut Value::new(), use_found),
+        })
+    }
+
+    #[inline]
+    fn look_into<T>(
+        &self,
+        py: Python<'_>,
+        key: &[u8],
+        found: &mut Value,
+        use_found: impl FnOnce(&Value) -> PyResult<T>,
+    ) -> PyResult<Option<T>> {
+        let cache = self.cache(py)?;
+        let cache: &atoll::Cache = &cache;
+        let expects_large = self.expects_large.load(Relaxed);
+        let hit = match expects_large {
+            false => cache.get_into(key, found),
+            true => py.detach(|| cache.get_into(key, found)),
+        };
+        if !hit.map_err(|error| of_operation(py, &error))? {
+            return Ok(None);
+        }
+        let is_large = found.bytes().len() >= LARGE_BYTES;
+        if is_large != expects_large {
+            self.expects_large.store(is_large, Relaxed);
+        }
+        let used = use_found(found);
+        if is_large {
+            found.shrink_beyond(KEPT_BYTES_MAX);
+        }
+        used.map(Some)
+    }
+
+    /// The value of a key as an object.
+    #[inline]
+    fn find<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let py = key.py();
+        let found = self.look(py, bytes_of(key)?, |found| {
+            let attributes = found.meta().attributes;
+            match value::is_built_in(attributes) {
+                true => value::decode(py, found.bytes(), attributes, None).map(Ok),
+                // A codec's code may look keys up itself.
+                false => Ok(Err((found.bytes().to_vec(), attributes))),
+            }
+        })?;
+        match found {
+            None => Ok(None),
+            Some(Ok(object)) => Ok(Some(object)),
+            Some(Err((bytes, attributes))) => value::decode(py, &bytes, attributes, self.codec.as_ref()).map(Some),
+        }
+    }
+
+    fn increment(
+        &self,
+        key: &Bound<'_, PyAny>,
+        by: i64,
+        ttl: Option<&Bound<'_, PyAny>>,
+        create: bool,
+    ) -> PyResult<i64> {
+        let py = key.py();
+        let beginning = match create {
+            true => Some(Beginning { expiry: ttl::expiry(ttl, self.expiry)?, attributes: INTEGER_ATTRIBUTES }),
+            false => None,
+        };
+        let sum = self.cache(py)?.increment_from(bytes_of(key)?, by, beginning);
+        match sum.map_err(|error| of_operation(py, &error))? {
+            Some(sum) => Ok(sum),
+            None => Err(PyKeyError::new_err(key.clone().unbind())),
+        }
+    }
+}
+
+/// Runs an operation of the library.
+fn done<T>(py: Python<'_>, outcome: Result<T, Error>) -> PyResult<T> {
+    outcome.map_err(|error| of_operation(py, &error))
+}
+
+#[pymethods]
+impl Cache {
+    #[new]
+    #[pyo3(signature = (address, *, capacity = None, codec = None, ttl = None, create = true, clients = None,
+        clients_max = None, object_bytes = None))]
+    #[expect(clippy::too_many_arguments, reason = "they have names where Python programs write them")]
+    fn new(
+        py: Python<'_>,
+        address: String,
+        capacity: Option<&Bound<'_, PyAny>>,
+        codec: Option<&Bound<'_, PyAny>>,
+        ttl: Option<&Bound<'_, PyAny>>,
+        create: bool,
+        clients: Option<usize>,
+        clients_max: Option<u32>,
+        object_bytes: Option<u32>,
+    ) -> PyResult<Self> {
+        const CAPACITY_DEFAULT: u64 = 256 << 20;
+        let capacity_bytes = capacity.map_or(Ok(CAPACITY_DEFAULT), bytes_from)?;
+        let mut options = PoolOptions::default().capacity_bytes(capacity_bytes);
+        let many = (capacity_bytes >= MANY_CLIENTS_BYTES_MIN).then_some(CLIENTS_MAX_DEFAULT);
+        if let Some(clients_max) = clients_max.or(many) {
+            options = options.clients_max(clients_max);
+        }
+        if let Some(object_bytes) = object_bytes {
+            options = options.object_bytes_mean(object_bytes);
+        }
+        let codec = codec.map(Codec::new).transpose()?;
+        let expiry = ttl::expiry(ttl, Expiry::Never)?;
+        let opening = Opening { address, options, creates: create, clients: clients.unwrap_or(CLIENTS_DEFAULT) };
+        Ok(Self { current: Current::open(py, opening)?, codec, expiry, expects_large: AtomicBool::new(false) })
+    }
+
+    /// The value of `key`, or `default` if it is absent.
+    #[pyo3(signature = (key, default = None))]
+    fn get<'py>(
+        &self,
+        key: &Bound<'py, PyAny>,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        Ok(self.find(key)?.or(default))
+    }
+
+    fn __getitem__<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        self.find(key)?.ok_or_else(|| PyKeyError::new_err(key.clone().unbind()))
+    }
+
+    /// Copies the value of `key` into `buffer`, which is writable, such as a bytearray or an array.
+    /// Returns its length in bytes, or `None` if the key is absent. A buffer that is too small is a
+    /// `ValueError`. The bytes are those that are stored, whatever type was set.
+    fn get_into(&self, py: Python<'_>, key: &Bound<'_, PyAny>, buffer: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
+        let place = PyMemoryView::from(buffer)?.call_method1(intern!(py, "cast"), (intern!(py, "B"),))?;
+        self.look(py, bytes_of(key)?, |found| {
+            let bytes = found.bytes();
+            if place.len()? < bytes.len() {
+                let message = format!("the value has {} bytes, the buffer {}", bytes.len(), place.len()?);
+                return Err(PyValueError::new_err(message));
+            }
+            let part = place.get_item(PySlice::new(py, 0, bytes.len() as isize, 1))?;
+            PyBuffer::<u8>::get(&part)?.copy_from_slice(py, bytes)?;
+            Ok(bytes.len())
+        })
+    }
+
+    /// Sets `key` to `value`: for `ttl` seconds or a `timedelta`, else for the cache's own time to
+    /// live, else until it is evicted.
+    #[pyo3(signature = (key, value, ttl = None))]
+    fn set(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>, ttl: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        self.set_if(key, value, self.set_options(ttl, Condition::Always)?).map(drop)
+    }
+
+    fn __setitem__(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.set(key, value, None)
+    }
+
+    /// As `set`, but only if `key` is absent; returns whether it was set.
+    #[pyo3(signature = (key, value, ttl = None))]
+    fn add(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>, ttl: Option<&Bound<'_, PyAny>>) -> PyResult<bool> {
+        self.set_if(key, value, self.set_options(ttl, Condition::IfAbsent)?)
+    }
+
+    /// As `set`, but only if `key` is present; returns whether it was set.
+    #[pyo3(signature = (key, value, ttl = None))]
+    fn replace(
+        &self,
+        key: &Bound<'_, PyAny>,
+        value: &Bound<'_, PyAny>,
+        ttl: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<bool> {
+        self.set_if(key, value, self.set_options(ttl, Condition::IfPresent)?)
+    }
+
+    /// Removes `key`; returns whether it was present.
+    fn delete(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
+        done(key.py(), self.cache(key.py())?.delete(bytes_of(key)?))
+    }
+
+    fn __delitem__(&self, key: &Bound<'_, PyAny>) -> PyResult<()> {
+        match self.delete(key)? {
+            true => Ok(()),
+            false => Err(PyKeyError::new_err(key.clone().unbind())),
+        }
+    }
+
+    fn __contains__(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
+        done(key.py(), self.cache(key.py())?.contains(bytes_of(key)?))
+    }
+
+    /// Sets the time to live of `key` anew; returns whether it is present.
+    #[pyo3(signature = (key, ttl = None))]
+    fn touch(&self, key: &Bound<'_, PyAny>, ttl: Option<&Bound<'_, PyAny>>) -> PyResult<bool> {
+        let py = key.py();
+        let (cache, expiry) = (self.cache(py)?, ttl::expiry(ttl, self.expiry)?);
+        done(py, cache.set_expiry(bytes_of(key)?, expiry))
+    }
+
+    /// Adds `delta` to the number at `key`, in one step for all processes, and returns the sum. An
+    /// absent key counts as 0, and is created with this time to live; with `create=False` it is a
+    /// `KeyError`. The time to live of a present number stays as it is.
+    #[pyo3(signature = (key, delta = 1, ttl = None, *, create = true))]
+    fn incr(&self, key: &Bound<'_, PyAny>, delta: i64, ttl: Option<&Bound<'_, PyAny>>, create: bool) -> PyResult<i64> {
+        self.increment(key, delta, ttl, create)
+    }
+
+    /// Subtracts `delta`: see `incr`.
+    #[pyo3(signature = (key, delta = 1, ttl = None, *, create = true))]
+    fn decr(&self, key: &Bound<'_, PyAny>, delta: i64, ttl: Option<&Bound<'_, PyAny>>, create: bool) -> PyResult<i64> {
+        let by = delta.checked_neg().ok_or_else(|| raise(key.py(), "OutOfRange", "the delta is beyond 64 bits"))?;
+        self.increment(key, by, ttl, create)
+    }
+
+    /// The values of the keys that are present, by their keys. The lookups are faster together.
+    fn get_many<'py>(&self, py: Python<'py>, keys: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
+        let keys = keys.try_iter()?.collect::<PyResult<Vec<_>>>()?;
+        let values = PyDict::new(py);
+        for keys in keys.chunks(KEYS_AT_A_TIME) {
+            let bytes = keys.iter().map(bytes_of).collect::<PyResult<Vec<_>>>()?;
+            let mut found = vec![None; keys.len()];
+            let keep = |index: usize, value: Option<&Value>| {
+                found[index] = value.map(|value| (value.bytes().to_vec(), value.meta().attributes));
+            };
+            let cache = self.cache(py)?;
+            let cache: &atoll::Cache = &cache;
+            done(py, cache.get_each(&bytes, keep))?;
+            for (key, (bytes, attributes)) in keys.iter().zip(found).filter_map(|(key, found)| Some((key, found?))) {
+                values.set_item(key, value::decode(py, &bytes, attributes, self.codec.as_ref())?)?;
+            }
+        }
+        Ok(values)
+    }
+
+    /// Sets every key of a mapping. If one cannot be set, those before it are.
+    #[pyo3(signature = (values, ttl = None))]
+    fn set_many(&self, values: &Bound<'_, PyAny>, ttl: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        let options = self.set_options(ttl, Condition::Always)?;
+        let values = values.cast::<PyMapping>()?;
+        for item in values.items()?.iter() {
+            let (key, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = item.extract()?;
+            self.set_if(&key, &value, options)?;
+        }
+        Ok(())
+    }
+
+    /// Removes keys; returns how many were present.
+    fn delete_many(&self, py: Python<'_>, keys: &Bound<'_, PyAny>) -> PyResult<usize> {
+        let mut deleted = 0;
+        for key in keys.try_iter()? {
+            deleted += usize::from(done(py, self.cache(py)?.delete(bytes_of(&key?)?))?);
+        }
+        Ok(deleted)
+    }
+
+    /// Removes every key of the pool, whichever process set it; returns how many.
+    fn clear(&self, py: Python<'_>) -> PyResult<u64> {
+        let cache = self.cache(py)?;
+        let cache: &atoll::Cache = &cache;
+        done(py, py.detach(|| cache.flush()))
+    }
+
+    /// The token of a lease of a key, which one caller among all processes holds; `None` while
+    /// another one does, or if the key is present.
+    fn _lease(&self, key: &Bound<'_, PyAny>, seconds: f64) -> PyResult<Option<u64>> {
+        let time = Duration::try_from_secs_f64(seconds).ok().filter(|time| !time.is_zero());
+        let time = time.ok_or_else(|| PyValueError::new_err("a lease is more than 0 seconds"))?;
+        match done(key.py(), self.cache(key.py())?.lease(bytes_of(key)?, time))? {
+            Lease::Held { token } => Ok(Some(token)),
+            Lease::Value(_) | Lease::Another => Ok(None),
+        }
+    }
+
+    fn _release_lease(&self, key: &Bound<'_, PyAny>, token: u64) -> PyResult<()> {
+        self.cache(key.py())?.release_lease(bytes_of(key)?, token);
+        Ok(())
+    }
+
+    /// What this process has counted (`hits`, `misses`, `sets`, `deletes`, `evictions`,
+    /// `expirations`), and what the pool holds (`objects`, `used_bytes`, `capacity_bytes`).
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let cache = self.cache(py)?;
+        let counted = cache.statistics();
+        let stats = PyDict::new(py);
+        for (name, count) in [
+            ("hits", counted.pool.hits),
+            ("misses", counted.pool.misses_absent + counted.pool.misses_expired),
+            ("sets", counted.pool.puts),
+            ("deletes", counted.pool.removes),
+            ("evictions", counted.pool.evictions),
+            ("expirations", counted.pool.expirations),
+            ("objects", done(py, cache.objects())?),
+            ("used_bytes", counted.weight_bytes),
+            ("capacity_bytes", cache.pool().capacity_bytes()),
+        ] {
+            stats.set_item(name, count)?;
+        }
+        Ok(stats)
+    }
+
+    /// Leaves the pool, which stays as it is. Operations of this cache are errors from then on.
+    fn close(&self) {
+        self.current.close();
+    }
+
+    /// Whether it was closed.
+    #[getter]
+    fn closed(&self) -> bool {
+        self.current.is_closed()
+    }
+
+    /// The pool's address.
+    #[getter]
+    fn address(&self) -> &str {
+        &self.current.opening().address
+    }
+
+    /// The codec that it was opened with.
+    #[getter]
+    fn codec(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        self.codec.as_ref().map(|codec| codec.object.clone_ref(py))
+    }
+}
