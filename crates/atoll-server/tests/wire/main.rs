@@ -20,7 +20,7 @@ mod objects;
 mod parser;
 mod pubsub;
 mod redis_crate;
-
+mod redis_exporter;
 mod redis_sessions;
 mod scripts;
 mod server;
