@@ -20,8 +20,8 @@ use std::pin::pin;
 
 /// Keys that are looked up at a time.
 const KEYS_MAX: usize = 32;
-/// Parsed requests, and where each ends in the input: at most [`REQUESTS_MAX`](super::REQUESTS_MAX).
-/// They lie in the worker's memory: a connection would keep room for them while it is idle.
+/// Parsed requests, and where each ends in the input. They lie in the worker's memory: a connection
+/// would keep room for them while it is idle.
 pub(super) type Ahead<'a> = Vec<(Request<'a>, usize)>;
 
 /// The memory of requests that have run, for requests of other bytes.

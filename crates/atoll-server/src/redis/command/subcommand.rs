@@ -1,7 +1,7 @@
 //! The subcommands of container commands, one line for each.
 //!
-//! They are counted and timed each: the tally has the commands first, in the order of [`table`], and
-//! behind them the subcommands in the order of this table.
+//! They are counted and timed each: the tally has the commands first, in the order of [`table`],
+//! and behind them the subcommands in the order of this table.
 
 use super::error::unknown_subcommand;
 use super::{COMMANDS, CommandError, Context, Id, Outcome, SPECS, table};
@@ -160,7 +160,8 @@ fn place_in(id: Id, name: &[u8]) -> Option<usize> {
     Some(COMMANDS + before + place)
 }
 
-/// The places in the tally of what is called so: a command with all its subcommands, or one of these.
+/// The places in the tally of what is called so: a command with all its subcommands, or one of
+/// these.
 pub(in crate::redis) fn places(name: &[u8]) -> Vec<usize> {
     let mut words = name.splitn(2, |byte| *byte == b'|');
     let (Some(id), subcommand) = (words.next().and_then(table::find), words.next()) else { return Vec::new() };
