@@ -9,18 +9,25 @@
 //! | `serve` | `atoll serve` |
 //! | `node` | `atoll node` |
 //! | `pool` | `atoll pool` |
+//! | `doctor` | `atoll doctor` |
 //! | `new_pool` | the options of a new pool |
+//! | `address` | addresses |
 //! | `engine` | the options of its engine |
+//! | `settings` | options from the environment and from a file |
 //! | `size` | numbers of bytes |
 #![forbid(unsafe_code)]
 
+mod address;
+mod doctor;
 mod engine;
 mod new_pool;
 mod node;
 mod pool;
 mod serve;
+pub mod settings;
 mod size;
 
+pub use doctor::DoctorCommand;
 pub use node::NodeCommand;
 pub use pool::PoolCommand;
 pub use serve::ServeCommand;

@@ -1,6 +1,7 @@
 //! `atoll node`: memory of this host for pools of other hosts.
 
 use crate::capacity_or_default;
+use crate::settings::SettingsArgs;
 use crate::size::parse_bytes;
 use atoll_fabric::tcp::{Agent, AgentOptions, Authority, Certificate, SECRET_FILE, Secret};
 use clap::Args;
@@ -37,6 +38,8 @@ pub struct NodeCommand {
     /// Threads that serve connections
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: u16,
+    #[command(flatten)]
+    _settings: SettingsArgs,
 }
 
 impl NodeCommand {

@@ -1,7 +1,9 @@
 //! `atoll serve`: a cache for Redis and memcached clients, over an embedded pool or a named one.
 
+use crate::address::{parse_host, parse_socket};
 use crate::new_pool::NewPoolArgs;
 use crate::open_pool;
+use crate::settings::SettingsArgs;
 use atoll::fabric::{OnFabric, ServedFabric, on_fabric};
 use atoll::{EngineOptions, Pool};
 use atoll_server::serve::Both;
@@ -15,7 +17,7 @@ use std::path::PathBuf;
 #[derive(Args, Debug)]
 pub struct ServeCommand {
     /// Address to listen on
-    #[arg(long, default_value = "127.0.0.1")]
+    #[arg(long, default_value = "127.0.0.1", value_parser = parse_host)]
     address: IpAddr,
     /// TCP port to listen on for Redis clients, or `none`
     #[arg(long, value_name = "PORT|none", default_value = "6379", value_parser = port)]
@@ -25,7 +27,7 @@ pub struct ServeCommand {
     unix: Option<PathBuf>,
     /// Address to listen on for memcached clients, which see the keys of Redis' database 0. It has
     /// no password
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = parse_socket)]
     memcached: Option<SocketAddr>,
     /// TCP port to listen on for Redis clients within TLS, in addition
     #[arg(long, value_name = "PORT", requires = "tls_cert")]
@@ -74,8 +76,10 @@ pub struct ServeCommand {
     #[arg(long, value_name = "yes|no", default_value = "yes", value_parser = yes_or_no, action = clap::ArgAction::Set)]
     protected_mode: bool,
     /// Address where Prometheus reads the metrics over HTTP
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = parse_socket)]
     metrics: Option<SocketAddr>,
+    #[command(flatten)]
+    settings: SettingsArgs,
     /// Print all options with their values, and do not serve
     #[arg(long)]
     config: bool,
@@ -217,8 +221,9 @@ impl ServeCommand {
             wall_clock_ahead_ms: Box::new(move || clock.wall_clock_ahead_ms()),
             nodes_absent: Box::new(move || nodes.nodes_absent()),
         };
+        let metrics = server.metrics_address().transpose()?;
         println!(
-            "atoll {} serves {} on fabric {}: pool {}, engine {}, {} bytes, {} thread(s)",
+            "atoll {} serves {} on fabric {}: pool {}, engine {}, {} bytes, {} thread(s){}",
             env!("CARGO_PKG_VERSION"),
             self.shown(&server)?,
             pool.fabric(),
@@ -226,6 +231,7 @@ impl ServeCommand {
             pool.engine(),
             pool.capacity_bytes(),
             self.threads,
+            metrics.map(|address| format!(", metrics at http://{address}/metrics")).unwrap_or_default(),
         );
         let memcached = Memcached::new(&redis);
         // The pool is closed after its last client has left.
@@ -245,6 +251,8 @@ impl ServeCommand {
 
     fn print_config(&self, engine: &EngineOptions) {
         let shown = |option: Option<String>| option.unwrap_or_else(|| "none".to_owned());
+        let file = self.settings.config_file.as_ref().map(|path| path.display().to_string());
+        println!("config_file = {}", shown(file));
         println!("address = {}", self.address);
         println!("port = {}", self.port);
         println!("memcached = {}", shown(self.memcached.map(|address| address.to_string())));

@@ -63,7 +63,7 @@ pub enum MessageError {
         bytes: usize,
     },
     /// This endpoint was fenced.
-    #[error("this client was shut out of the pool because it stood still: join again")]
+    #[error("this client was silent for too long and was shut out of the pool: join again, as a cache does by itself")]
     Fenced,
     /// This process is a fork of the process that made the endpoint. Only that process may use it.
     #[error("this process is a fork of the one that opened the pool: open the pool again after the fork")]

@@ -169,14 +169,18 @@ pub async fn round<S: Estate>(estate: &S) -> Result<(), S::Error> {
     }
     estate.client().check_nodes().await?;
     estate.client().learn_nodes().await?;
-    Box::pin(look(estate, false)).await?;
+    let repaired = Box::pin(look(estate, false)).await?;
     let client = estate.client();
+    let mut unreported = client.unreported.get();
+    unreported += repaired;
+    client.unreported.set(unreported);
     Box::pin(client.discard_retired(DISCARDS_IN_ROUND)).await?;
     estate.end_look().await
 }
 
 /// Checks all other clients now, whether they stand still or not, and reclaims what dead ones held.
-/// It harms no client whose lease moves. It also reports what this client reclaimed when it joined.
+/// It harms no client whose lease moves. It also reports what this client has reclaimed since it
+/// joined.
 pub async fn repair<S: Estate>(estate: &S) -> Result<Repaired, S::Error> {
     let mut repaired = estate.client().unreported.take();
     repaired += look(estate, true).await?;

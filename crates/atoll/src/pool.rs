@@ -21,7 +21,7 @@ use crate::client::Client;
 use crate::fabric::{self, AddressedFabric, EndpointOf, PoolFabric};
 use atoll_cache::audit::Audit;
 use atoll_cache::experts::ExpertSet;
-use atoll_cache::{CacheError, Chosen, ChosenPool, EngineId};
+use atoll_cache::{CacheError, Chosen, ChosenPool, Engine, EngineId};
 use atoll_fabric::{Endpoint, FabricError, Identity, Reach, Region, Sharing, block_on, block_on_with};
 use atoll_pool::boot::{self, Verdict};
 use atoll_pool::{PoolError, PoolSettings, Repaired, chunks};
@@ -356,11 +356,26 @@ impl<F: PoolFabric> Pool<F> {
     }
 
     /// Reclaims what dead clients held. Running clients do the same in the background.
+    ///
+    /// Over a network, whether a client is dead cannot always be seen: its host may have vanished.
+    /// So this call watches the other clients for a fifth of a second, and shuts those out that
+    /// stand still and that the home's agent has not heard for its lease. One that was only cut off
+    /// or stopped joins anew by itself.
     pub fn repair(&self) -> Result<Repaired, UpkeepError> {
         let opened = self.opened_now();
         let client = opened.join()?;
         let endpoint = &client.client().endpoint;
-        let mended = block_on(endpoint, client.repair())?;
+        let mut mended = block_on(endpoint, client.repair())?;
+        let (me, times) = (client.client().me(), client.client().times());
+        if !endpoint.is_near() && self.clients(endpoint)?.iter().any(|(place, _)| place.incarnation != me) {
+            let until_ns = endpoint.now_ns().saturating_add(times.suspect_ns);
+            while endpoint.now_ns() < until_ns {
+                // Others must not see this client stand still meanwhile.
+                block_on(endpoint, endpoint.pause(times.suspect_ns / 8));
+                block_on(endpoint, client.tend())?;
+            }
+            mended += block_on(endpoint, client.repair())?;
+        }
         block_on(endpoint, client.leave())?;
         Ok(mended)
     }

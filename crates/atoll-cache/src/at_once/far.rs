@@ -2,6 +2,9 @@
 //! each remembered key. A second batch READs the first candidates' records of the other keys.
 //!
 //! A round of remembered keys alone takes one round trip, another round takes two.
+//!
+//! Before other operations the client does the same for the keys that it does not remember, and
+//! remembers them. A change of a remembered key takes one round trip less, a blind one two.
 
 use super::{By, Candidate, Lookups, On, Seen, WordOf, first_candidate};
 use crate::index::{Index, SLOTS_BYTES, SlotWord, first_slot};
@@ -11,6 +14,8 @@ use atoll_fabric::{BATCH_VERBS_MAX, Batch, Buffer, Endpoint, Ticket};
 
 /// Keys of a round.
 const KEYS_MAX: usize = BATCH_VERBS_MAX;
+/// Finding out where this many objects are takes fewer round trips than it saves.
+const KEYS_WORTH: usize = 3;
 
 /// What a client has posted for a key of a round.
 enum Posted<W> {
@@ -53,6 +58,31 @@ where
         done += hashes.len();
     }
     engine.at_once().keep_values(values);
+    Ok(())
+}
+
+/// Finds out where the objects of these keys are, if the client does not know and could use it.
+/// What goes wrong is left to the operations.
+pub(super) async fn expect<L: Lookups>(engine: &L, keys: &[&[u8]]) {
+    let is_wanted = |key: &&[u8]| engine.is_worth_learning(engine.hash(key), key);
+    let wanted: ArrayVec<&[u8], KEYS_MAX> = keys.iter().copied().filter(is_wanted).take(KEYS_MAX).collect();
+    if wanted.len() >= KEYS_WORTH {
+        let mut values = engine.at_once().take_values(KEYS_MAX);
+        let _ = learn_round(engine, &wanted, &mut values).await;
+        engine.at_once().keep_values(values);
+    }
+}
+
+async fn learn_round<L: Lookups>(engine: &L, keys: &[&[u8]], values: &mut [Value]) -> Result<(), CacheError> {
+    engine.begin_many(keys.len()).await?;
+    let begun_ns = engine.index().member().endpoint.now_ns();
+    let (_, candidates) = read_round(engine, keys, values).await?;
+    // They may be fewer than the keys.
+    for (index, candidate) in candidates.into_iter().enumerate() {
+        if let Candidate::Seen(seen) = candidate {
+            engine.learn_seen(keys[index], seen, &values[index], begun_ns);
+        }
+    }
     Ok(())
 }
 

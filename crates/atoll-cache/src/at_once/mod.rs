@@ -2,16 +2,17 @@
 //!
 //! | memory | module |
 //! |---|---|
-//! | near | [`near`]: the client prefetches what all keys of a round need; also before other operations |
+//! | near | [`near`]: the client prefetches what all keys of a round need |
 //! | far | [`far`]: the client READs it in one batch or two |
+//!
+//! Before other operations on many keys, an engine is told the keys: [`expect`]. It prefetches the
+//! same where memory is near. Where memory is far it finds out where the keys' objects are.
 //!
 //! An engine's own steps are its [`Lookups`]. A key that its first candidate does not decide is
 //! looked up alone.
 
 mod far;
 mod near;
-
-pub(crate) use near::expect;
 
 use crate::index::{BUCKET_SLOTS, Index, SlotWord, Unlink, first_slot};
 use crate::operation::Operation;
@@ -77,6 +78,18 @@ pub(crate) trait Lookups: Unlink {
         None
     }
 
+    /// Whether a client that learns where this key's object is could use that.
+    fn is_worth_learning(&self, hash: Self::Hash, key: &[u8]) -> bool {
+        let _ = (hash, key);
+        false
+    }
+
+    /// Remembers where the key's object is, if the record in `value` is its. Counts nothing. The
+    /// READs began at `begun_ns`.
+    fn learn_seen(&self, key: &[u8], seen: Seen<WordOf<Self>>, value: &Value, begun_ns: u64) {
+        let _ = (key, seen, value, begun_ns);
+    }
+
     /// Prepares for lookups of so many keys. Nothing makes a round between their READs.
     async fn begin_many(&self, keys: usize) -> Result<(), CacheError>;
 
@@ -121,6 +134,15 @@ impl AtOnce {
         }
         self.values.replace(values);
     }
+}
+
+/// Prepares for operations on these keys. It changes nothing. The operations meet and report every
+/// error themselves.
+pub(crate) async fn expect<L: Lookups>(engine: &L, op: &mut On<L>, keys: &[&[u8]]) {
+    if engine.index().member().endpoint.is_near() {
+        return near::expect(engine, op, keys).await;
+    }
+    Box::pin(far::expect(engine, keys)).await;
 }
 
 /// Looks many keys up. Calls `found(i, lookup, value)` for every `keys[i]`, in order. The callee

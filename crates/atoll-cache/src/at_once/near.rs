@@ -99,12 +99,8 @@ async fn expect_record<L: Lookups>(
     Ok(candidate)
 }
 
-/// Hints to the fabric which memory operations on these keys will touch. It changes nothing. The
-/// operations meet and report every error themselves.
-pub(crate) async fn expect<L: Lookups>(engine: &L, op: &mut On<L>, keys: &[&[u8]]) {
-    if !engine.index().member().endpoint.is_near() {
-        return;
-    }
+/// Hints to the fabric which memory operations on these keys will touch.
+pub(super) async fn expect<L: Lookups>(engine: &L, op: &mut On<L>, keys: &[&[u8]]) {
     for keys in keys.chunks(KEYS_MAX) {
         for hash in expect_buckets(engine, keys) {
             if expect_record(engine, op, hash).await.is_err() {

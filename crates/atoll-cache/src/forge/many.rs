@@ -1,6 +1,7 @@
 //! FORGE's own steps of a lookup of many keys: see [`crate::at_once`].
 
 use super::addresses::Known;
+use super::lookup::REUSE_NS;
 use super::operation::Operation;
 use super::slot::{KeyHash, Slot};
 use super::technique::Technique;
@@ -46,6 +47,23 @@ impl<E: Endpoint, T: Technique<E>> Lookups for Forge<E, T> {
 
     fn recall(&self, hash: KeyHash, key: &[u8]) -> Option<(u64, Slot)> {
         self.remembered(hash, key).map(|known| (known.slot, known.word))
+    }
+
+    /// A blind change uses only what was seen lately.
+    fn is_worth_learning(&self, hash: KeyHash, key: &[u8]) -> bool {
+        let now_ns = self.client.endpoint.now_ns();
+        let is_late = |known: Known| now_ns.wrapping_sub(known.seen_ns) > REUSE_NS / 2;
+        self.addresses.borrow().is_on() && self.remembered(hash, key).is_none_or(is_late)
+    }
+
+    fn learn_seen(&self, key: &[u8], seen: Seen<Slot>, value: &Value, begun_ns: u64) {
+        let is_current = matches!(seen.by, By::Bucket | By::Memory { is_same: true });
+        let is_late = self.client.endpoint.now_ns().wrapping_sub(begun_ns) > REUSE_NS;
+        let record = self.judge(seen.word, &value.buffer).filter(|record| !record.header.large && record.key == key);
+        match record.filter(|_| is_current && !is_late) {
+            Some(record) => self.learn(key, || Known::of(seen.slot, seen.word, &record.header, begun_ns)),
+            None => self.forget(key),
+        }
     }
 
     /// A round between the READs would renew the lease. The lease would then say that this client

@@ -107,3 +107,27 @@ fn a_set_of_a_key_that_was_seen_lately_takes_one_round_trip() {
     assert!(about(2).contains(&long_ago.0), "{long_ago:?}");
     assert!(about(3).contains(&unknown.0), "{unknown:?}");
 }
+
+/// A server expects the keys of a pipeline before it runs the commands.
+#[test]
+fn sets_that_were_expected_take_one_round_trip_each_and_two_for_all() {
+    let alone = Alone::new();
+    let expected = alone.posted(async |client| {
+        client.engine().client().endpoint.pause(1_000_000_000).await;
+        let keys: Vec<[u8; 8]> = (0..KEYS).map(u64::to_le_bytes).collect();
+        client.engine().set_address_cache(0);
+        client.engine().set_address_cache(1 << 20);
+        for keys in keys.chunks(KEYS_AT_ONCE) {
+            let keys: Vec<&[u8]> = keys.iter().map(<[u8; 8]>::as_slice).collect();
+            client.expect(&keys).await;
+            // What the client knows by now is not READ again.
+            client.expect(&keys).await;
+            for key in keys {
+                client.set(key, &[8; 100], &SetOptions::default()).await.unwrap();
+            }
+        }
+    });
+    println!("{KEYS} SETs, {KEYS_AT_ONCE} at a time: {expected:?} round trips and verbs");
+    let least = KEYS + 2 * KEYS / KEYS_AT_ONCE as u64;
+    assert!((least..least + KEYS / 4).contains(&expected.0), "{expected:?}");
+}

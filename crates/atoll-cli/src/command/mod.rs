@@ -2,10 +2,11 @@
 
 #[cfg(feature = "lab")]
 mod lab;
+mod shell;
 #[cfg(feature = "lab")]
 mod sim;
 
-use atoll_commands::{NodeCommand, PoolCommand, ServeCommand};
+use atoll_commands::{DoctorCommand, NodeCommand, PoolCommand, ServeCommand};
 use clap::Parser;
 use std::error::Error;
 
@@ -20,6 +21,9 @@ pub(crate) enum Command {
     /// Create, inspect, verify, repair and remove pools
     #[command(subcommand)]
     Pool(PoolCommand),
+    Doctor(DoctorCommand),
+    Completions(shell::CompletionsCommand),
+    Man(shell::ManCommand),
     #[cfg(feature = "lab")]
     /// Replay a trace on a cache; report its hit ratio and its speed
     Replay(atoll_lab::replay::ReplayCommand),
@@ -42,6 +46,12 @@ impl Command {
             Self::Serve(command) => command.run(),
             Self::Node(command) => command.run(),
             Self::Pool(command) => command.run(),
+            Self::Doctor(command) => command.run(),
+            Self::Completions(command) => {
+                command.run();
+                Ok(())
+            }
+            Self::Man(command) => command.run(),
             #[cfg(feature = "lab")]
             Self::Replay(command) => Ok(command.run()?),
             #[cfg(feature = "lab")]

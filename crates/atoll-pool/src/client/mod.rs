@@ -64,7 +64,7 @@ pub struct Client<E: Endpoint> {
     retirement: Lender<Retirement>,
     /// Chunks out of use, by its last READ of them.
     out_of_use: Cell<u64>,
-    /// What it reclaimed when it joined, until a requested repair reports it.
+    /// What it reclaimed since it joined, until a requested repair reports it.
     pub(crate) unreported: Cell<Repaired>,
     /// Whether a client has died since the last recount.
     counts_estimated: Cell<bool>,

@@ -23,6 +23,7 @@
 //! | [`glob`] | patterns of keys |
 //! | `kind` | what kind a value is |
 //! | [`hash`] | the bytes of a hash |
+//! | [`hyperloglog`] | the bytes of a HyperLogLog |
 //! | `config` | the parameters of CONFIG |
 //! | [`extended`] | the floating-point numbers of Redis' counters |
 
@@ -38,6 +39,7 @@ pub mod extended;
 mod gets;
 pub mod glob;
 pub mod hash;
+pub mod hyperloglog;
 pub(crate) mod instance;
 mod isolation;
 mod kind;

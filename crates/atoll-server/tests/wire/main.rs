@@ -9,6 +9,7 @@ mod clients;
 mod differential;
 mod events;
 mod hashes;
+mod hyperloglog;
 mod info;
 mod limits;
 mod lines;

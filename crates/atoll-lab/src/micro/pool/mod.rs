@@ -84,21 +84,24 @@ impl OnFabric for PoolRun<'_> {
         let progress = Progress::new(steps, "micro");
         let mut rows: Vec<Row> = Vec::new();
         let mut found = Found { is_near: pool.is_near(), ..Found::default() };
-        let mut user = User::<F>::new(&pool, 0)?;
-        let measured = (0..self.options.rounds).try_for_each(|_| {
-            for depth in depths {
+        for _ in 0..self.options.rounds {
+            let mut user = User::<F>::new(&pool, 0)?;
+            let measured = depths.iter().try_for_each(|depth| {
                 interrupt.check()?;
                 user.round(*depth, self.time(), &mut rows, &mut found)?;
                 progress.advance(1);
-            }
+                Ok::<(), LabError>(())
+            });
+            let large = measured.and_then(|()| user.reads(LARGE_DEPTH, LARGE_BYTES, self.time()));
+            // The keys are removed in any case; the first error counts. A client that stayed while
+            // others are measured would be silent for so long that they shut it out.
+            let left = user.leave();
+            found.large_bytes_per_s.push(large?.per_s() * LARGE_BYTES as f64);
+            left?;
             interrupt.check()?;
-            self.round_of_limits(&pool, &user, &mut found)?;
+            self.round_of_limits(&pool, &mut found)?;
             progress.advance(1);
-            Ok::<(), LabError>(())
-        });
-        // The keys are removed in any case; the first error counts.
-        let left = user.leave();
-        measured.and(left)?;
+        }
         let bare = bare::measure(self.address, self.time())?;
         Ok(PoolReport::new(self.address, pool.fabric(), rows, bare, found))
     }
@@ -110,15 +113,8 @@ impl PoolRun<'_> {
     }
 
     /// What one connection carries, and what two do.
-    fn round_of_limits<F: ServedFabric>(
-        &self,
-        pool: &Pool<F>,
-        user: &User<F>,
-        found: &mut Found,
-    ) -> Result<(), LabError> {
+    fn round_of_limits<F: ServedFabric>(&self, pool: &Pool<F>, found: &mut Found) -> Result<(), LabError> {
         let time = self.time();
-        let large = user.reads(LARGE_DEPTH, LARGE_BYTES, time)?;
-        found.large_bytes_per_s.push(large.per_s() * LARGE_BYTES as f64);
         let depth = if found.is_near { 1 } else { DEPTHS[DEPTHS.len() - 1] };
         let gets = |number: u64| -> Result<f64, LabError> {
             let user = User::<F>::new(pool, number)?;

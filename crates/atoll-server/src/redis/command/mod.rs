@@ -13,6 +13,7 @@
 //! | [`bitmap`] | values as bits: SETBIT, BITCOUNT and their relatives |
 //! | [`bitfield`] | values as integers of any number of bits |
 //! | [`hash`] | values as fields with values of their own |
+//! | [`hyperloglog`] | values as sets whose size is estimated |
 //! | [`key`] | keys whatever they hold: DEL, EXISTS, TYPE, TOUCH |
 //! | [`expire`] | when keys expire |
 //! | [`keyspace`] | all keys: SCAN, KEYS, DBSIZE, FLUSHALL |
@@ -42,6 +43,7 @@ pub mod count;
 pub mod error;
 pub mod expire;
 pub mod hash;
+pub mod hyperloglog;
 pub mod info;
 pub mod introspect;
 pub mod key;

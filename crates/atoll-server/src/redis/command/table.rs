@@ -195,6 +195,9 @@ commands! {
     Pexpire     "pexpire"     -3 [Write Fast]         (1 1 1)  expire::pexpire        "2.6.0" "Lets a key expire after some milliseconds";
     Pexpireat   "pexpireat"   -3 [Write Fast]         (1 1 1)  expire::pexpireat      "2.6.0" "Lets a key expire at a millisecond";
     Pexpiretime "pexpiretime" 2  [Readonly Fast]      (1 1 1)  expire::pexpiretime    "7.0.0" "The millisecond at which a key expires";
+    Pfadd       "pfadd"       -2 [Write Denyoom Fast] (1 1 1)  hyperloglog::pfadd     "2.8.9" "Adds elements to a set whose size is estimated";
+    Pfcount     "pfcount"     -2 [Readonly]           (1 -1 1) hyperloglog::pfcount   "2.8.9" "About how many different elements sets had";
+    Pfmerge     "pfmerge"     -2 [Write Denyoom Alone] (1 -1 1) hyperloglog::pfmerge  "2.8.9" "Joins sets whose size is estimated";
     Ping        "ping"        -1 [Fast]               (0 0 0)  connection::ping       "1.0.0" "Says that the server lives";
     Psetex      "psetex"      4  [Write Denyoom]      (1 1 1)  string::psetex         "2.6.0" "Sets a value that expires after some milliseconds";
     Psubscribe  "psubscribe"  -2 [Pubsub Noscript]    (0 0 0)  pubsub::subscribe      "2.0.0" "Gets the messages of channels that match patterns";

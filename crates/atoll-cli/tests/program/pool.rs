@@ -1,8 +1,6 @@
 //! `atoll pool`, `atoll replay` and the example, as a user types them.
 
-mod binary;
-
-use binary::{PoolName, printed, printed_while, refused};
+use crate::binary::{PoolName, Serving, printed, printed_while, refused};
 
 #[test]
 fn a_pool_is_made_shown_checked_and_removed() {
@@ -46,7 +44,7 @@ fn a_damaged_pool_is_refused_or_its_faults_are_named() {
     let mut bytes = whole.clone();
     bytes[place + 50] ^= 1;
     std::fs::write(&path, &bytes).unwrap();
-    let output = binary::atoll(&["pool", "verify", name, "--json"]);
+    let output = crate::binary::atoll(&["pool", "verify", name, "--json"]);
     assert!(!output.status.success());
     assert!(String::from_utf8_lossy(&output.stdout).contains("no record of its own"));
     bytes[20] ^= 1;
@@ -80,12 +78,12 @@ fn remove_takes_nothing_but_a_pool() {
 fn a_pool_in_use_is_removed_by_force_alone_and_verify_says_that_it_is_in_use() {
     let name = PoolName::new("in-use");
     printed(&["pool", "create", &name.0, "--capacity", "4MiB", "--nodes", "2"]);
-    let server = binary::Serving::start(&["--pool", &name.0]);
+    let server = Serving::start(&["--pool", &name.0]);
     let users = format!("in use by process {}", server.pid());
     assert!(refused(&["pool", "remove", &name.0]).contains(&users));
     let region = name.0.replace("shm:/", "/dev/shm/atoll.");
     assert!(std::path::Path::new(&region).exists() && std::path::Path::new(&format!("{region}+1")).exists());
-    let verified = binary::atoll(&["pool", "verify", &name.0, "--json"]);
+    let verified = crate::binary::atoll(&["pool", "verify", &name.0, "--json"]);
     assert!(String::from_utf8_lossy(&verified.stderr).contains(&users), "{verified:?}");
     assert!(String::from_utf8_lossy(&verified.stdout).contains(&server.pid().to_string()), "{verified:?}");
     let removed = printed(&["pool", "remove", "--force", &name.0]);
@@ -104,7 +102,7 @@ fn a_pool_in_use_is_removed_by_force_alone_and_verify_says_that_it_is_in_use() {
 fn capacities_at_the_edges_work_or_say_what_is_needed() {
     for (capacity, works) in [("10", false), ("20KiB", false), ("64KiB", true), ("1MB", true), ("100TiB", false)] {
         let name = PoolName::new(&format!("edge-{capacity}"));
-        let output = binary::atoll(&["pool", "create", &name.0, "--capacity", capacity]);
+        let output = crate::binary::atoll(&["pool", "create", &name.0, "--capacity", capacity]);
         assert_eq!(output.status.success(), works, "{capacity}: {}", String::from_utf8_lossy(&output.stderr));
         if works {
             let pool = atoll::Pool::open(&name.0).unwrap();
@@ -172,7 +170,7 @@ fn fill(cache: &mut atoll::Client, keys: std::ops::Range<u32>) {
 
 #[test]
 fn a_pool_on_two_nodes_is_filled_grows_while_it_is_used_and_is_removed_whole() {
-    let name = PoolName::new("grown");
+    let name = PoolName::new("grown-two-nodes");
     let options = ["--capacity", "4MiB", "--nodes", "2", "--capacity-max", "12MiB", "--json"];
     printed(&[&["pool", "create", &name.0], &options[..6]].concat());
     let pool = atoll::Pool::open(&name.0).unwrap();

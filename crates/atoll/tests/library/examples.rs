@@ -1,7 +1,5 @@
 //! The examples run, and do what they say.
 
-#![forbid(unsafe_code)]
-
 use std::process::Command;
 
 /// What an example prints. They are built with the tests.

@@ -1,10 +1,8 @@
 //! Engines as a user chooses them: `--engine`, `--experts`, and pools that say what they were made
 //! for.
 
-mod binary;
-
+use crate::binary::{PoolName, Serving, engines, printed, refused};
 use atoll::{Client, EngineOptions, Expiry, Pool, PoolOptions, SetOptions};
-use binary::{PoolName, Serving, engines, printed, refused};
 use redis::Commands;
 
 /// What a user types, and what he is shown of it.

@@ -1,7 +1,5 @@
 //! What a listener is told of the objects that its cache has removed.
 
-#![forbid(unsafe_code)]
-
 use atoll::{Builder, Cache, Cause, EngineOptions, Meta, Pool, PoolOptions, WeakCache};
 use atoll_fabric::conformance::late::Late;
 use atoll_fabric::shm::ShmFabric;

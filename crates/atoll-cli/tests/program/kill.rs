@@ -3,17 +3,13 @@
 //! A worker is this test binary again, told by its environment which pool to load. It prints a line
 //! when it has a client.
 
-#![forbid(unsafe_code)]
-
-mod binary;
-
+use crate::binary::{PoolName, Serving, Space, engines, printed};
 use atoll::{CacheError, Client, ClientState, Pool, PoolOptions};
 use atoll_fabric::region::Region;
 use atoll_fabric::shm::fork::in_fork;
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
 use atoll_fabric::{Batch, Endpoint, Identity, VerbError, run_ready};
 use atoll_pool::{PlaceState, registry};
-use binary::{PoolName, Serving, Space, engines, printed};
 use redis::Commands;
 use rustix::process::{Pid, Signal};
 use std::io::{BufRead, BufReader};
@@ -42,7 +38,7 @@ impl Worker {
 
     fn with_values_to(largest_bytes: usize, pool: &PoolName, clients: u32) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "a_worker_that_another_test_started", "--nocapture"]);
+        command.args(["--exact", "kill::a_worker_that_another_test_started", "--nocapture"]);
         command.env(POOL, &pool.0).env(CLIENTS, clients.to_string()).env(LARGEST, largest_bytes.to_string());
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -351,7 +347,7 @@ fn the_only_place_of_a_pool_comes_back_from_every_client_that_is_killed() {
     for (name, pool) in pools("kill-one-place", 1) {
         for round in 0..10u64 {
             let mut command = Command::new(std::env::current_exe().unwrap());
-            command.args(["--exact", "a_joiner_that_another_test_started", "--nocapture"]).env(POOL, &name.0);
+            command.args(["--exact", "kill::a_joiner_that_another_test_started", "--nocapture"]).env(POOL, &name.0);
             let mut joiner = command.env(JOINER, "1").stdout(Stdio::piped()).spawn().unwrap();
             let mut lines = BufReader::new(joiner.stdout.take().unwrap()).lines();
             assert!(lines.any(|line| line.is_ok_and(|line| line.ends_with("joins"))), "the joiner ended early");

@@ -1,7 +1,5 @@
 //! The cache that threads share.
 
-#![forbid(unsafe_code)]
-
 use atoll::cache::load::LEASE_PREFIX;
 use atoll::cache::typed::{Plain, Serde};
 use atoll::fabric::PoolFabric;

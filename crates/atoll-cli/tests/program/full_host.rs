@@ -3,10 +3,8 @@
 //!
 //! Each test mounts a file system in memory of its own, for which it must be root.
 
-mod binary;
-
+use crate::binary::{atoll, printed, refused};
 use atoll::{Pool, PoolOptions};
-use binary::{atoll, printed, refused};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -156,7 +154,7 @@ fn signal(status: &std::process::ExitStatus) -> Option<i32> {
 /// A process that uses the pool until it is killed: this test's own binary, run again.
 fn in_background_user(pool: &str, user: u32) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--ignored", "--exact", "a_user_of_a_pool"]).env("ATOLL_TEST_POOL", pool);
+    command.args(["--ignored", "--exact", "full_host::a_user_of_a_pool"]).env("ATOLL_TEST_POOL", pool);
     command.env("ATOLL_TEST_USER", user.to_string()).stdout(Stdio::null());
     command.spawn().expect("the binary starts")
 }

@@ -4,11 +4,7 @@
 //! Every test runs `unshare`. Where that is not permitted, it says so and ends: the simulator plays
 //! the same cases.
 
-#![forbid(unsafe_code)]
-
-mod binary;
-
-use binary::{PoolName, Serving, Space, atoll, in_space, printed};
+use crate::binary::{PoolName, Serving, Space, atoll, in_space, printed};
 use redis::Commands;
 use std::time::{Duration, Instant};
 

@@ -1,9 +1,6 @@
 //! The lab's commands that are of the simulated network, as a user types them.
-#![cfg(feature = "lab")]
 
-mod binary;
-
-use binary::{printed, refused};
+use crate::binary::{printed, refused};
 use serde_json::Value;
 
 fn json(arguments: &[&str]) -> Value {

@@ -1,7 +1,5 @@
 //! The library on a fabric whose futures wait, and addresses of fabrics that are not there.
 
-#![forbid(unsafe_code)]
-
 use atoll::{EngineOptions, Number, OpenError, Pool, PoolOptions, SetOptions};
 use atoll_fabric::conformance::late::Late;
 use atoll_fabric::shm::ShmFabric;

@@ -1,7 +1,5 @@
 //! The binary as a user starts it.
 
-#![allow(dead_code, reason = "every test uses its part")]
-
 use atoll::EngineOptions;
 use atoll_cache::ditto::DittoOptions;
 use std::io::{BufRead, BufReader};
@@ -20,6 +18,8 @@ pub(crate) enum Space {
     OtherBoot,
     /// In a mount namespace whose boot id cannot be read.
     UnknownBoot,
+    /// In a mount namespace whose `/dev/shm` has 64 MiB, as that of a container.
+    SmallShm,
 }
 
 impl Space {
@@ -40,13 +40,14 @@ impl Space {
         let script = match self {
             Self::OtherBoot => mount(&format!("id=$(mktemp) && echo {id} > $id && mount --bind $id")),
             Self::UnknownBoot => mount("mount --bind /dev/null"),
+            Self::SmallShm => "mount -t tmpfs -o size=64m tmpfs /dev/shm && exec \"$0\" \"$@\"".to_owned(),
             _ => String::new(),
         };
         let unshared: &[&str] = match self {
             Self::Here => &[],
             Self::Pids => &["unshare", "--pid", "--fork", "--kill-child"],
             Self::PidsAndProc => &["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"],
-            Self::OtherBoot | Self::UnknownBoot => &["unshare", "--mount", "sh", "-c", &script],
+            Self::OtherBoot | Self::UnknownBoot | Self::SmallShm => &["unshare", "--mount", "sh", "-c", &script],
         };
         let mut words = unshared.iter().chain([&program]).chain(args);
         let mut command = Command::new(words.next().expect("a program"));

@@ -1,9 +1,7 @@
 //! The pool's clock on one host, between processes whose own clocks differ.
 
-mod binary;
-
+use crate::binary::{PoolName, printed};
 use atoll::{Expiry, Pool, SetOptions};
-use binary::{PoolName, printed};
 use std::process::Command;
 
 /// The number behind a name that `pool info` prints.

@@ -1,10 +1,8 @@
 //! A pool's file after its host went down: promise 4. The boot id in the file is changed instead of
 //! the host's.
 
-mod binary;
-
+use crate::binary::engines;
 use atoll::{Pool, PoolOptions};
-use binary::engines;
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::FileExt;
@@ -40,7 +38,7 @@ impl PoolFile {
     /// down.
     fn crash(&self, keys: u32) {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "a_client_that_another_test_started", "--nocapture"]);
+        command.args(["--exact", "reboot::a_client_that_another_test_started", "--nocapture"]);
         command.env(POOL, &self.0).env(KEYS, keys.to_string());
         let mut client = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(client.stdout.take().unwrap()).lines();
@@ -95,7 +93,7 @@ fn a_file_that_is_open_is_not_made_anew_whatever_its_boot_id() {
         let mut cache = pool.client().unwrap();
         cache.set(b"key", b"value").unwrap();
         file.reboot();
-        let refused = binary::refused(&["pool", "info", &file.0]);
+        let refused = crate::binary::refused(&["pool", "info", &file.0]);
         assert!(refused.contains("boot id") && refused.contains("open"), "{refused}");
         assert_eq!(cache.get(b"key").unwrap(), Some(&b"value"[..]));
         assert_eq!(pool.verify().unwrap().objects, 1);
@@ -129,7 +127,7 @@ fn a_pool_that_was_in_use_is_empty_after_a_reboot_and_has_the_settings_it_had() 
         file.crash(1);
         file.reboot();
         let boot = file.boot();
-        let said = binary::atoll(&["pool", "info", &file.0]);
+        let said = crate::binary::atoll(&["pool", "info", &file.0]);
         assert!(String::from_utf8_lossy(&said.stderr).contains("made anew"), "{said:?}");
         assert!(said.status.success() && String::from_utf8_lossy(&said.stdout).contains("objects            0"));
         assert_ne!(file.boot(), boot);

@@ -1,10 +1,8 @@
 //! `atoll serve`, as Redis and memcached clients use it: the `redis` crate, redis-py, several
 //! servers over one pool.
 
-mod binary;
-
+use crate::binary::{PoolName, Serving, printed, refused};
 use atoll_sim::requirement::{redis_py, required};
-use binary::{PoolName, Serving, printed, refused};
 use redis::Commands;
 use std::io::{Read, Write};
 use std::process::Command;

@@ -1,9 +1,7 @@
 //! `atoll node`, and pools on it: as a user runs them, with processes that are killed.
 
-mod binary;
-
+use crate::binary::{PoolName, Serving, atoll, printed, refused};
 use atoll_fabric::conformance::proxy::{Faults, Proxy};
-use binary::{PoolName, Serving, atoll, printed, refused};
 use redis::Commands;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -119,6 +117,37 @@ fn what_a_killed_server_held_is_reclaimed_and_its_node_serves_on() {
     assert!(verified.contains("sound"), "{verified}");
 }
 
+/// No client is there that has seen it stand still.
+#[test]
+fn a_silent_server_is_shut_out_by_a_repair_and_goes_on_once_it_is_heard_again() {
+    let node = Node::start("127.0.0.1:0", &[]);
+    let pool = node.pool();
+    printed(&["pool", "create", &pool]);
+    let server = Serving::start(&["--pool", &pool]);
+    let mut redis = server.connect();
+    let () = redis.set("key", "value").unwrap();
+    let repaired = || {
+        let shown: serde_json::Value = serde_json::from_str(&printed(&["pool", "repair", &pool, "--json"])).unwrap();
+        shown["clients"].as_u64().unwrap()
+    };
+    assert_eq!(repaired(), 0, "a client that is heard stays");
+    let pid = rustix::process::Pid::from_raw(server.pid() as i32).unwrap();
+    let signal = |signal| rustix::process::kill_process(pid, signal).unwrap();
+    signal(rustix::process::Signal::STOP);
+    // Not before it was silent for the agent's lease.
+    let mut shut_out = 0;
+    until("the silent server is shut out", || {
+        shut_out += repaired();
+        printed(&["pool", "info", &pool]).contains("clients            0")
+    });
+    assert!(shut_out > 0);
+    assert!(printed(&["pool", "verify", &pool]).contains("sound"));
+    signal(rustix::process::Signal::CONT);
+    until("the server goes on", || redis.get::<_, String>("key").is_ok_and(|found| found == "value"));
+    let () = redis.set("key", "other").unwrap();
+    assert_eq!(redis.get::<_, String>("key").unwrap(), "other");
+}
+
 #[test]
 fn a_server_goes_on_by_itself_once_a_killed_node_is_back() {
     let mut node = Node::start("127.0.0.1:0", &[]);
@@ -160,7 +189,9 @@ fn a_pool_goes_on_without_a_killed_further_node_and_takes_it_in_again_empty() {
         let mut redis = server.connect();
         move |key: u32| redis.get::<_, Option<String>>(key)
     };
-    (0..KEYS).for_each(|key| set(&mut redis, key, "old").unwrap());
+    // So large that they fill dozens of chunks, which are spread over both nodes.
+    let old = "old".repeat(1300);
+    (0..KEYS).for_each(|key| set(&mut redis, key, &old).unwrap());
     further.child.kill().unwrap();
     further.child.wait().unwrap();
     // The first that ask may be told that the node is away.
@@ -170,7 +201,7 @@ fn a_pool_goes_on_without_a_killed_further_node_and_takes_it_in_again_empty() {
         got.map(|got| found = got).is_ok()
     });
     let left = found.iter().flatten().count();
-    assert!(found.iter().flatten().all(|value| value == "old") && (1..KEYS as usize).contains(&left), "{left}");
+    assert!(found.iter().flatten().all(|value| *value == old) && (1..KEYS as usize).contains(&left), "{left}");
     let stored: Vec<_> = (0..KEYS).map(|key| set(&mut redis, key, "while away")).collect();
     let refused: Vec<_> = stored.iter().filter_map(|stored| stored.as_ref().err()).map(ToString::to_string).collect();
     assert!((1..KEYS as usize).contains(&refused.len()), "{} of {KEYS}", refused.len());

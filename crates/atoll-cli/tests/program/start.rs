@@ -1,10 +1,8 @@
 //! How a server starts: it has its port and answers before its memory is there, and says beforehand
 //! if the host has none for it.
 
-mod binary;
-
+use crate::binary::{Serving, printed, refused};
 use atoll::{Pool, PoolOptions};
-use binary::{Serving, printed, refused};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;

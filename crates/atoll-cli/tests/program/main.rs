@@ -1,0 +1,21 @@
+//! The program as its users type it. One test program, since each would compile the engines anew.
+
+#![forbid(unsafe_code)]
+
+mod binary;
+
+mod clock;
+mod deploy;
+mod doctor;
+mod engines;
+mod full_host;
+mod kill;
+#[cfg(feature = "lab")]
+mod lab;
+mod namespaces;
+mod pool;
+mod reboot;
+mod serve;
+mod settings;
+mod start;
+mod tcp;

@@ -1,0 +1,182 @@
+//! `atoll doctor`: whether this host has what Atoll needs, and what would make it faster.
+
+use atoll::{Pool, PoolOptions};
+use atoll_fabric::Clock;
+use atoll_fabric::shm::host::Room;
+use clap::Args;
+use serde_json::json;
+use std::error::Error;
+use std::net::TcpListener;
+
+/// Less shared memory than this is a mistake, most often that of a container.
+const MEMORY_BYTES_MIN: u64 = 128 << 20;
+/// What `atoll serve` wants by default, for 10 000 connections.
+const DESCRIPTORS_MIN: u64 = 10_064;
+/// Clocks that a process reads without a system call.
+const FAST_CLOCKS: [&str; 3] = ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page"];
+const HUGE_PAGES: &str = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
+const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+
+/// Check whether this host has what Atoll needs, and say what would make it faster
+#[derive(Args, Debug)]
+pub struct DoctorCommand {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// How a check ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Good,
+    /// It works, and could be better.
+    Advice,
+    /// Something does not work.
+    Bad,
+}
+
+/// One thing that was looked at.
+struct Check {
+    name: &'static str,
+    verdict: Verdict,
+    found: String,
+}
+
+impl Check {
+    fn new(name: &'static str, verdict: Verdict, found: impl Into<String>) -> Self {
+        Self { name, verdict, found: found.into() }
+    }
+}
+
+impl DoctorCommand {
+    /// Does it, and prints what comes of it. The error counts what does not work.
+    pub fn run(self) -> Result<(), Box<dyn Error>> {
+        let checks = [shared_memory(), a_pool(), descriptors(), huge_pages(), clock(), redis_port()];
+        if self.json {
+            let shown = checks.iter().map(
+                |Check { name, verdict, found }| json!({ "check": name, "verdict": word(*verdict), "found": found }),
+            );
+            println!("{:#}", json!(shown.collect::<Vec<_>>()));
+        } else {
+            for Check { name, verdict, found } in &checks {
+                println!("{:<7} {name:<14} {found}", word(*verdict));
+            }
+        }
+        match checks.iter().filter(|check| check.verdict == Verdict::Bad).count() {
+            0 => Ok(()),
+            bad => Err(format!("{bad} of {} checks found what does not work", checks.len()).into()),
+        }
+    }
+}
+
+fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Good => "ok",
+        Verdict::Advice => "advice",
+        Verdict::Bad => "bad",
+    }
+}
+
+/// Pools in shared memory have room.
+fn shared_memory() -> Check {
+    let name = "shared memory";
+    match Room::of_region(Some("shm:/doctor")) {
+        None => Check::new(name, Verdict::Good, "no limit that can be read"),
+        Some(room) if room.usable_bytes() < MEMORY_BYTES_MIN => Check::new(name, Verdict::Bad, room.to_string()),
+        Some(room) => Check::new(name, Verdict::Good, room.to_string()),
+    }
+}
+
+/// A pool can be made, used and removed.
+fn a_pool() -> Check {
+    let name = format!("shm:/atoll-doctor-{}", std::process::id());
+    let used = || -> Result<(), Box<dyn Error>> {
+        let pool = Pool::create(&name, &PoolOptions::default().capacity_bytes(4 << 20))?;
+        let mut client = pool.client()?;
+        client.set(b"key", b"value")?;
+        let found = client.get(b"key")?.map(<[u8]>::to_vec);
+        drop((client, pool));
+        Pool::remove(&name)?;
+        if found.as_deref() == Some(b"value") { Ok(()) } else { Err("the value that was set is not there".into()) }
+    };
+    match used() {
+        Ok(()) => Check::new("a pool", Verdict::Good, "was created in shared memory, used and removed"),
+        Err(error) => {
+            let _ = Pool::remove_by_force(&name);
+            Check::new("a pool", Verdict::Bad, error.to_string())
+        }
+    }
+}
+
+/// A server can have its connections.
+fn descriptors() -> Check {
+    use rustix::process::{Resource, getrlimit};
+    let name = "open files";
+    match getrlimit(Resource::Nofile).maximum {
+        Some(most) if most < DESCRIPTORS_MIN => {
+            let advice = format!(
+                "at most {most}: a server has fewer than 10000 connections (`ulimit -Hn 20000`, or LimitNOFILE in a unit)"
+            );
+            Check::new(name, Verdict::Advice, advice)
+        }
+        Some(most) => Check::new(name, Verdict::Good, format!("at most {most}")),
+        None => Check::new(name, Verdict::Good, "no limit"),
+    }
+}
+
+/// What stands in brackets is chosen.
+fn chosen(text: &str) -> &str {
+    text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or(text.trim(), |(chosen, _)| chosen)
+}
+
+/// Large pools have large pages.
+fn huge_pages() -> Check {
+    let name = "huge pages";
+    match std::fs::read_to_string(HUGE_PAGES) {
+        Err(_) => Check::new(name, Verdict::Advice, format!("{HUGE_PAGES} cannot be read")),
+        Ok(text) if matches!(chosen(&text), "never" | "deny") => {
+            let chosen = chosen(&text);
+            let advice = format!("{chosen}: operations on large pools are faster after `echo advise > {HUGE_PAGES}`");
+            Check::new(name, Verdict::Advice, advice)
+        }
+        Ok(text) => Check::new(name, Verdict::Good, chosen(&text)),
+    }
+}
+
+/// Expiry has a clock, and reading it is cheap.
+fn clock() -> Check {
+    let name = "clock";
+    if Clock::host().agent_ms().is_none() {
+        let why = "/proc/self/timens_offsets cannot be read: expiry relies on the wall clock alone";
+        return Check::new(name, Verdict::Advice, why);
+    }
+    match std::fs::read_to_string(CLOCK_SOURCE) {
+        Ok(source) if !FAST_CLOCKS.contains(&source.trim()) => Check::new(
+            name,
+            Verdict::Advice,
+            format!("{}: slow to read; `tsc` is fast, where it is stable", source.trim()),
+        ),
+        Ok(source) => Check::new(name, Verdict::Good, source.trim()),
+        Err(_) => Check::new(name, Verdict::Good, "there is one"),
+    }
+}
+
+/// The port that clients expect is free.
+fn redis_port() -> Check {
+    let name = "port 6379";
+    match TcpListener::bind("127.0.0.1:6379") {
+        Ok(_) => Check::new(name, Verdict::Good, "free"),
+        Err(error) => Check::new(name, Verdict::Advice, format!("{error}: choose another with `atoll serve --port`")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_in_brackets_is_chosen() {
+        assert_eq!(chosen("always within_size advise [never] deny force\n"), "never");
+        assert_eq!(chosen("tsc\n"), "tsc");
+    }
+}

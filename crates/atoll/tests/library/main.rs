@@ -1,0 +1,10 @@
+//! The library as its users call it. One test program, since each would compile the engines anew.
+
+#![forbid(unsafe_code)]
+
+mod examples;
+mod listener;
+mod shared;
+#[cfg(feature = "tcp")]
+mod tcp;
+mod waits;
