@@ -5,16 +5,25 @@
 //! `ATOLL_TEST_SKIP` names what the machine may lack, separated by commas. Tests that need it are
 //! skipped then.
 //!
+//! Clients of other languages are many: a test without its client is skipped, and says what to
+//! install. With `ATOLL_TEST_NEED=clients` it fails, too; `./check` says so.
+//!
 //! | name | what is needed | who installs it |
 //! |---|---|---|
 //! | `redis-server` | redis-server 7 on the path | `./check`, by apt-get |
 //! | `redis-py` | python3 with the module `redis` | `./check`, by pip |
 //! | `memcached` | memcached 1.6 on the path | `./check`, by apt-get |
 //! | `pymemcache` | python3 with the module `pymemcache` | `./check`, by pip |
+//! | `django`, `celery`, `pylibmc` | python3 with the modules of that name; `django-redis`, and Django's tests | `./check`, by pip |
+//! | `node-redis`, `ioredis`, `go-redis`, `jedis` | node, go or java with the client | `./check`, by npm, go or maven |
+//! | `redis-exporter` | redis_exporter on the path | `./check`, by apt-get |
 //! | `traces` | `../shared/traces` beside the checkout | no command: they are not published |
 //! | `fuzz` | a nightly compiler with cargo-fuzz | `./check`, by rustup and cargo |
 
+use std::io::Write;
+
 const SKIP: &str = "ATOLL_TEST_SKIP";
+const NEED: &str = "ATOLL_TEST_NEED";
 
 /// What was found; `None`, with the reason printed, if it is missing and the environment permits
 /// that.
@@ -24,6 +33,19 @@ const SKIP: &str = "ATOLL_TEST_SKIP";
 /// If it is missing and `ATOLL_TEST_SKIP` does not name it. `found` says what to do then.
 pub fn required<T>(name: &str, found: Result<T, String>) -> Option<T> {
     judged(name, found, &std::env::var(SKIP).unwrap_or_default())
+}
+
+/// What was found; `None`, with a line on the error output, if it is missing and the environment
+/// does not demand clients.
+///
+/// # Panics
+///
+/// If it is missing, `ATOLL_TEST_NEED` is `clients`, and `ATOLL_TEST_SKIP` does not name it.
+pub fn offered<T>(name: &str, found: Result<T, String>) -> Option<T> {
+    if std::env::var(NEED).is_ok_and(|need| need == "clients") {
+        return required(name, found);
+    }
+    found.map_err(|missing| writeln!(std::io::stderr(), "skipped: {missing}")).ok()
 }
 
 fn judged<T>(name: &str, found: Result<T, String>, skipped: &str) -> Option<T> {

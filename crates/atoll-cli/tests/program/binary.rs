@@ -148,6 +148,11 @@ impl Serving {
         let client = redis::Client::open(format!("redis://127.0.0.1:{}/", self.port)).expect("an address");
         client.get_connection().expect("a connection")
     }
+
+    /// A connection of this user, if the password is right.
+    pub(crate) fn connect_as(&self, user: &str, password: &str) -> redis::RedisResult<redis::Connection> {
+        redis::Client::open(format!("redis://{user}:{password}@127.0.0.1:{}/", self.port))?.get_connection()
+    }
 }
 
 impl Drop for Serving {

@@ -89,3 +89,67 @@ fn a_busy_port_and_an_absent_pool_are_errors_that_say_what_to_do() {
     assert!(refused(&["serve", "--capacity", "many"]).contains("number of bytes"));
     assert!(printed(&["serve", "--config"]).contains("port = 6379"));
 }
+
+/// Whether a connection must name its user first.
+fn is_stranger(mut redis: redis::Connection) -> bool {
+    redis.get::<_, ()>("a").is_err_and(|error| error.code() == Some("NOAUTH"))
+}
+
+#[test]
+fn users_of_a_file_have_their_rights_and_those_that_are_saved_come_back() {
+    let directory = std::env::temp_dir().join(format!("atoll-users-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let file = directory.join("users.acl").display().to_string();
+    let serve = || Serving::start(&["--capacity", "16MiB", "--aclfile", &file]);
+    let ana = |server: &Serving| server.connect_as("ana", "secret").unwrap();
+    assert!(refused(&["serve", "--port", "0", "--capacity", "16MiB", "--aclfile", &file]).contains(&file));
+
+    std::fs::write(&file, "user default off\nuser ana on >secret ~cache:* &* +@all\n").unwrap();
+    let server = serve();
+    let mut redis = ana(&server);
+    let () = redis.set("cache:a", "1").unwrap();
+    let denied = redis.set::<_, _, ()>("other", "1").unwrap_err();
+    assert_eq!(denied.code(), Some("NOPERM"), "{denied}");
+    assert!(server.connect_as("ana", "wrong").is_err() && is_stranger(server.connect()));
+    let () =
+        redis::cmd("ACL").arg("SETUSER").arg("bob").arg(&["on", ">pass", "%R~*", "+get"]).query(&mut redis).unwrap();
+    let () = redis::cmd("ACL").arg("SAVE").query(&mut redis).unwrap();
+    drop(server);
+    let saved = std::fs::read_to_string(&file).unwrap();
+    assert!(saved.contains("user bob on #") && !saved.contains("secret") && !saved.contains("pass\n"), "{saved}");
+
+    let server = serve();
+    let mut bob = server.connect_as("bob", "pass").unwrap();
+    assert_eq!(bob.get::<_, Option<String>>("cache:a").unwrap(), None);
+    assert!(bob.set::<_, _, ()>("cache:a", "1").is_err());
+    // A file that is no longer one is not taken, and the users stay.
+    std::fs::write(&file, "nonsense\n").unwrap();
+    let mut redis = ana(&server);
+    let wrong = redis::cmd("ACL").arg("LOAD").query::<()>(&mut redis).unwrap_err();
+    assert!(wrong.to_string().contains("should start with user keyword"), "{wrong}");
+    assert!(server.connect_as("bob", "pass").is_ok());
+    let wrong = refused(&["serve", "--port", "0", "--capacity", "16MiB", "--aclfile", &file]);
+    assert!(wrong.contains("should start with user keyword"), "{wrong}");
+    std::fs::remove_dir_all(&directory).unwrap();
+}
+
+#[test]
+fn users_of_options_have_their_rights_and_their_passwords_are_not_shown() {
+    let users = ["--user", "default off", "--user", "ana on >secret ~* +@read", "--user", "bob on >pass ~b:* +@all"];
+    let server = Serving::start(&[&["--capacity", "16MiB"][..], &users].concat());
+    let (mut ana, mut bob) = (server.connect_as("ana", "secret").unwrap(), server.connect_as("bob", "pass").unwrap());
+    let () = bob.set("b:k", "v").unwrap();
+    assert_eq!(ana.get::<_, String>("b:k").unwrap(), "v");
+    assert!(ana.set::<_, _, ()>("b:k", "w").is_err() && bob.get::<_, Option<String>>("a").is_err());
+    assert!(server.connect_as("ana", "pass").is_err() && is_stranger(server.connect()));
+    let config = printed(&[&["serve", "--config"][..], &users].concat());
+    assert!(config.contains("user = ana\nuser = bob\n") && !config.contains("secret"), "{config}");
+    for (args, said) in [
+        (&["--user", "ana +nosuch"][..], "nosuch"),
+        (&["--user", "ana", "--aclfile", "/nowhere"], "cannot be used with"),
+        (&["--password-file", "/nowhere", "--aclfile", "/nowhere"], "cannot be used with"),
+    ] {
+        let error = refused(&[&["serve", "--port", "0", "--capacity", "16MiB"], args].concat());
+        assert!(error.contains(said) && !error.contains("panicked"), "{error}");
+    }
+}

@@ -20,8 +20,16 @@ use std::pin::pin;
 
 /// Keys that are looked up at a time.
 const KEYS_MAX: usize = 32;
-/// Parsed requests, and where each ends in the input.
-pub(super) type Ahead<'a> = ArrayVec<(Request<'a>, usize), { super::REQUESTS_MAX }>;
+/// Parsed requests, and where each ends in the input. They lie in the worker's memory: a connection
+/// would keep room for them while it is idle.
+pub(super) type Ahead<'a> = Vec<(Request<'a>, usize)>;
+
+/// The memory of requests that have run, for requests of other bytes.
+pub(super) fn emptied<'a>(mut ahead: Ahead<'_>) -> Ahead<'a> {
+    ahead.clear();
+    // Nothing is moved; the standard library collects into the same memory.
+    ahead.into_iter().map(|_| unreachable!("it is empty")).collect()
+}
 
 /// What they run with.
 pub(super) struct With<'a> {
@@ -69,7 +77,7 @@ fn push(output: &mut Output, key: &[u8], value: &mut Value, with_cas: bool) {
 
 /// The keys of requests that are about to run, for the cache to prefetch: but for those of `get`,
 /// which are looked up together.
-pub(super) fn expected<'a>(ahead: &Ahead<'a>) -> ArrayVec<&'a [u8], { super::REQUESTS_MAX }> {
+pub(super) fn expected<'a>(ahead: &[(Request<'a>, usize)]) -> ArrayVec<&'a [u8], { super::REQUESTS_MAX }> {
     let plain = |flags: &Flags<'_>| !flags.is_binary;
     let key = |(request, _): &(Request<'a>, usize)| match request {
         Request::Store(store) => Some(store.key).filter(|_| store.meta.as_ref().is_none_or(plain)),
@@ -87,7 +95,7 @@ pub(super) fn expected<'a>(ahead: &Ahead<'a>) -> ArrayVec<&'a [u8], { super::REQ
 /// state says whether the next one has run in part, and `start` where the rest of it begins.
 pub(super) async fn run<'a, G: Engine>(
     with: With<'_>,
-    (ahead, index): (&Ahead<'a>, usize),
+    (ahead, index): (&[(Request<'a>, usize)], usize),
     client: Client<'_, G>,
     input: &'a [u8],
     start: &mut usize,

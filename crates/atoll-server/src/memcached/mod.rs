@@ -133,6 +133,8 @@ pub struct Scratch {
     value: Value,
     /// Where changes make new values.
     new: Vec<u8>,
+    /// Memory for requests that have been parsed.
+    requests: Ahead<'static>,
 }
 
 /// What a request has to run with.
@@ -231,10 +233,17 @@ enum Stopped {
     Invalid(Option<&'static str>),
 }
 
-/// Parses the next requests.
-fn parse_ahead<'a>(state: &State, input: &'a [u8], mut start: usize, data_bytes_max: usize) -> (Ahead<'a>, Stopped) {
-    let (mut ahead, mut scanned, mut rest) = (Ahead::new(), state.scanned, state.rest);
-    while !ahead.is_full() {
+/// Parses the next requests into `ahead`.
+fn parse_ahead<'a>(
+    state: &State,
+    input: &'a [u8],
+    mut start: usize,
+    data_bytes_max: usize,
+    ahead: &mut Ahead<'a>,
+) -> Stopped {
+    ahead.clear();
+    let (mut scanned, mut rest) = (state.scanned, state.rest);
+    while ahead.len() < REQUESTS_MAX {
         let bytes = &input[start..];
         match parser::parse(bytes, std::mem::take(&mut scanned), rest.take(), data_bytes_max) {
             Parsed::Request(request, taken) => {
@@ -248,12 +257,12 @@ fn parse_ahead<'a>(state: &State, input: &'a [u8], mut start: usize, data_bytes_
             Parsed::Partial(expected) => {
                 let scanned = if expected == bytes.len() + 1 { bytes.len() } else { 0 };
                 let scanned = if memchr::memchr(b'\n', &bytes[..scanned]).is_some() { 0 } else { scanned };
-                return (ahead, Stopped::Drained { expected, scanned });
+                return Stopped::Drained { expected, scanned };
             }
-            Parsed::Invalid(error) => return (ahead, Stopped::Invalid(error)),
+            Parsed::Invalid(error) => return Stopped::Invalid(error),
         }
     }
-    (ahead, Stopped::Enough)
+    Stopped::Enough
 }
 
 impl Protocol for Memcached {
@@ -302,18 +311,20 @@ change the cache.\r\n";
     ) -> Ended {
         let inner = &*self.0;
         let _batch = inner.redis.isolation.enter(client.worker).await;
-        let ended = pin!(run_batch(inner, (state, scratch), client, input, start, output)).await;
+        let mut ahead = gets::emptied(std::mem::take(&mut scratch.requests));
+        let ended = pin!(run_batch(inner, (state, scratch, &mut ahead), client, input, start, output)).await;
+        scratch.requests = gets::emptied(ahead);
         inner.redis.tell_lost(client.cache, client.shared);
         ended
     }
 }
 
 #[inline]
-async fn run_batch<G: Engine>(
+async fn run_batch<'a, G: Engine>(
     inner: &Inner,
-    (state, scratch): (&mut State, &mut Scratch),
+    (state, scratch, ahead): (&mut State, &mut Scratch, &mut Ahead<'a>),
     client: Client<'_, G>,
-    input: &[u8],
+    input: &'a [u8],
     start: &mut usize,
     output: &mut Output,
 ) -> Ended {
@@ -324,10 +335,10 @@ async fn run_batch<G: Engine>(
         if state.swallow > 0 {
             return Ended::Drained;
         }
-        let (ahead, stopped) = parse_ahead(state, input, *start, data_bytes_max);
+        let stopped = parse_ahead(state, input, *start, data_bytes_max, ahead);
         state.scanned = 0;
         let database = inner.database();
-        let keys = gets::expected(&ahead);
+        let keys = gets::expected(ahead);
         if !keys.is_empty() {
             database.with_stored(&keys, async |keys| client.cache.expect(keys).await).await;
         }
@@ -336,9 +347,9 @@ async fn run_batch<G: Engine>(
             let (request, end) = ahead[index];
             if let Request::Get { .. } = request {
                 let with = gets::With { inner, state: &mut *state, value: &mut scratch.value, database };
-                index += pin!(gets::run(with, (&ahead, index), client, input, start, output)).await;
+                index += pin!(gets::run(with, (&*ahead, index), client, input, start, output)).await;
             } else {
-                let Scratch { value, new } = &mut *scratch;
+                let Scratch { value, new, .. } = &mut *scratch;
                 let context = Context { client, inner, database, value, new, output: &mut *output };
                 pin!(run_one(context, request)).await;
                 if let Request::Refuse { swallow, .. } = request {

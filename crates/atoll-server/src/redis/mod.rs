@@ -60,7 +60,7 @@ use crate::serve::{Output, counters::Tally};
 use acl::{FileError, Happened};
 use ahead::{Ahead, Stopped};
 use atoll_cache::{Engine, Value};
-use command::{CommandError, Context, Id, SPECS};
+use command::{CommandError, Context, Id, SPECS, subcommand};
 use instance::Instance;
 use isolation::Batch;
 use peers::Peer;
@@ -141,7 +141,7 @@ impl Protocol for Redis {
     type Scratch = Scratch;
 
     fn commands() -> Vec<&'static str> {
-        command::table::NAMES.to_vec()
+        command::subcommand::counted_names()
     }
 
     fn too_many(_: Listener) -> &'static [u8] {
@@ -335,7 +335,9 @@ async fn run_one<'i, G: Engine>(
             batch.go_on(alone).await;
         }
         Way::Refuse => {
-            tally.borrow_mut().rejected[id as usize] += 1;
+            if let Some(place) = subcommand::place(id, args) {
+                tally.borrow_mut().rejected[place] += 1;
+            }
             context.conclude(Err(command::pubsub::refusal(id, args)));
         }
     }
@@ -344,8 +346,8 @@ async fn run_one<'i, G: Engine>(
 /// Refuses a command before it runs, and with it those since MULTI. EXEC ends its transaction.
 #[cold]
 fn reject<G: Engine>(mut context: Context<'_, G>, id: Option<Id>, mut why: CommandError) {
-    if let Some(id) = id {
-        context.tally.borrow_mut().rejected[id as usize] += 1;
+    if let Some(place) = id.and_then(|id| subcommand::place(id, context.args)) {
+        context.tally.borrow_mut().rejected[place] += 1;
     }
     match id {
         Some(Id::Exec) => {
@@ -376,7 +378,7 @@ async fn run_sampled<G: Engine>(id: Id, mut context: Context<'_, G>) {
     if let Some(began) = began {
         let (took, mut tally) = (began.elapsed(), context.tally.borrow_mut());
         context.instance.slow.took(id, context.args, context.session, took);
-        tally.timed(id as usize, took);
+        tally.timed(subcommand::place(id, context.args).expect("the subcommand has run"), took);
         if sampled.is_some() {
             tally.sampled(took);
         }

@@ -58,16 +58,24 @@ pub(super) struct Connection<'s, P: Protocol> {
     /// What has arrived; `start` is where the first command that has not been run begins.
     input: Vec<u8>,
     start: usize,
-    /// Bytes received and sent since the last batch, which is when they are counted.
+    /// What has come and gone since it was counted last, which is before a batch and at the end.
+    traffic: Traffic,
+}
+
+/// Bytes received and sent, and how many times.
+#[derive(Default)]
+struct Traffic {
     bytes_in: usize,
     bytes_out: usize,
+    reads: u32,
+    writes: u32,
 }
 
 impl<'s, P: Protocol> Connection<'s, P> {
     /// The connection of that handle over `socket`.
     pub(super) fn new(protocol: &P, socket: &'s mut Socket, handle: Arc<Handle>) -> Self {
         let state = protocol.connect(&handle);
-        Self { socket, handle, state, input: Vec::new(), start: 0, bytes_in: 0, bytes_out: 0 }
+        Self { socket, handle, state, input: Vec::new(), start: 0, traffic: Traffic::default() }
     }
 
     /// Serves the connection until the peer ends it, the network fails, or the server stops. A
@@ -77,15 +85,33 @@ impl<'s, P: Protocol> Connection<'s, P> {
         worker: &Worker<P, G>,
         resident: &Resident,
     ) -> io::Result<()> {
+        let ended = pin!(self.converse(worker, resident)).await;
+        self.count(worker);
+        ended
+    }
+
+    /// Counts what has come and gone.
+    #[inline]
+    fn count<G: Engine + 'static>(&mut self, worker: &Worker<P, G>) {
+        let Traffic { bytes_in, bytes_out, reads, writes } = std::mem::take(&mut self.traffic);
+        let mut tally = worker.tally.borrow_mut();
+        tally.bytes_in += bytes_in as u64;
+        tally.bytes_out += bytes_out as u64;
+        tally.reads += u64::from(reads);
+        tally.writes += u64::from(writes);
+    }
+
+    async fn converse<G: Engine + 'static>(&mut self, worker: &Worker<P, G>, resident: &Resident) -> io::Result<()> {
         loop {
             match self.receive(worker, resident).await? {
                 Arrived::Nothing => return Ok(()),
                 Arrived::Posted => {
                     let mut output = worker.outputs.take();
                     self.handle.take_posted(&mut output);
-                    worker.tally.borrow_mut().bytes_out += output.len() as u64;
                     pin!(self.send_with_others(worker, resident, &mut output)).await?;
                     worker.outputs.give(output);
+                    // A subscriber may be silent for as long as it lives.
+                    self.count(worker);
                     continue;
                 }
                 Arrived::Input => {}
@@ -97,7 +123,6 @@ impl<'s, P: Protocol> Connection<'s, P> {
                     self.keep_rest(worker);
                 }
                 self.handle.take_posted(&mut output);
-                self.bytes_out += output.len();
                 pin!(self.send_with_others(worker, resident, &mut output)).await?;
                 worker.outputs.give(output);
                 match ended {
@@ -158,7 +183,8 @@ impl<'s, P: Protocol> Connection<'s, P> {
         let read = pin!(self.socket.read_buf(&mut self.input));
         match std::future::Future::poll(read, cx) {
             Poll::Ready(Ok(bytes)) => {
-                self.bytes_in += bytes;
+                self.traffic.bytes_in += bytes;
+                self.traffic.reads += u32::from(bytes > 0);
                 resident.set_idle(false);
                 self.handle.heard(worker.now_ms.get());
                 Poll::Ready(Ok(if bytes > 0 { Arrived::Input } else { Arrived::Nothing }))
@@ -180,11 +206,7 @@ impl<'s, P: Protocol> Connection<'s, P> {
     #[inline]
     async fn run_batch<G: Engine + 'static>(&mut self, worker: &Worker<P, G>, output: &mut Output) -> Ended {
         let cache = worker.cache();
-        {
-            let mut tally = worker.tally.borrow_mut();
-            tally.bytes_in += std::mem::take(&mut self.bytes_in) as u64;
-            tally.bytes_out += std::mem::take(&mut self.bytes_out) as u64;
-        }
+        self.count(worker);
         let mut scratch = worker.scratches.take();
         let Self { state, input, start, .. } = self;
         let ended = {
@@ -231,6 +253,8 @@ impl<'s, P: Protocol> Connection<'s, P> {
         }
         resident.set_idle(false);
         self.handle.owes(0);
+        self.traffic.bytes_out += bytes as usize;
+        self.traffic.writes += 1;
         Ok(())
     }
 

@@ -87,6 +87,10 @@ pub struct Tally {
     pub bytes_in: u64,
     /// Bytes sent.
     pub bytes_out: u64,
+    /// Reads of sockets that found bytes.
+    pub reads: u64,
+    /// Times that replies or messages were sent.
+    pub writes: u64,
     commands: u64,
 }
 
@@ -105,6 +109,8 @@ impl Tally {
             latency_sum_ns: 0,
             bytes_in: 0,
             bytes_out: 0,
+            reads: 0,
+            writes: 0,
             commands: 0,
         }
     }
@@ -173,6 +179,8 @@ pub struct Counters {
     latency_sum_ns: AtomicU64,
     bytes_in: AtomicU64,
     bytes_out: AtomicU64,
+    reads: AtomicU64,
+    writes: AtomicU64,
     stats: [AtomicU64; STATS],
     objects: AtomicU64,
 }
@@ -193,6 +201,8 @@ impl Counters {
             latency_sum_ns: AtomicU64::new(0),
             bytes_in: AtomicU64::new(0),
             bytes_out: AtomicU64::new(0),
+            reads: AtomicU64::new(0),
+            writes: AtomicU64::new(0),
             stats: [const { AtomicU64::new(0) }; STATS],
             objects: AtomicU64::new(0),
         }
@@ -220,6 +230,8 @@ impl Counters {
         self.latency_sum_ns.store(tally.latency_sum_ns, Relaxed);
         self.bytes_in.store(tally.bytes_in, Relaxed);
         self.bytes_out.store(tally.bytes_out, Relaxed);
+        self.reads.store(tally.reads, Relaxed);
+        self.writes.store(tally.writes, Relaxed);
         self.objects.store(objects, Relaxed);
     }
 }
@@ -300,6 +312,10 @@ pub struct Totals {
     pub objects: u64,
     /// Bytes of the pool in use.
     pub used_bytes: u64,
+    /// Connections accepted.
+    pub accepted: u64,
+    /// Connections refused because there were too many, or because of where their peers are.
+    pub refused: u64,
 }
 
 impl Totals {
@@ -343,6 +359,10 @@ impl Totals {
             (&mut tally.latency_sum_ns, then.latency_sum_ns),
             (&mut tally.bytes_in, then.bytes_in),
             (&mut tally.bytes_out, then.bytes_out),
+            (&mut tally.reads, then.reads),
+            (&mut tally.writes, then.writes),
+            (&mut self.accepted, earlier.accepted),
+            (&mut self.refused, earlier.refused),
         ] {
             *now = now.saturating_sub(then);
         }
@@ -366,7 +386,8 @@ impl Shared {
     /// The sum over all workers, as last published.
     pub fn totals(&self) -> Totals {
         let tally = Tally::new(self.commands.len());
-        let mut totals = Totals { tally, stats: Vec::new(), objects: 0, used_bytes: 0 };
+        let (accepted, refused) = (self.accepted.load(Relaxed), self.refused.load(Relaxed));
+        let mut totals = Totals { tally, stats: Vec::new(), objects: 0, used_bytes: 0, accepted, refused };
         let mut stats = [0; STATS];
         let add = |to: &mut [u64], from: &[AtomicU64]| {
             to.iter_mut().zip(from).for_each(|(to, from)| *to += from.load(Relaxed))
@@ -389,6 +410,8 @@ impl Shared {
             totals.tally.latency_sum_ns += worker.latency_sum_ns.load(Relaxed);
             totals.tally.bytes_in += worker.bytes_in.load(Relaxed);
             totals.tally.bytes_out += worker.bytes_out.load(Relaxed);
+            totals.tally.reads += worker.reads.load(Relaxed);
+            totals.tally.writes += worker.writes.load(Relaxed);
             // Every client sees the same pool; one that has not looked for a while may have seen
             // fewer.
             totals.objects = totals.objects.max(worker.objects.load(Relaxed));
@@ -407,15 +430,15 @@ mod tests {
     fn the_curve_is_what_the_miniatures_miss_of_all_reads() {
         let counted = [60, 30, 10].into_iter().chain([80, 60, 40, 20, 0]);
         let names = ["hits", "misses_absent", "misses_expired"].into_iter().chain(MODELLED_MISSES);
-        let stats = names.zip(counted).collect();
-        let totals = Totals { tally: Tally::new(0), stats, objects: 0, used_bytes: 0 };
+        let counted_by_clients =
+            |stats| Totals { tally: Tally::new(0), stats, objects: 0, used_bytes: 0, accepted: 0, refused: 0 };
+        let totals = counted_by_clients(names.zip(counted).collect());
         let curve: Vec<(f64, f64)> = totals.curve().unwrap().collect();
         assert_eq!(curve.iter().map(|(capacity, _)| *capacity).collect::<Vec<_>>(), [0.25, 0.5, 1.0, 2.0, 4.0]);
         for ((_, ratio), expected) in curve.iter().zip([0.2, 0.4, 0.6, 0.8, 1.0]) {
             assert!((ratio - expected).abs() < 1e-9, "{curve:?}");
         }
-        let silent = Totals { tally: Tally::new(0), stats: vec![("hits", 60)], objects: 0, used_bytes: 0 };
-        assert!(silent.curve().is_none());
+        assert!(counted_by_clients(vec![("hits", 60)]).curve().is_none());
     }
 
     #[test]

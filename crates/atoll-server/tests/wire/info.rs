@@ -51,7 +51,7 @@ fn sections_are_those_of_redis_and_in_its_order() {
 fn fields_that_dashboards_read_are_there() {
     // Those that are not there are about Redis' allocator, its threads, its functions, its forks
     // and its own clock.
-    const ABSENT: [&str; 51] = [
+    const ABSENT: [&str; 42] = [
         "redis_build_id",
         "monotonic_clock",
         "atomicvar_api",
@@ -68,8 +68,6 @@ fn fields_that_dashboards_read_are_there() {
         "allocator_rss_bytes",
         "rss_overhead_ratio",
         "rss_overhead_bytes",
-        "used_memory_lua",
-        "used_memory_lua_human",
         "used_memory_vm_eval",
         "used_memory_scripts_eval",
         "number_of_libraries",
@@ -86,8 +84,6 @@ fn fields_that_dashboards_read_are_there() {
         "rdb_last_load_keys_expired",
         "rdb_last_load_keys_loaded",
         "aof_rewrites_consecutive_failures",
-        "module_fork_in_progress",
-        "module_fork_last_cow_size",
         "instantaneous_input_repl_kbps",
         "instantaneous_output_repl_kbps",
         "expired_stale_perc",
@@ -97,11 +93,6 @@ fn fields_that_dashboards_read_are_there() {
         "current_eviction_exceeded_time",
         "total_active_defrag_time",
         "current_active_defrag_time",
-        "dump_payload_sanitizations",
-        "total_reads_processed",
-        "total_writes_processed",
-        "io_threaded_reads_processed",
-        "io_threaded_writes_processed",
         "reply_buffer_shrinks",
     ];
     let Some(redis) = Redis::start() else { return };
@@ -172,6 +163,99 @@ fn commands_and_errors_are_counted_each() {
     assert_eq!(number(&all, "total_error_replies"), 4);
     assert!(field(&all, "latency_percentiles_usec_get").starts_with("p50="), "{all}");
     assert_eq!((number(&all, "keyspace_hits"), number(&all, "rejected_connections")), (200, 0));
+}
+
+/// The lines of a section, each cut at `end`.
+fn lines(raw: &mut Raw, section: &str, end: &str) -> BTreeSet<String> {
+    let info = info(raw, &[section]);
+    let lines = info.lines().filter(|line| line.contains(end));
+    lines.map(|line| line.split(end).next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn subcommands_are_counted_each_as_redis_counts_them() {
+    let Some(redis) = Redis::start() else { return };
+    let ours = start(options());
+    let counted = [redis.address, ours.address].map(|address| {
+        let mut raw = Raw::connect(address);
+        raw.call(&["GET", "a"]);
+        raw.call(&["CONFIG", "RESETSTAT"]);
+        for args in [
+            &["CLIENT", "LIST"][..],
+            &["client", "id"],
+            &["CLIENT", "ID"],
+            &["CLIENT"],
+            &["CLIENT", "NOSUCH"],
+            &["CLIENT", "SETNAME"],
+            &["CLIENT", "SETNAME", "two words"],
+            &["CONFIG", "GET", "maxclients"],
+            &["COMMAND", "COUNT"],
+            &["SCRIPT", "EXISTS", "none"],
+            &["GET", "a"],
+            &["MULTI"],
+            &["PUBSUB", "NUMPAT"],
+            &["EXEC"],
+        ] {
+            raw.call(args);
+        }
+        // Of each call there is a time, too.
+        let timed = lines(&mut raw, "latencystats", ":p50=");
+        let histogram = |raw: &mut Raw, names: &[&str]| {
+            let reply = String::from_utf8(raw.call(&[&["LATENCY", "HISTOGRAM"], names].concat())).unwrap();
+            let found: BTreeSet<String> = reply.lines().filter(|line| line.contains('|')).map(str::to_owned).collect();
+            found
+        };
+        let histograms = [&["client"][..], &["CLIENT|ID", "config|get", "client|nosuch", "get|id"], &[]]
+            .map(|names| histogram(&mut raw, names));
+        let mut counts = lines(&mut raw, "commandstats", ",usec=");
+        let refused = info(&mut raw, &["commandstats"]);
+        counts.extend(refused.lines().filter_map(|line| {
+            let (name, rest) = line.split_once(':')?;
+            Some(format!("{name} {}", rest.split_once("rejected_calls=")?.1))
+        }));
+        (counts, timed, histograms)
+    });
+    assert_eq!(counted[0], counted[1]);
+    assert!(counted[1].0.contains("cmdstat_client|id:calls=2"), "{:?}", counted[1]);
+}
+
+#[test]
+fn what_a_connection_was_sent_is_counted_once_it_has_ended() {
+    let server = start(options());
+    let mut raw = Raw::connect(server.address);
+    let mut sent = raw.call(&["PING"]).len() as u64;
+    Raw::connect(server.address).call(&["PING"]);
+    let began = Instant::now();
+    loop {
+        let reply = raw.call(&["INFO", "stats"]);
+        let stats = String::from_utf8_lossy(&reply).into_owned();
+        if number(&stats, "total_net_output_bytes") == sent + 7 {
+            assert_eq!(
+                number(&stats, "total_writes_processed") + 1,
+                number(&stats, "total_reads_processed"),
+                "{stats}"
+            );
+            break;
+        }
+        sent += reply.len() as u64;
+        assert!(began.elapsed() < Duration::from_secs(20), "{sent} bytes: {stats}");
+    }
+    raw.call(&["CONFIG", "RESETSTAT"]);
+    let stats = info(&mut raw, &["stats"]);
+    assert_eq!(number(&stats, "total_connections_received"), 0);
+    assert_eq!(number(&stats, "total_commands_processed"), 1, "{stats}");
+}
+
+#[test]
+fn the_memory_of_scripts_is_that_of_the_interpreters() {
+    let server = start(options());
+    let mut raw = Raw::connect(server.address);
+    assert_eq!(number(&info(&mut raw, &["memory"]), "used_memory_lua"), 0);
+    raw.call(&["EVAL", "return 1", "0"]);
+    let brief = number(&info(&mut raw, &["memory"]), "used_memory_lua");
+    assert!((10_000..1 << 20).contains(&brief), "{brief}");
+    raw.call(&["EVAL", "local t = {} for i = 1, 100000 do t[i] = i end return #t", "0"]);
+    assert!(number(&info(&mut raw, &["memory"]), "used_memory_lua") > brief + 500_000);
 }
 
 #[test]

@@ -188,8 +188,8 @@ fn gets_that_follow_each_other_are_answered_in_order_and_counted_one_by_one() {
         assert_eq!(raw.reply(), reply.as_bytes());
     }
     let info = String::from_utf8(raw.call(&["INFO"])).unwrap();
-    // 40 SETs, 502 GETs, INCR and INFO.
-    assert!(info.contains("total_commands_processed:544"), "{info}");
+    // 40 SETs, 502 GETs and INCR; INFO will be counted when it has ended.
+    assert!(info.contains("total_commands_processed:543"), "{info}");
 }
 
 #[test]

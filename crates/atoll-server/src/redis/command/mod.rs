@@ -160,10 +160,13 @@ pub(in crate::redis) fn refuse(error: &CommandError, tally: &mut Tally, reply: &
 pub(crate) async fn run<G: Engine>(id: Id, context: &mut Context<'_, G>) {
     context.spec = &SPECS[id as usize];
     context.session.last = Last::command(id);
-    context.tally.borrow_mut().calls[id as usize] += 1;
     let outcome = pin!(table::call(id, context)).await;
-    if outcome.is_err() {
-        context.tally.borrow_mut().failed[id as usize] += 1;
+    {
+        // Not before: what INFO shows does not have the INFO, and RESETSTAT leaves itself.
+        let place = subcommand::place(id, context.args).expect("the subcommand has been found before");
+        let mut tally = context.tally.borrow_mut();
+        tally.calls[place] += 1;
+        tally.failed[place] += u64::from(outcome.is_err());
     }
     context.conclude(outcome);
 }

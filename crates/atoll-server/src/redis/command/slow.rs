@@ -3,7 +3,7 @@
 //! Events are `command` and `fast-command`, as in Redis. `LATENCY HISTOGRAM` scales the timed calls
 //! of a command up to all its calls. There is no `LATENCY GRAPH`.
 
-use super::{Context, Id, Outcome, SPECS, subcommand, table};
+use super::{Context, Id, Outcome, subcommand};
 use crate::serve::counters::{Timed, latency_bound_ns};
 use atoll_cache::Engine;
 use atoll_cache::cache::parse_integer;
@@ -134,16 +134,17 @@ fn steps(timed: &Timed, calls: u64) -> Vec<(u64, u64)> {
 /// `LATENCY HISTOGRAM [command...]`
 fn histogram<G: Engine>(c: &mut Context<'_, G>) {
     let totals = c.instance.totals(c.shared);
+    let names = subcommand::counted_names();
     let asked: Vec<usize> = match c.args.len() {
-        2 => (0..SPECS.len()).collect(),
-        _ => c.args.from(2).filter_map(|name| table::find(name).map(|id| id as usize)).collect(),
+        2 => (0..names.len()).collect(),
+        _ => c.args.from(2).flat_map(subcommand::places).collect(),
     };
     let tally = &totals.tally;
     let found: Vec<usize> = asked.into_iter().filter(|index| tally.timed[*index].count() > 0).collect();
     c.reply.map(found.len());
     for index in found {
         let steps = steps(&tally.timed[index], tally.calls[index]);
-        c.reply.bulk(SPECS[index].name.as_bytes());
+        c.reply.bulk(names[index].as_bytes());
         c.reply.map(2);
         c.reply.bulk(b"calls");
         c.reply.integer(tally.calls[index] as i64);

@@ -1,7 +1,10 @@
 //! The subcommands of container commands, one line for each.
+//!
+//! They are counted and timed each: the tally has the commands first, in the order of [`table`],
+//! and behind them the subcommands in the order of this table.
 
 use super::error::unknown_subcommand;
-use super::{CommandError, Context, Id, Outcome, SPECS, table};
+use super::{COMMANDS, CommandError, Context, Id, Outcome, SPECS, table};
 use crate::redis::peers::Last;
 use crate::redis::resp::Args;
 use atoll_cache::Engine;
@@ -33,6 +36,8 @@ macro_rules! subcommands {
                 _ => &[],
             }
         }
+
+        const CONTAINERS: [Id; [$(Id::$container),*].len()] = [$(Id::$container),*];
     };
 }
 
@@ -135,6 +140,40 @@ pub(in crate::redis) fn all_names() -> impl Iterator<Item = &'static str> {
     SPECS.iter().flat_map(move |spec| std::iter::once(spec.name).chain(subcommands(spec.name)))
 }
 
+/// The names of all that is counted, in the order of the tally.
+pub(in crate::redis) fn counted_names() -> Vec<&'static str> {
+    let subcommands = CONTAINERS.into_iter().flat_map(of).map(|one| one.name);
+    table::NAMES.into_iter().chain(subcommands).collect()
+}
+
+/// The place in the tally of a command, or of its subcommand if it has one; `None` if there is no
+/// such subcommand.
+#[inline]
+pub(in crate::redis) fn place(id: Id, args: Args<'_>) -> Option<usize> {
+    if of(id).is_empty() || args.len() == 1 { Some(id as usize) } else { place_in(id, args.get(1)) }
+}
+
+#[cold]
+fn place_in(id: Id, name: &[u8]) -> Option<usize> {
+    let before = CONTAINERS.into_iter().take_while(|other| *other != id).map(|other| of(other).len()).sum::<usize>();
+    let place = of(id).iter().position(|one| name.eq_ignore_ascii_case(one.own_name().as_bytes()))?;
+    Some(COMMANDS + before + place)
+}
+
+/// The places in the tally of what is called so: a command with all its subcommands, or one of
+/// these.
+pub(in crate::redis) fn places(name: &[u8]) -> Vec<usize> {
+    let mut words = name.splitn(2, |byte| *byte == b'|');
+    let (Some(id), subcommand) = (words.next().and_then(table::find), words.next()) else { return Vec::new() };
+    match subcommand {
+        Some(subcommand) => place_in(id, subcommand).into_iter().collect(),
+        None => {
+            let all = of(id).iter().filter_map(|one| place_in(id, one.own_name().as_bytes()));
+            std::iter::once(id as usize).chain(all).collect()
+        }
+    }
+}
+
 /// The subcommand that is called, which [`check`] has found; noted as the connection's last
 /// command.
 pub(in crate::redis) fn called<G: Engine>(c: &mut Context<'_, G>, id: Id) -> &'static str {
@@ -189,6 +228,21 @@ mod tests {
             assert!(all.is_sorted_by_key(|one| one.name));
             assert!(all.iter().all(|one| one.name.starts_with(&format!("{}|", spec.name))));
             assert_eq!(all.is_empty(), !all.iter().any(|one| one.own_name() == "help"));
+        }
+    }
+
+    #[test]
+    fn every_subcommand_has_a_place_of_its_own_in_the_tally() {
+        let names = counted_names();
+        for (index, name) in names.iter().enumerate() {
+            let places = places(name.as_bytes());
+            assert!(places.contains(&index), "{name}");
+            let is_container = !name.contains('|') && !of(table::find(name.as_bytes()).unwrap()).is_empty();
+            assert_eq!(places.len() == 1, !is_container, "{name}");
+            assert!(places.iter().all(|place| names[*place].starts_with(name)), "{name}");
+        }
+        for other in ["nosuch", "client|nosuch", "get|list", "|", "client|", ""] {
+            assert!(places(other.as_bytes()).is_empty(), "{other}");
         }
     }
 }

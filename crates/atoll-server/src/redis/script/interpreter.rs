@@ -15,7 +15,7 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// Most bytes that the scripts of a worker hold.
@@ -74,11 +74,20 @@ pub(super) struct Interpreter {
     pub(super) run: Function,
     compiled: HashMap<[u8; 20], Function>,
     pub(super) watch: Rc<Watch>,
+    /// The bytes of all interpreters, and what this one has in it.
+    bytes: Arc<AtomicUsize>,
+    bytes_counted: Cell<usize>,
+}
+
+impl Drop for Interpreter {
+    fn drop(&mut self) {
+        self.count(0);
+    }
 }
 
 impl Interpreter {
-    /// A new one, whose scripts end once `is_killed` is set.
-    pub(super) fn new(is_killed: Arc<AtomicBool>) -> mlua::Result<Self> {
+    /// A new one, whose scripts end once `is_killed` is set. It adds to `bytes` what it has.
+    pub(super) fn new(is_killed: Arc<AtomicBool>, bytes: Arc<AtomicUsize>) -> mlua::Result<Self> {
         let lua = Lua::new_with(StdLib::TABLE | StdLib::STRING | StdLib::MATH, LuaOptions::new())?;
         let watch = Rc::new(Watch::default());
         let native = lua.create_table()?;
@@ -109,7 +118,8 @@ impl Interpreter {
                 Some(over) => Err(mlua::Error::runtime(over.text())),
             }
         })?;
-        Ok(Self { lua, environment, globals, run, compiled: HashMap::new(), watch })
+        let (compiled, bytes_counted) = (HashMap::new(), Cell::new(0));
+        Ok(Self { lua, environment, globals, run, compiled, watch, bytes, bytes_counted })
     }
 
     /// Whether a script can be compiled.
@@ -158,8 +168,16 @@ impl Interpreter {
         self.watch.over.get().is_some() || self.lua.used_memory() > MEMORY_BYTES_MAX / 2
     }
 
+    /// Counts this one with so many bytes.
+    fn count(&self, bytes: usize) {
+        let counted = self.bytes_counted.replace(bytes);
+        self.bytes.fetch_add(bytes, Relaxed);
+        self.bytes.fetch_sub(counted, Relaxed);
+    }
+
     /// Forgets what the last run left.
     pub(super) fn end(&self) {
+        self.count(self.lua.used_memory());
         self.watch.ends.set(None);
         let _ = self.globals.raw_set("KEYS", mlua::Nil).and_then(|()| self.globals.raw_set("ARGV", mlua::Nil));
     }

@@ -38,7 +38,7 @@ use sha1::{Digest, Sha1};
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -52,6 +52,8 @@ pub(crate) struct Scripts {
     /// Whether a script runs, and whether it is to end.
     is_running: AtomicBool,
     is_killed: Arc<AtomicBool>,
+    /// Bytes of all interpreters.
+    lua_bytes: Arc<AtomicUsize>,
 }
 
 #[derive(Default)]
@@ -116,6 +118,11 @@ impl Scripts {
         self.cached().bytes
     }
 
+    /// Bytes of the interpreters of all workers.
+    pub(crate) fn lua_bytes(&self) -> usize {
+        self.lua_bytes.load(Relaxed)
+    }
+
     /// Ends the script that runs; returns whether there is one.
     pub(crate) fn kill(&self) -> bool {
         let is_running = self.is_running.load(Relaxed);
@@ -168,7 +175,8 @@ async fn evaluate<G: Engine>(id: Id, c: &mut Context<'_, G>, interpreters: &mut 
     };
     let failed = |error: mlua::Error| CommandError::Other(format!("ERR {}", reply::said(&error)));
     if interpreters.0.is_none() {
-        interpreters.0 = Some(Box::new(Interpreter::new(scripts.is_killed.clone()).map_err(failed)?));
+        interpreters.0 =
+            Some(Box::new(Interpreter::new(scripts.is_killed.clone(), scripts.lua_bytes.clone()).map_err(failed)?));
     }
     let interpreter = interpreters.0.as_mut().expect("it was made");
     let function = interpreter.compile(digest, &text).map_err(|error| {

@@ -8,11 +8,10 @@ use crate::redis::acl::Reason;
 use crate::redis::channels::Kind;
 use crate::serve::counters::{LATENCY_BUCKETS, Shared, Totals, latency_bound_ns};
 use std::fmt::Write;
-use std::sync::atomic::Ordering::Relaxed;
 
 pub(super) fn stats(text: &mut String, &Facts { shared, instance, totals, .. }: &Facts<'_>) -> Written {
     let rates = shared.rates.get();
-    write!(text, "total_connections_received:{}\r\n", shared.accepted.load(Relaxed))?;
+    write!(text, "total_connections_received:{}\r\n", totals.accepted)?;
     write!(text, "total_commands_processed:{}\r\n", totals.commands())?;
     write!(text, "instantaneous_ops_per_sec:{}\r\n", rates.commands)?;
     write!(text, "total_net_input_bytes:{}\r\n", totals.tally.bytes_in)?;
@@ -20,7 +19,7 @@ pub(super) fn stats(text: &mut String, &Facts { shared, instance, totals, .. }: 
     write!(text, "total_net_repl_input_bytes:0\r\ntotal_net_repl_output_bytes:0\r\n")?;
     write!(text, "instantaneous_input_kbps:{:.2}\r\n", rates.bytes_in as f64 / 1024.0)?;
     write!(text, "instantaneous_output_kbps:{:.2}\r\n", rates.bytes_out as f64 / 1024.0)?;
-    write!(text, "rejected_connections:{}\r\n", shared.refused.load(Relaxed))?;
+    write!(text, "rejected_connections:{}\r\n", totals.refused)?;
     write!(text, "sync_full:0\r\nsync_partial_ok:0\r\nsync_partial_err:0\r\n")?;
     write!(text, "expired_keys:{}\r\nevicted_keys:{}\r\n", totals.stat("expirations"), totals.stat("evictions"))?;
     write!(text, "evicted_clients:0\r\n")?;
@@ -43,10 +42,16 @@ pub(super) fn stats(text: &mut String, &Facts { shared, instance, totals, .. }: 
         "tracking_total_items",
         "tracking_total_prefixes",
         "unexpected_error_replies",
+        "dump_payload_sanitizations",
+        // Every worker reads and writes by itself.
+        "io_threaded_reads_processed",
+        "io_threaded_writes_processed",
     ] {
         write!(text, "{name}:0\r\n")?;
     }
     write!(text, "total_error_replies:{}\r\n", totals.tally.errors)?;
+    write!(text, "total_reads_processed:{}\r\n", totals.tally.reads)?;
+    write!(text, "total_writes_processed:{}\r\n", totals.tally.writes)?;
     let denied = |(reason, name)| write!(text, "acl_access_denied_{name}:{}\r\n", instance.users.log.denied(reason));
     Reason::ALL.into_iter().try_for_each(denied)
 }

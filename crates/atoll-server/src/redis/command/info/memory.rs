@@ -41,6 +41,7 @@ pub(super) fn memory(text: &mut String, &Facts { shared, instance, census, .. }:
         ("total_system_memory", of_kernel("/proc/meminfo", "MemTotal:")),
         ("maxmemory", capacity_bytes),
         ("used_memory_scripts", instance.scripts.bytes() as u64),
+        ("used_memory_lua", instance.scripts.lua_bytes() as u64),
     ] {
         write!(text, "{name}:{bytes}\r\n{name}_human:{}\r\n", human(bytes))?;
     }
@@ -81,7 +82,8 @@ pub(super) fn persistence(text: &mut String, &Facts { shared, .. }: &Facts<'_>) 
     write!(text, "rdb_current_bgsave_time_sec:-1\r\nrdb_saves:0\r\nrdb_last_cow_size:0\r\naof_enabled:0\r\n")?;
     write!(text, "aof_rewrite_in_progress:0\r\naof_rewrite_scheduled:0\r\naof_last_rewrite_time_sec:-1\r\n")?;
     write!(text, "aof_current_rewrite_time_sec:-1\r\naof_last_bgrewrite_status:ok\r\naof_rewrites:0\r\n")?;
-    write!(text, "aof_last_write_status:ok\r\naof_last_cow_size:0\r\n")
+    write!(text, "aof_last_write_status:ok\r\naof_last_cow_size:0\r\n")?;
+    write!(text, "module_fork_in_progress:0\r\nmodule_fork_last_cow_size:0\r\n")
 }
 
 /// Ticks of the kernel's clock for processes in a second, for every program.

@@ -115,7 +115,8 @@ fn server(text: &mut String, &Facts { shared, instance, .. }: &Facts<'_>) -> Wri
     let now_us = now.unwrap_or_default().as_micros();
     write!(text, "redis_version:{REDIS_VERSION}\r\nredis_git_sha1:00000000\r\nredis_git_dirty:0\r\n")?;
     write!(text, "redis_mode:standalone\r\natoll_version:{}\r\n", env!("CARGO_PKG_VERSION"))?;
-    write!(text, "os:{} {}\r\n", std::env::consts::OS, std::env::consts::ARCH)?;
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    write!(text, "os:Linux {} {}\r\n", release.trim_ascii(), std::env::consts::ARCH)?;
     write!(text, "arch_bits:{}\r\nmultiplexing_api:epoll\r\n", usize::BITS)?;
     write!(text, "process_id:{}\r\nprocess_supervised:no\r\n", std::process::id())?;
     write!(
