@@ -9,6 +9,7 @@ use std::error::Error;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    end_quietly_without_reader();
     match run() {
         Ok(code) => code,
         Err(error) => {
@@ -16,6 +17,22 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// A program whose output nobody takes any more (`atoll pool info NAME | head -1`) ends, and does
+/// not panic.
+fn end_quietly_without_reader() {
+    let shown = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let said = panic.payload().downcast_ref::<String>().map(String::as_str).unwrap_or_default();
+        if let Some(error) = said.strip_prefix("failed printing to stdout: ") {
+            if !error.contains("Broken pipe") {
+                eprintln!("error: what was found cannot be printed: {error}");
+            }
+            std::process::exit(1);
+        }
+        shown(panic);
+    }));
 }
 
 fn run() -> Result<ExitCode, Box<dyn Error>> {

@@ -31,7 +31,9 @@ pub enum VerbError {
     #[error("the pool's file system has no locks (F_OFD_SETLK): put the pool on another one, such as /dev/shm")]
     Unprovable,
     /// This endpoint was shut out: none of its verbs takes effect any more.
-    #[error("this client was silent for too long and was shut out of the pool: join again, as a cache does by itself")]
+    #[error(
+        "this client lost the pool: it was silent for too long, or a memory node failed. A cache joins again by itself"
+    )]
     Fenced,
     /// The host of this memory node has no memory for pages that a verb would touch first. The
     /// batch took no effect.

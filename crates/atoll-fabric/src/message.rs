@@ -63,7 +63,9 @@ pub enum MessageError {
         bytes: usize,
     },
     /// This endpoint was fenced.
-    #[error("this client was silent for too long and was shut out of the pool: join again, as a cache does by itself")]
+    #[error(
+        "this client lost the pool: it was silent for too long, or a memory node failed. A cache joins again by itself"
+    )]
     Fenced,
     /// This process is a fork of the process that made the endpoint. Only that process may use it.
     #[error("this process is a fork of the one that opened the pool: open the pool again after the fork")]

@@ -204,8 +204,8 @@ pub(crate) async fn write_first<E: Endpoint>(endpoint: &E, pool: &Pool) -> Resul
 async fn reach<E: Endpoint>(endpoint: &E, node: u8) -> Result<(), PoolError> {
     endpoint.reach(node).await.map_err(|error| match error {
         VerbError::NodeAbsent(absent) => {
-            VerbError::node_absent(absent.node, format!("{}: start it again, or put its region back", absent.why))
-                .into()
+            let todo = "start it again, put its region back, or name the addresses of all memory nodes";
+            VerbError::node_absent(absent.node, format!("{}: {todo}", absent.why)).into()
         }
         error => error.into(),
     })

@@ -169,6 +169,19 @@ fn fill(cache: &mut atoll::Client, keys: std::ops::Range<u32>) {
 }
 
 #[test]
+fn who_takes_no_more_of_what_is_printed_ends_the_program_quietly() {
+    let name = PoolName::new("unread");
+    printed(&["pool", "create", &name.0, "--capacity", "4MiB"]);
+    let info = |to: &str| {
+        let line = format!("'{}' pool info {} {to}", env!("CARGO_BIN_EXE_atoll"), name.0);
+        let output = std::process::Command::new("sh").args(["-c", &line]).output().unwrap();
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert_eq!(info("| true"), "");
+    assert!(info("> /dev/full").starts_with("error: what was found cannot be printed"));
+}
+
+#[test]
 fn a_pool_on_two_nodes_is_filled_grows_while_it_is_used_and_is_removed_whole() {
     let name = PoolName::new("grown-two-nodes");
     let options = ["--capacity", "4MiB", "--nodes", "2", "--capacity-max", "12MiB", "--json"];

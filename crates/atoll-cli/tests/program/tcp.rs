@@ -223,6 +223,33 @@ fn a_pool_goes_on_without_a_killed_further_node_and_takes_it_in_again_empty() {
     assert!(printed(&["pool", "verify", &pool]).contains("sound"));
 }
 
+/// Whoever names a part of the addresses, or a wrong one, is refused, and nothing is lost.
+#[test]
+fn wrong_addresses_of_a_pool_of_several_nodes_harm_nobody() {
+    const KEYS: u32 = 300;
+    let nodes = [(); 3].map(|()| Node::start("127.0.0.1:0", &[]));
+    let [home, further, other] = nodes.each_ref().map(|node| node.address);
+    let pool = format!("tcp:{home},{further}");
+    printed(&["pool", "create", &pool]);
+    let server = Serving::start(&["--pool", &pool]);
+    let mut redis = server.connect();
+    let value = "value".repeat(200);
+    (0..KEYS).for_each(|key| redis.set::<_, _, ()>(key, &value).unwrap());
+    for wrong in [format!("tcp:{home}"), format!("tcp:{home},{other}"), format!("tcp:{further},{home}")] {
+        for command in [&["pool", "info"][..], &["pool", "verify"], &["pool", "repair"]] {
+            let said = atoll(&[command, &[&wrong]].concat());
+            let said = String::from_utf8_lossy(&said.stderr).into_owned();
+            assert!(command[1] == "info" || said.contains("error: "), "{command:?} {wrong}: {said}");
+        }
+        let said = refused(&["serve", "--port", "0", "--pool", &wrong]);
+        assert!(said.contains("memory node 1") || !wrong.starts_with(&format!("tcp:{home}")), "{wrong}: {said}");
+        let found: Vec<Option<String>> = (0..KEYS).map(|key| redis.get(key).unwrap()).collect();
+        assert!(found.iter().all(|found| found.as_ref() == Some(&value)), "{wrong}");
+    }
+    drop(server);
+    assert!(printed(&["pool", "verify", &pool]).contains("sound"));
+}
+
 /// A server finds the objects of a pipeline's keys before it runs the commands.
 #[test]
 fn a_pipeline_of_sets_takes_little_more_than_one_round_trip_for_each() {

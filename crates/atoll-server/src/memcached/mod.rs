@@ -20,6 +20,8 @@
 //! - A line of more than 2048 bytes gets `CLIENT_ERROR line too long` and ends the connection. A
 //!   line of keys (`get`, `gets`, `gat`, `gats`) may have 1 MiB.
 //! - A byte 0 does not end a line.
+//! - The binary protocol, which memcached calls deprecated, is not spoken: its first byte gets a
+//!   `CLIENT_ERROR` that says so, and ends the connection.
 //! - A value may have as many bytes as the pool takes.
 //! - Tokens have no order: `ms` with `I` takes every token other than the present one for an older
 //!   one. To win an item gives it a new token, which the winner reads.

@@ -11,6 +11,8 @@
 
 use super::request::{self, Asked, Line, Request, Store, TOO_LARGE};
 
+/// The first byte of a request in the binary protocol, and of no text command.
+const BINARY: u8 = 0x80;
 /// The longest line, unless it is a `get`, or its like, of many keys.
 pub const LINE_BYTES_MAX: usize = 2048;
 /// The longest line with many keys.
@@ -37,6 +39,9 @@ fn is_get(bytes: &[u8]) -> bool {
 /// `rest` says that the bytes are the rest of a line of keys, and what that asks for. Data of more
 /// than `data_bytes_max` is refused.
 pub(crate) fn parse(bytes: &[u8], scanned: usize, rest: Option<Asked>, data_bytes_max: usize) -> Parsed<'_> {
+    if rest.is_none() && bytes.first() == Some(&BINARY) {
+        return Parsed::Invalid(Some("CLIENT_ERROR the binary protocol is not spoken here: use text or meta commands"));
+    }
     let end = memchr::memchr(b'\n', &bytes[scanned.min(bytes.len())..]).map(|end| scanned + end);
     let length = end.unwrap_or(bytes.len());
     if length > LINE_BYTES_MAX && (length > GET_LINE_BYTES_MAX || rest.is_none() && !is_get(bytes)) {

@@ -26,6 +26,7 @@ use super::socket::{Socket, Stream};
 use atoll_cache::{Cache, Engine};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::fmt::Display;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -151,7 +152,7 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
 
     /// Serves the connections that come through the channel until it ends, with clients that `join`
     /// makes if the pool shuts one out. Runs within a `LocalSet`.
-    pub(crate) async fn run<E>(
+    pub(crate) async fn run<E: Display>(
         self: Rc<Self>,
         streams: UnboundedReceiver<Arrival>,
         join: impl Fn() -> Result<Cache<G>, E>,
@@ -208,15 +209,21 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
 
     /// Never ends. A client that was shut out, or that the fabric has failed, is of no use any
     /// more; until another one has joined, commands end in its error.
-    async fn tend_regularly<E>(&self, join: impl Fn() -> Result<Cache<G>, E>) {
+    async fn tend_regularly<E: Display>(&self, join: impl Fn() -> Result<Cache<G>, E>) {
+        let mut told = String::new();
         loop {
             tokio::time::sleep(TEND_PERIOD).await;
             self.now_ms.set(self.shared.uptime_ms());
             let cache = self.cache();
             if self.asking(pin!(cache.tend())).await.is_err_and(|error| error.is_shut_out()) {
                 // If there is no place now, there may be one the next time.
-                if let Ok(cache) = join() {
-                    *self.cache.borrow_mut() = Rc::new(cache);
+                match join().map_err(|error| error.to_string()) {
+                    Ok(cache) => *self.cache.borrow_mut() = Rc::new(cache),
+                    Err(error) if error == told => {}
+                    Err(error) => {
+                        eprintln!("the pool cannot be joined again: {error}");
+                        told = error;
+                    }
                 }
             }
             self.asking(pin!(self.protocol.tend(self.client(&cache)))).await;

@@ -104,6 +104,16 @@ fn a_change_of_memcached_ends_a_watch_and_is_told_as_an_event() {
 }
 
 #[test]
+fn the_binary_protocol_is_refused_with_a_line_and_the_connection_ends() {
+    let server = start(with_memcached());
+    let mut version = [0_u8; 24];
+    (version[0], version[1]) = (0x80, 0x0b);
+    let mut memcached = Text::connect(server.memcached());
+    memcached.send(&version);
+    assert_eq!(memcached.rest(), "CLIENT_ERROR the binary protocol is not spoken here: use text or meta commands\r\n");
+}
+
+#[test]
 fn keys_lines_and_values_have_limits() {
     let server = start_on(&EngineOptions::default(), with_memcached());
     let (mut c, mut redis) = both(&server);
