@@ -258,10 +258,12 @@ fn a_pipeline_of_sets_takes_little_more_than_one_round_trip_for_each() {
     printed(&["pool", "create", &node.pool()]);
     let server = Serving::start(&["--pool", &node.pool()]);
     let mut redis = server.connect();
-    let mut set_all = |redis: &mut redis::Connection| {
+    let set_all = |redis: &mut redis::Connection| {
         for first in (0..SETS).step_by(16) {
             let mut pipe = redis::pipe();
-            (first..first + 16).for_each(|key| drop(pipe.set(key, vec![7_u8; 100]).ignore()));
+            for key in first..first + 16 {
+                pipe.set(key, vec![7_u8; 100]).ignore();
+            }
             let () = pipe.query(redis).unwrap();
         }
     };
