@@ -19,7 +19,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// A program whose output nobody takes any more (`atoll pool info NAME | head -1`) ends, and does
+/// A program whose output has no reader any more (`atoll pool info NAME | head -1`) ends, and does
 /// not panic.
 fn end_quietly_without_reader() {
     let shown = std::panic::take_hook();

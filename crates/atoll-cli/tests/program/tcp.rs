@@ -223,9 +223,9 @@ fn a_pool_goes_on_without_a_killed_further_node_and_takes_it_in_again_empty() {
     assert!(printed(&["pool", "verify", &pool]).contains("sound"));
 }
 
-/// Whoever names a part of the addresses, or a wrong one, is refused, and nothing is lost.
+/// A command that names a part of the addresses, or a wrong one, is refused, and nothing is lost.
 #[test]
-fn wrong_addresses_of_a_pool_of_several_nodes_harm_nobody() {
+fn wrong_addresses_of_a_pool_of_several_nodes_do_no_harm() {
     const KEYS: u32 = 300;
     let nodes = [(); 3].map(|()| Node::start("127.0.0.1:0", &[]));
     let [home, further, other] = nodes.each_ref().map(|node| node.address);
