@@ -91,10 +91,26 @@ pub(crate) async fn declare<E: Endpoint>(
     if endpoint.region_state(node).await == RegionState::Unknown {
         return Ok(false);
     }
+    // An endpoint that has never had the region may ask in the wrong place. Clients that use it
+    // find out by themselves.
+    if endpoint.region_bytes(node).is_none() && !is_alone(endpoint, pool).await? {
+        return Ok(false);
+    }
     let ready = NodeState::Ready { identity, chunks };
     let lost = NodeState::Absent { phase: Phase::Lost, identity, chunks };
     // Another client may have been faster.
     swap(endpoint, pool.layout.node(node), ready.word(), lost.word()).await?;
+    Ok(true)
+}
+
+/// Whether no client lives but this endpoint's.
+async fn is_alone<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<bool, VerbError> {
+    let me = endpoint.identity();
+    for place in registry::places(endpoint, pool).await? {
+        if place.state.is_alive() && place.identity != me && !endpoint.is_dead(place.identity).await? {
+            return Ok(false);
+        }
+    }
     Ok(true)
 }
 
@@ -171,13 +187,11 @@ impl<E: Endpoint> Client<E> {
             let NodeState::Ready { identity, chunks } = *state else { continue };
             let ready = (node, chunks, identity);
             let Err(error) = nodes::reach_and_check(&*self.endpoint, &self.pool, ready).await else { continue };
-            let is_reached = self.endpoint.region_bytes(node).is_some();
-            // An endpoint that has never had the region may ask in the wrong place. Clients that
-            // use it find out by themselves.
-            if (is_reached || self.is_alone().await?) && declare(&*self.endpoint, &self.pool, ready).await? {
+            if declare(&*self.endpoint, &self.pool, ready).await? {
                 is_gone = true;
                 continue;
             }
+            let is_reached = self.endpoint.region_bytes(node).is_some();
             match error {
                 // Perhaps the way to it is cut. Other nodes can be used.
                 PoolError::Member { .. } | PoolError::Verb(VerbError::NodeAbsent(_)) if is_reached => {}
@@ -185,18 +199,6 @@ impl<E: Endpoint> Client<E> {
             }
         }
         Ok(is_gone)
-    }
-
-    /// Whether no other client lives.
-    async fn is_alone(&self) -> Result<bool, PoolError> {
-        let places = registry::places(&self.endpoint, &self.pool).await?;
-        let me = self.me().slot;
-        for place in places.iter().filter(|place| place.state.is_alive() && place.incarnation.slot != me) {
-            if !self.endpoint.is_dead(place.identity).await? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
     }
 
     /// Checks that the table, which it returns, agrees with this client's view of the nodes. If it

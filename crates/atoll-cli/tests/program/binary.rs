@@ -74,7 +74,8 @@ pub(crate) fn atoll(args: &[&str]) -> Output {
 /// What a command printed, after it succeeded.
 pub(crate) fn printed(args: &[&str]) -> String {
     let output = atoll(args);
-    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    let said = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    assert!(output.status.success(), "{args:?}: {}{}", said(&output.stdout), said(&output.stderr));
     String::from_utf8(output.stdout).expect("text")
 }
 

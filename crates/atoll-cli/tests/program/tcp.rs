@@ -239,7 +239,7 @@ fn wrong_addresses_of_a_pool_of_several_nodes_do_no_harm() {
         for command in [&["pool", "info"][..], &["pool", "verify"], &["pool", "repair"]] {
             let said = atoll(&[command, &[&wrong]].concat());
             let said = String::from_utf8_lossy(&said.stderr).into_owned();
-            assert!(command[1] == "info" || said.contains("error: "), "{command:?} {wrong}: {said}");
+            assert!(said.contains("error: "), "{command:?} {wrong}: {said}");
         }
         let said = refused(&["serve", "--port", "0", "--pool", &wrong]);
         assert!(said.contains("memory node 1") || !wrong.starts_with(&format!("tcp:{home}")), "{wrong}: {said}");
@@ -271,7 +271,7 @@ fn a_pipeline_of_sets_takes_little_more_than_one_round_trip_for_each() {
     // What the server has used this long ago it looks at again.
     std::thread::sleep(Duration::from_millis(100));
     let round_trips = |redis: &mut redis::Connection| {
-        let info: String = redis::cmd("INFO").query(redis).unwrap();
+        let info: String = redis::cmd("INFO").arg("atoll").query(redis).unwrap();
         info.lines().find_map(|line| line.strip_prefix("fabric_round_trips:")?.parse::<u64>().ok()).unwrap()
     };
     let before = round_trips(&mut redis);

@@ -131,6 +131,21 @@ fn memory_is_that_of_the_live_objects() {
     assert!(number(&memory, "used_memory_rss") > 1 << 20);
 }
 
+/// A sample that meets one large value of many small ones would tell of a multiple.
+#[test]
+fn memory_is_never_more_than_the_chunks_in_use_have() {
+    let server = start(options());
+    let mut raw = Raw::connect(server.address);
+    raw.call(&[&b"SET"[..], b"large", &vec![b'x'; 12_000_000]]);
+    for key in 0..20_000_u32 {
+        raw.call(&["SET", &key.to_string(), "x"]);
+    }
+    for _ in 0..200 {
+        let all = info(&mut raw, &["memory", "atoll"]);
+        assert!(number(&all, "used_memory") <= number(&all, "pool_used_bytes"), "{all}");
+    }
+}
+
 #[test]
 fn commands_and_errors_are_counted_each() {
     let server = start(options());

@@ -47,7 +47,7 @@ fn memory_is_that_of_records_and_of_the_pool() {
     }
     raw.call(&["HELLO", "3"]);
     assert!(text(raw.call(&["MEMORY", "STATS"])).contains("$15\r\npeak.percentage\r\n,100\r\n"));
-    assert!(text(raw.call(&["MEMORY", "DOCTOR"])).contains("12345 of 1073741824 bytes are in use"));
+    assert!(text(raw.call(&["MEMORY", "DOCTOR"])).contains("12345678 of 1073741824 bytes are in use"));
     assert!(text(raw.call(&["MEMORY", "MALLOC-STATS"])).ends_with("not supported for the current allocator\r\n"));
     assert!(text(raw.call(&["MEMORY", "HELP"])).contains("\r\n+PURGE\r\n"));
     assert!(text(raw.call(&["OBJECT", "HELP"])).contains("\r\n+REFCOUNT <key>\r\n"));

@@ -208,7 +208,7 @@ fn metrics_and_info_show_the_same_numbers() {
         "db0:keys=1,",
         "fabric:none",
         "used_memory:18\r\n",
-        "pool_used_bytes:12345",
+        "pool_used_bytes:12345678",
         "total_error_replies:1",
     ];
     lines.iter().for_each(|line| assert!(info.contains(line), "{line} in {info}"));
@@ -227,7 +227,7 @@ fn metrics_and_info_show_the_same_numbers() {
         "atoll_misses_total{reason=\"expired\"} 0",
         "atoll_modelled_misses_total{capacity=\"0.25\"} 0",
         "atoll_regroups_total 0",
-        "atoll_pool_used_bytes 12345",
+        "atoll_pool_used_bytes 12345678",
         "atoll_connections 1",
         "atoll_commands_total{command=\"get\"} 3",
         "atoll_command_seconds_bucket{le=\"+Inf\"}",

@@ -46,7 +46,7 @@ pub(crate) fn facts() -> PoolFacts {
         experts: None,
         capacity_bytes: Box::new(|| 1 << 30),
         provided_bytes: Box::new(|| 1 << 30),
-        used_bytes: Box::new(|| 12345),
+        used_bytes: Box::new(|| 12_345_678),
         wall_clock_ahead_ms: Box::new(|| -1500),
         nodes_absent: Box::new(|| 1),
     }

@@ -1,9 +1,9 @@
 //! What the server uses of its host: memory and processor time; and that it saves nothing.
 //!
 //! `used_memory` is what keys and values that are present have, with the headers of their records:
-//! exact in a small cache, from a sample in a large one. Memory of the pool that holds no live
-//! object is not in it; `pool_used_bytes` in the section `Atoll` has that too. `maxmemory` is the
-//! pool's capacity.
+//! exact in a small cache, from a sample in a large one, and never more than the chunks in use have.
+//! Memory of the pool that holds no live object is not in it; `pool_used_bytes` in the section
+//! `Atoll` has that too. `maxmemory` is the pool's capacity.
 
 use super::{Facts, Written, policy};
 use std::fmt::Write;
@@ -30,7 +30,9 @@ fn part(of: u64, all: u64) -> f64 {
 }
 
 pub(super) fn memory(text: &mut String, &Facts { shared, instance, census, .. }: &Facts<'_>) -> Written {
-    let used: u64 = census.iter().map(|count| count.bytes).sum();
+    let sampled: u64 = census.iter().map(|count| count.bytes).sum();
+    // A sample that meets one large value of few is far off.
+    let used = sampled.min((shared.facts.used_bytes)());
     let peak = instance.memory_peak(used);
     let resident = of_kernel("/proc/self/status", "VmRSS:");
     let capacity_bytes = (shared.facts.capacity_bytes)();
