@@ -1,9 +1,9 @@
 //! What the server uses of its host: memory and processor time; and that it saves nothing.
 //!
 //! `used_memory` is what keys and values that are present have, with the headers of their records:
-//! exact in a small cache, from a sample in a large one, and never more than the chunks in use have.
-//! Memory of the pool that holds no live object is not in it; `pool_used_bytes` in the section
-//! `Atoll` has that too. `maxmemory` is the pool's capacity.
+//! exact in a small cache, from a sample in a large one, and never more than the chunks in use
+//! have. Memory of the pool that holds no live object is not in it; `pool_used_bytes` in the
+//! section `Atoll` has that too. `maxmemory` is the pool's capacity.
 
 use super::{Facts, Written, policy};
 use std::fmt::Write;
