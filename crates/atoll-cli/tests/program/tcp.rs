@@ -223,19 +223,20 @@ fn a_pool_goes_on_without_a_killed_further_node_and_takes_it_in_again_empty() {
     assert!(printed(&["pool", "verify", &pool]).contains("sound"));
 }
 
-/// A command that names a part of the addresses, or a wrong one, is refused, and nothing is lost.
+/// A command that names a part of the addresses, or names them in another order, is refused, and
+/// nothing is lost.
 #[test]
-fn wrong_addresses_of_a_pool_of_several_nodes_do_no_harm() {
+fn a_part_of_the_addresses_of_a_pool_of_several_nodes_does_no_harm() {
     const KEYS: u32 = 300;
-    let nodes = [(); 3].map(|()| Node::start("127.0.0.1:0", &[]));
-    let [home, further, other] = nodes.each_ref().map(|node| node.address);
+    let nodes = [(); 2].map(|()| Node::start("127.0.0.1:0", &[]));
+    let [home, further] = nodes.each_ref().map(|node| node.address);
     let pool = format!("tcp:{home},{further}");
     printed(&["pool", "create", &pool]);
     let server = Serving::start(&["--pool", &pool]);
     let mut redis = server.connect();
     let value = "value".repeat(200);
     (0..KEYS).for_each(|key| redis.set::<_, _, ()>(key, &value).unwrap());
-    for wrong in [format!("tcp:{home}"), format!("tcp:{home},{other}"), format!("tcp:{further},{home}")] {
+    for wrong in [format!("tcp:{home}"), format!("tcp:{further},{home}")] {
         for command in [&["pool", "info"][..], &["pool", "verify"], &["pool", "repair"]] {
             let said = atoll(&[command, &[&wrong]].concat());
             let said = String::from_utf8_lossy(&said.stderr).into_owned();
