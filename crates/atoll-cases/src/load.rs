@@ -249,9 +249,6 @@ impl<G: Engine + 'static, R: Recorder> Part<'_, G, R> {
             let bytes = self.random.below(load.value_bytes_max.max(1)) >> self.random.below(4);
             let choices = if load.expiring { 17 } else { 16 };
             let choice = if load.mixed { self.random.below(choices) } else { 0 };
-            if load.mixed && step % 8 == 3 {
-                self.expect(&key, load.keys).await;
-            }
             self.change(step, &key, bytes, choice).await
         } else if load.mixed && self.random.below(8) == 0 {
             self.get_many(load.keys).await
@@ -286,13 +283,6 @@ impl<G: Engine + 'static, R: Recorder> Part<'_, G, R> {
         let hit = self.cache.get(key, &mut value).await?;
         self.end(Outcome::get(hit.then(|| value.bytes())));
         Ok(())
-    }
-
-    /// Tells the cache of the key of the next change, and of further ones, as a server does.
-    async fn expect(&mut self, key: &[u8], keys: u64) {
-        let further: Vec<_> = (0..keys.min(5)).map(key_of).collect();
-        let keys: Vec<&[u8]> = std::iter::once(key).chain(further.iter().map(Vec::as_slice)).collect();
-        self.cache.expect(&keys).await;
     }
 
     /// More keys than one batch takes, some of them twice.
