@@ -9,7 +9,6 @@ mod deploy;
 mod doctor;
 mod engines;
 mod full_host;
-mod kill;
 #[cfg(feature = "lab")]
 mod lab;
 mod namespaces;
