@@ -90,16 +90,20 @@ fn shared_memory() -> Check {
 /// A pool can be made, used and removed.
 fn a_pool() -> Check {
     let name = format!("shm:/atoll-doctor-{}", std::process::id());
+    let pool = match Pool::create(&name, &PoolOptions::default().capacity_bytes(4 << 20)) {
+        Ok(pool) => pool,
+        // What has this name already is not ours.
+        Err(error) => return Check::new("a pool", Verdict::Bad, error.to_string()),
+    };
     let used = || -> Result<(), Box<dyn Error>> {
-        let pool = Pool::create(&name, &PoolOptions::default().capacity_bytes(4 << 20))?;
         let mut client = pool.client()?;
         client.set(b"key", b"value")?;
         let found = client.get(b"key")?.map(<[u8]>::to_vec);
-        drop((client, pool));
-        Pool::remove(&name)?;
         if found.as_deref() == Some(b"value") { Ok(()) } else { Err("the value that was set is not there".into()) }
     };
-    match used() {
+    let used = used();
+    drop(pool);
+    match used.and_then(|()| Ok(Pool::remove(&name).map(drop)?)) {
         Ok(()) => Check::new("a pool", Verdict::Good, "was created in shared memory, used and removed"),
         Err(error) => {
             let _ = Pool::remove_by_force(&name);

@@ -114,9 +114,9 @@ impl TcpFabric {
 
     /// What is proven of a memory node's region, of which this process has `known` open. A region
     /// in the memory of an agent's process ends with that process. An agent that has another
-    /// region than the known one proves nothing: other clients may use that one. Nor does the
-    /// home's agent, of a region that this process has not open: that agent has the home, so it has
-    /// not ended, and the addresses are those of a part of the pool.
+    /// region than the known one proves nothing: other clients may use that one. The home's agent
+    /// lives, since it has the home. If it lacks a region that this process never had, the user has
+    /// named a part of the addresses, which proves nothing either.
     pub(super) fn region_state(&self, node: u8, known: Option<&TcpRegion>) -> RegionState {
         let options = TcpOptions { connect_timeout: PROBE_TIMEOUT, ..self.options().clone() };
         let agent = known.map_or_else(|| self.maker(node), TcpRegion::agent);
