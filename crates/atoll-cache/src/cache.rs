@@ -1,14 +1,19 @@
 //! The operations of a cache, each built from one lookup or one atomic change of the engine.
 
 mod changes;
+mod held;
 
-use crate::{Attributes, CacheError, Cause, Engine, KEY_BYTES_MAX, Lookup, Meta, Removal, Stats, Value};
+pub use held::Hold;
+
+use crate::{Attributes, CacheError, Cause, Change, Engine, KEY_BYTES_MAX, Lookup, Meta, Removal, Stats, Value};
 use changes::{Edit, Expire, Remove, Removes, Rewrite, Rewritten, Set, give_back};
+use held::Held;
 use std::borrow::Cow;
 
 /// A cache as one client uses it.
 pub struct Cache<G: Engine> {
     engine: G,
+    held: Held,
 }
 
 /// The condition under which a [`Cache::set`] stores its value.
@@ -129,7 +134,7 @@ fn checked(key: &[u8]) -> Result<&[u8], CacheError> {
 impl<G: Engine> Cache<G> {
     /// The operations over `engine`.
     pub fn new(engine: G) -> Self {
-        Self { engine }
+        Self { engine, held: Held::default() }
     }
 
     /// The engine.
@@ -145,6 +150,9 @@ impl<G: Engine> Cache<G> {
     /// Looks `key` up; on a hit, `true`, and its value is in `into`.
     #[inline]
     pub async fn get(&self, key: &[u8], into: &mut Value) -> Result<bool, CacheError> {
+        if self.is_held() {
+            return Box::pin(self.get_held(key, into)).await;
+        }
         Ok(self.engine.get(checked(key)?, into).await? == Lookup::Hit)
     }
 
@@ -157,6 +165,7 @@ impl<G: Engine> Cache<G> {
         for key in keys {
             checked(key)?;
         }
+        self.let_go_if_held().await?;
         let each =
             |index: usize, lookup: Lookup, value: &mut Value| found(index, (lookup == Lookup::Hit).then_some(value));
         self.engine.get_many(keys, each).await
@@ -165,12 +174,32 @@ impl<G: Engine> Cache<G> {
     /// Announces operations on these keys, in this order. Where memory is near, the engine
     /// prefetches the words that they will read.
     pub async fn expect(&self, keys: &[&[u8]]) {
-        self.engine.expect(keys).await;
+        if !self.is_held() {
+            self.engine.expect(keys).await;
+        }
     }
 
     /// The metadata of `key`'s object, without counting an access; `None` if the key is not there.
     pub async fn peek(&self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
+        if self.is_held() {
+            return Box::pin(self.peek_held(key)).await;
+        }
         self.engine.peek(checked(key)?).await
+    }
+
+    /// Changes `key`'s object in one step, as the change decides; returns the token of the object
+    /// that is there afterwards, if there is one.
+    #[inline]
+    pub async fn update<C: Change>(&self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
+        if self.is_held() {
+            return Box::pin(self.update_held(checked(key)?, change)).await;
+        }
+        self.engine.update(checked(key)?, change).await
+    }
+
+    #[inline]
+    async fn let_go_if_held(&self) -> Result<(), CacheError> {
+        if self.is_held() { Box::pin(self.let_go()).await } else { Ok(()) }
     }
 
     async fn change<C: Removes>(&self, key: &[u8], change: &mut C) -> Result<u64, CacheError> {
@@ -178,7 +207,7 @@ impl<G: Engine> Cache<G> {
         if is_noted {
             change.see();
         }
-        let token = self.engine.update(checked(key)?, change).await?;
+        let token = self.update(key, change).await?;
         if is_noted {
             self.note_removed(key, change.removed());
         }
@@ -369,16 +398,19 @@ impl<G: Engine> Cache<G> {
     /// cursor. The cursor 0 begins and ends a scan. A key that is present from the first call to
     /// the last is shown at least once.
     pub async fn scan<F: FnMut(&[u8])>(&self, cursor: u64, count: usize, each: F) -> Result<u64, CacheError> {
+        self.let_go_if_held().await?;
         self.engine.scan(cursor, count, each).await
     }
 
     /// Some key that is present.
     pub async fn random_key(&self) -> Result<Option<Vec<u8>>, CacheError> {
+        self.let_go_if_held().await?;
         self.engine.random_key().await
     }
 
     /// Removes every key that was present at the start of the call; returns how many it removed.
     pub async fn flush(&self) -> Result<u64, CacheError> {
+        self.let_go_if_held().await?;
         self.engine.flush().await
     }
 

@@ -39,6 +39,10 @@ pub enum CacheError {
         /// The node.
         node: u8,
     },
+    /// Another client has changed the key that is [held](crate::Cache::hold). Nothing was changed
+    /// since the hold began.
+    #[error("another client has changed the key meanwhile: begin again")]
+    Overtaken,
     /// The pool holds bytes that no client wrote.
     #[error("the pool is damaged ({what}): check it with `atoll pool verify`")]
     Damaged {

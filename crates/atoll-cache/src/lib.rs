@@ -70,7 +70,9 @@ pub mod sweep;
 pub mod table;
 pub mod value;
 
-pub use cache::{Beginning, Cache, Condition, ExpireCondition, ExpireOutcome, Expiry, Number, SetOptions, SetOutcome};
+pub use cache::{
+    Beginning, Cache, Condition, ExpireCondition, ExpireOutcome, Expiry, Hold, Number, SetOptions, SetOutcome,
+};
 pub use engine::{CacheError, Change, Engine, Lookup, Old, Verdict, Want};
 pub use engines::{Chosen, ChosenPool, EngineId, EngineKind, EngineOptions};
 pub use lasting::Lasting;

@@ -83,6 +83,10 @@ pub struct RepairCommand {
     /// clients hold cannot be reused
     #[arg(long)]
     kill_stopped: bool,
+    /// First give up this memory node, which cannot be reached: its host is broken, or it has
+    /// moved. What was stored on it is lost, even if it only cannot be reached from here
+    #[arg(long, value_name = "NODE")]
+    give_up: Option<u8>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -286,6 +290,9 @@ fn info(command: &NameCommand, fabric: &impl PoolFabric) -> Result<(), Box<dyn E
 
 impl RepairCommand {
     fn run(self, fabric: &impl PoolFabric) -> Result<(), Box<dyn Error>> {
+        if let Some(node) = self.give_up {
+            Pool::give_up_on(fabric, node)?;
+        }
         let pool = open_pool(fabric)?;
         let killed = if self.kill_stopped { pool.kill_stopped()? } else { 0 };
         let mended = pool.repair()?;

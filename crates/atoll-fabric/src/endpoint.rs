@@ -66,6 +66,9 @@ pub enum RegionState {
     /// It is gone for good. Its agent is there and has none for this node, or an empty one: see
     /// [`Endpoint::remake`].
     Gone,
+    /// This endpoint never reached it. The agent that has it by this process's address is there and
+    /// has none. So it is gone for good if it was made at that [place](Endpoint::place).
+    Missing,
 }
 
 /// One thread's access to a fabric.
@@ -157,6 +160,13 @@ pub trait Endpoint {
     fn region_state(&self, node: u8) -> impl Future<Output = RegionState> {
         let _ = node;
         std::future::ready(RegionState::Unknown)
+    }
+
+    /// Where this process's address says that the region of a memory node is made; `None` if no
+    /// two processes can differ in it. Processes that name the same place mean the same agent.
+    fn place(&self, node: u8) -> Option<String> {
+        let _ = node;
+        None
     }
 
     /// Creates the region of a memory node whose region is [gone](RegionState::Gone), all zero

@@ -19,7 +19,7 @@
 ///     }
 ///
 ///     pass_on!(inner: read post_unawaited flush expect purpose reach export reach_export);
-///     pass_on!(inner: region_state remake);
+///     pass_on!(inner: region_state place remake);
 ///     pass_on!(inner: provide discard);
 ///     pass_on!(inner: region_attributes region_bytes provided note_provided charge);
 ///     pass_on!(inner: wait arrivals pause now_ns unix_ms agent_ms boot random traffic limits);
@@ -52,6 +52,9 @@ macro_rules! pass_on {
     };
     (@ $inner:tt region_state) => {
         $crate::pass_on!(= $inner region_state(node: u8) -> impl Future<Output = $crate::RegionState>);
+    };
+    (@ $inner:tt place) => {
+        $crate::pass_on!(= $inner place(node: u8) -> Option<String>);
     };
     (@ $inner:tt remake) => {
         $crate::pass_on!(= $inner remake(node: u8, bytes: u64) -> impl Future<Output = Result<(), $crate::VerbError>>);

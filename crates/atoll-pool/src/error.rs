@@ -3,7 +3,7 @@
 use atoll_fabric::{Domain, VerbError};
 
 /// The format that this version reads and writes.
-pub const FORMAT_VERSION: u8 = 13;
+pub const FORMAT_VERSION: u8 = 14;
 
 /// Why a region is no pool, or cannot become one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -62,6 +62,14 @@ pub enum PoolError {
         node: u8,
         /// What the region is instead.
         what: String,
+    },
+    /// A memory node that the user gives up is there.
+    #[error("memory node {node} is not given up: {why}")]
+    Present {
+        /// The node.
+        node: u8,
+        /// What is known of it.
+        why: &'static str,
     },
     /// The region belongs to a pool with another home.
     #[error("this is memory node {node} of a pool, not its home: open the pool by the name that it was created with")]

@@ -20,7 +20,7 @@
 //! checksum and every bound.
 
 use crate::error::FORMAT_VERSION;
-use crate::{EngineArea, Layout, Pool, PoolError, PoolSettings, clock, nodes, provision};
+use crate::{EngineArea, Layout, Pool, PoolError, PoolSettings, clock, loss, nodes, provision};
 use atoll_fabric::{Address, Batch, Buffer, Domain, Endpoint, VerbError};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"ATOLLPL\0") | (FORMAT_VERSION as u64) << 56;
@@ -66,6 +66,17 @@ impl Pool {
         nodes::learn(endpoint, &pool).await?;
         provision::provided(endpoint, &pool.layout).await?;
         Ok(pool)
+    }
+
+    /// The user says that the region of a memory node is gone for good and that the node may be
+    /// made anew anywhere: see [`loss`](crate::loss). Clients that join from now on use the pool
+    /// without it. Another client that still used it ends. `home_bytes` is the size of node 0's
+    /// region.
+    ///
+    /// # Errors
+    /// [`PoolError::Present`] if this endpoint reaches the node, or there is no such node.
+    pub async fn give_up<E: Endpoint>(endpoint: &E, home_bytes: u64, node: u8) -> Result<(), PoolError> {
+        loss::give_up(endpoint, &read(endpoint, home_bytes).await?, node).await
     }
 }
 

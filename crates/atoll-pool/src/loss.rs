@@ -5,7 +5,7 @@
 //!
 //! | from | to | by | when |
 //! |---|---|---|---|
-//! | ready | lost | any client | the fabric proves that the region is gone ([`Endpoint::region_state`]) |
+//! | ready | lost | any client | the fabric proves that the region is gone ([`Endpoint::region_state`]), or the user says so ([`Pool::give_up`]) |
 //! | lost | cleared | a client that joins | no client is left that may use the region; dead ones are repaired; the node's chunks are free, and no word points into them |
 //! | cleared | returning, a new identity | any client | the node's agent is there again |
 //! | returning | ready | a client that joins | no client is left that uses the pool without the node; the new region is all zero and has its header |
@@ -43,7 +43,7 @@ use crate::in_flight::ROUNDS_PROVING;
 use crate::nodes::{self, NodeState, Phase};
 use crate::registry::{self, NodeUsers, PlaceState};
 use crate::repair::{self, Estate};
-use crate::words::swap;
+use crate::words::{read_word, swap};
 use crate::{ChunkId, Client, Pool, PoolError};
 use atoll_fabric::{Address, Batch, Endpoint, RegionState, VerbError};
 
@@ -82,13 +82,23 @@ const PATIENCE_NS: u64 = 10_000_000_000;
 /// Of so many looks at the table, one asks whether an absent node's agent is there again.
 const LOOKS_PER_QUESTION: u64 = 4;
 
+/// What is proven of the region of a node, by the place where it was made.
+async fn region_state<E: Endpoint>(endpoint: &E, pool: &Pool, node: u8) -> Result<RegionState, VerbError> {
+    Ok(match endpoint.region_state(node).await {
+        RegionState::Missing if nodes::is_at_its_place(endpoint, pool, node).await? => RegionState::Gone,
+        // The user may have named another agent than the node's.
+        RegionState::Missing => RegionState::Unknown,
+        state => state,
+    })
+}
+
 /// Makes a node that is ready lost, if its region is proven to be gone. Returns whether it is.
 pub(crate) async fn declare<E: Endpoint>(
     endpoint: &E,
     pool: &Pool,
     (node, chunks, identity): (u8, u32, u32),
 ) -> Result<bool, VerbError> {
-    if endpoint.region_state(node).await == RegionState::Unknown {
+    if region_state(endpoint, pool, node).await? == RegionState::Unknown {
         return Ok(false);
     }
     let ready = NodeState::Ready { identity, chunks };
@@ -96,6 +106,35 @@ pub(crate) async fn declare<E: Endpoint>(
     // Another client may have been faster.
     swap(endpoint, pool.layout.node(node), ready.word(), lost.word()).await?;
     Ok(true)
+}
+
+/// Makes a node lost that the user says is gone, and may be made anew anywhere.
+pub(crate) async fn give_up<E: Endpoint>(endpoint: &E, pool: &Pool, node: u8) -> Result<(), PoolError> {
+    let present = |why| PoolError::Present { node, why };
+    if node == 0 || u32::from(node) >= pool.settings.nodes_max {
+        return Err(present("the pool has no such node beside its home"));
+    }
+    let at = pool.layout.node(node);
+    loop {
+        let word = read_word(endpoint, at).await?;
+        match NodeState::from_word(word) {
+            Some(NodeState::Ready { identity, chunks }) => {
+                if nodes::reach_and_check(endpoint, pool, (node, chunks, identity)).await.is_ok() {
+                    return Err(present("it is there"));
+                }
+                let lost = NodeState::Absent { phase: Phase::Lost, identity, chunks };
+                if !swap(endpoint, at, word, lost.word()).await? {
+                    continue;
+                }
+            }
+            Some(NodeState::Absent { .. }) => {}
+            _ => return Err(present("the pool has no such node")),
+        }
+        // It may be there again meanwhile, in another place: then nothing is proven of it later.
+        let mut batch = Batch::new();
+        batch.write_word(pool.layout.place(node), 0);
+        return Ok(endpoint.post(&mut batch).await?);
+    }
 }
 
 /// The nodes that are absent by the table, a bit each, and those of them that are returning.
@@ -207,7 +246,7 @@ impl<E: Endpoint> Client<E> {
     async fn call_back(&self, table: &[NodeState]) -> Result<(), PoolError> {
         for (node, state) in (1..).zip(table) {
             let NodeState::Absent { phase: Phase::Cleared, chunks, .. } = *state else { continue };
-            if self.endpoint.region_state(node).await == RegionState::Gone {
+            if region_state(&*self.endpoint, &self.pool, node).await? == RegionState::Gone {
                 let identity = self.endpoint.random() as u32 & nodes::ABSENT_IDENTITY_MASK;
                 let returning = NodeState::Absent { phase: Phase::Returning, identity, chunks };
                 swap(&self.endpoint, self.pool.layout.node(node), state.word(), returning.word()).await?;

@@ -1,7 +1,9 @@
 //! The table of memory nodes, and how a node is added while clients run.
 //!
 //! The table is on the home, with a word for each node from 1 on. The words are for atomics only;
-//! formatting the pool writes them plainly.
+//! formatting the pool writes them plainly. Behind them is a word for each node that says where its
+//! region was made: the hash of the [place](Endpoint::place), 0 if it may be anywhere. It is data.
+//! A client WRITEs it before it makes the node ready.
 //!
 //! ```text
 //! free      0 2 | 0 62
@@ -169,7 +171,18 @@ fn compare(found: &[u64], expected: &[u64; WORDS]) -> Option<String> {
     })
 }
 
-/// WRITEs a further node's header, its magic last.
+/// The word of the place where this endpoint's process makes the region of a node.
+fn place_word<E: Endpoint>(endpoint: &E, node: u8) -> u64 {
+    endpoint.place(node).map_or(0, |place| rapidhash::v3::rapidhash_v3(place.as_bytes()).max(1))
+}
+
+/// Whether this endpoint's process would make the region of a node where it was made.
+pub(crate) async fn is_at_its_place<E: Endpoint>(endpoint: &E, pool: &Pool, node: u8) -> Result<bool, VerbError> {
+    let made = read_word(endpoint, pool.layout.place(node)).await?;
+    Ok(made == 0 || made == place_word(endpoint, node))
+}
+
+/// WRITEs a further node's header, its magic last, and where the node was made.
 pub(crate) async fn write_header<E: Endpoint>(
     endpoint: &E,
     pool: &Pool,
@@ -183,6 +196,7 @@ pub(crate) async fn write_header<E: Endpoint>(
     let mut batch = Batch::new();
     batch.write(Address::new(node, 0, 8), buffer);
     batch.write_word(Address::new(node, 0, 0), words[0]);
+    batch.write_word(pool.layout.place(node), place_word(endpoint, node));
     endpoint.post(&mut batch).await
 }
 
@@ -204,8 +218,9 @@ pub(crate) async fn write_first<E: Endpoint>(endpoint: &E, pool: &Pool) -> Resul
 async fn reach<E: Endpoint>(endpoint: &E, node: u8) -> Result<(), PoolError> {
     endpoint.reach(node).await.map_err(|error| match error {
         VerbError::NodeAbsent(absent) => {
-            let todo = "start it again, put its region back, or name the addresses of all memory nodes";
-            VerbError::node_absent(absent.node, format!("{}: {todo}", absent.why)).into()
+            let todo = "start it again, put its region back, or name the addresses of all memory nodes as the pool was \
+                        created with them; if it is gone for good, `atoll pool repair --give-up";
+            VerbError::node_absent(absent.node, format!("{}: {todo} {node}`", absent.why)).into()
         }
         error => error.into(),
     })

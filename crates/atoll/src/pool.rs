@@ -276,6 +276,20 @@ impl<F: PoolFabric> Pool<F> {
         Self::opened(opened)
     }
 
+    /// Says that a memory node other than the home is gone for good, with what was stored on it,
+    /// although nothing proves it: its host is broken, or the node has moved to another address.
+    /// Clients go on without it. An agent at the node's present address gets a new, empty node.
+    ///
+    /// # Errors
+    /// [`PoolError::Present`] if this process reaches the node.
+    pub fn give_up_on(fabric: &F, node: u8) -> Result<(), OpenError> {
+        let _lock = fabric.hold(0, Sharing::Shared)?;
+        let home = fabric.open(0)?;
+        let bytes = home.attributes().bytes;
+        let endpoint = fabric.reach(home).endpoint();
+        Ok(block_on(&endpoint, atoll_pool::Pool::give_up(&endpoint, bytes, node))?)
+    }
+
     fn opened(mut opened: Opened<F>) -> Result<Self, OpenError> {
         opened.provider = Provider::begin(&opened)?;
         let fabric = opened.fabric.clone();

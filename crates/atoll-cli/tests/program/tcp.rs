@@ -223,20 +223,20 @@ fn a_pool_goes_on_without_a_killed_further_node_and_takes_it_in_again_empty() {
     assert!(printed(&["pool", "verify", &pool]).contains("sound"));
 }
 
-/// A command that names a part of the addresses, or names them in another order, is refused, and
-/// nothing is lost.
+/// A command that names a part of the addresses, names them in another order, or names an agent
+/// that has nothing of the pool, is refused, and nothing is lost.
 #[test]
-fn a_part_of_the_addresses_of_a_pool_of_several_nodes_does_no_harm() {
+fn wrong_addresses_of_a_pool_of_several_nodes_do_no_harm() {
     const KEYS: u32 = 300;
-    let nodes = [(); 2].map(|()| Node::start("127.0.0.1:0", &[]));
-    let [home, further] = nodes.each_ref().map(|node| node.address);
+    let nodes = [(); 3].map(|()| Node::start("127.0.0.1:0", &[]));
+    let [home, further, strange] = nodes.each_ref().map(|node| node.address);
     let pool = format!("tcp:{home},{further}");
     printed(&["pool", "create", &pool]);
     let server = Serving::start(&["--pool", &pool]);
     let mut redis = server.connect();
     let value = "value".repeat(200);
     (0..KEYS).for_each(|key| redis.set::<_, _, ()>(key, &value).unwrap());
-    for wrong in [format!("tcp:{home}"), format!("tcp:{further},{home}")] {
+    for wrong in [format!("tcp:{home}"), format!("tcp:{further},{home}"), format!("tcp:{home},{strange}")] {
         for command in [&["pool", "info"][..], &["pool", "verify"], &["pool", "repair"]] {
             let said = atoll(&[command, &[&wrong]].concat());
             let said = String::from_utf8_lossy(&said.stderr).into_owned();
@@ -249,6 +249,37 @@ fn a_part_of_the_addresses_of_a_pool_of_several_nodes_does_no_harm() {
     }
     drop(server);
     assert!(printed(&["pool", "verify", &pool]).contains("sound"));
+}
+
+/// A user says that a node has moved. What was on it is lost, and the pool uses the new one.
+#[test]
+fn a_node_that_has_moved_is_given_up_and_made_anew() {
+    const KEYS: u32 = 300;
+    let home = Node::start("127.0.0.1:0", &[]);
+    let further = Node::start("127.0.0.1:0", &[]);
+    let old = format!("tcp:{},{}", home.address, further.address);
+    printed(&["pool", "create", &old]);
+    let said = refused(&["pool", "repair", &old, "--give-up", "1"]);
+    assert!(said.contains("it is there"), "{said}");
+    let said = refused(&["pool", "repair", &old, "--give-up", "2"]);
+    assert!(said.contains("no such node"), "{said}");
+    drop(further);
+    let moved = Node::start("127.0.0.1:0", &[]);
+    let new = format!("tcp:{},{}", home.address, moved.address);
+    let said = refused(&["pool", "info", &new]);
+    assert!(said.contains("--give-up 1"), "{said}");
+    printed(&["pool", "repair", &new, "--give-up", "1"]);
+    let server = Serving::start(&["--pool", &new]);
+    let mut redis = server.connect();
+    let set = |redis: &mut redis::Connection, key| redis.set::<_, _, ()>(key, "new").is_ok();
+    until("every key can be set", || (0..KEYS).all(|key| set(&mut redis, key)));
+    let info = printed(&["pool", "info", &new]);
+    assert!(!info.contains("absent"), "{info}");
+    drop(server);
+    // From now on this is its place.
+    let said = refused(&["pool", "info", &format!("tcp:{},127.0.0.1:1", home.address)]);
+    assert!(said.contains("memory node 1"), "{said}");
+    assert!(printed(&["pool", "verify", &new]).contains("sound"));
 }
 
 /// A server finds the objects of a pipeline's keys before it runs the commands.

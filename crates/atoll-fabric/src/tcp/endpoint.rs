@@ -373,6 +373,10 @@ impl Endpoint for TcpEndpoint {
         self.reach.fabric().region_state(node, self.reach.node(node))
     }
 
+    fn place(&self, node: u8) -> Option<String> {
+        Some(self.reach.fabric().place(node))
+    }
+
     async fn remake(&self, node: u8, bytes: u64) -> Result<(), VerbError> {
         self.reach.remake(node, bytes)
     }

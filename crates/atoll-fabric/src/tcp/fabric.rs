@@ -85,6 +85,11 @@ impl TcpFabric {
         usize::from(node) % self.0.agents.len()
     }
 
+    /// The agent on which a node is made, as the user wrote it.
+    pub(super) fn place(&self, node: u8) -> String {
+        self.agent(self.maker(node)).to_ascii_lowercase()
+    }
+
     fn name_of(&self, node: u8) -> String {
         let agent = format!("tcp:{}", self.agent(self.maker(node)));
         if node == 0 { agent } else { format!("{agent}+{node}") }
@@ -114,17 +119,13 @@ impl TcpFabric {
 
     /// What is proven of a memory node's region, of which this process has `known` open. A region
     /// in the memory of an agent's process ends with that process. An agent that has another
-    /// region than the known one proves nothing: other clients may use that one. The home's agent
-    /// lives, since it has the home. If it lacks a region that this process never had, the user has
-    /// named a part of the addresses, which proves nothing either.
+    /// region than the known one proves nothing: other clients may use that one.
     pub(super) fn region_state(&self, node: u8, known: Option<&TcpRegion>) -> RegionState {
         let options = TcpOptions { connect_timeout: PROBE_TIMEOUT, ..self.options().clone() };
         let agent = known.map_or_else(|| self.maker(node), TcpRegion::agent);
-        if agent == 0 && known.is_none() {
-            return RegionState::Unknown;
-        }
         match Control::connect(self.agent(agent), &options) {
             Ok(mut control) => match control.ask_once(&Call::Open { node: node.into() }) {
+                Ok(Answer::Absent { .. }) if known.is_none() => RegionState::Missing,
                 Ok(Answer::Absent { .. }) => RegionState::Gone,
                 _ => RegionState::Unknown,
             },

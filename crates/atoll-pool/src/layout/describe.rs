@@ -41,7 +41,9 @@ impl Layout {
             return CONTROLS.get(((offset - CONTROL) / LINE) as usize).map(|name| (*name).to_owned());
         }
         let descriptor = &["state", "contents", "dead bytes", "expired"];
-        within(NODES, self.registry, 0, 8, "node", &["state"])
+        let places = self.place(0).offset();
+        within(NODES, places, 0, 8, "node", &["state"])
+            .or_else(|| within(places, self.registry, 0, 8, "node", &["place"]))
             .or_else(|| {
                 let words = &["state", "near protection", "lease", "protections"];
                 within(self.registry, self.firsts, 0, SIGNAL_BYTES, "signal", words)

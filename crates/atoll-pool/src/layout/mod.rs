@@ -5,7 +5,7 @@
 //! 0        256     896      1024 up  firsts  accounts protections chunk   engine area heap
 //! +--------+-------+--------+--------+-------+--------+-----------+-------+-----------+--------+
 //! | header |control| nodes, |signals,| 8 B a | 128 B a| 1 KiB a   | table,| as the    | chunks,|
-//! |        |words, | 8 B a  | 64 B a | client| client | client    | 32 B a| engine    | aligned|
+//! |        |words, | 16 B a | 64 B a | client| client | client    | 32 B a| engine    | aligned|
 //! |        |a line |        | client |       |        |           | chunk | needs     |to lines|
 //! +--------+-------+--------+--------+-------+--------+-----------+-------+-----------+--------+
 //!
@@ -126,7 +126,7 @@ impl Layout {
         }
         let clients = u64::from(settings.clients_max);
         let chunk_bytes = u64::from(settings.chunk_bytes);
-        let registry = (NODES + 8 * u64::from(settings.nodes_max)).next_multiple_of(LINE).max(REGISTRY_MIN);
+        let registry = (NODES + 16 * u64::from(settings.nodes_max)).next_multiple_of(LINE).max(REGISTRY_MIN);
         let firsts = registry + clients * SIGNAL_BYTES;
         let accounts = (firsts + FirstWords::bytes(settings.clients_max)).next_multiple_of(LINE);
         let protections = accounts + clients * ACCOUNT_BYTES;
@@ -316,6 +316,11 @@ impl Layout {
     /// What is known of a memory node: see [`nodes`](crate::nodes).
     pub const fn node(&self, node: u8) -> Address {
         Address::new(0, 0, NODES + 8 * node as u64)
+    }
+
+    /// Where a memory node is made: see [`nodes`](crate::nodes).
+    pub(crate) const fn place(&self, node: u8) -> Address {
+        self.node(self.nodes_max).add(8 * node as u64)
     }
 
     /// First byte behind the table of nodes.

@@ -28,7 +28,7 @@ pub(super) async fn alter<'e, G: Engine>(
 ) -> Result<(Alter<'e>, u64), CacheError> {
     let cache = c.client.cache;
     let mut alter = Alter::new(edit, cas, cache.value_bytes_max(), std::mem::take(c.new));
-    let token = pin!(cache.engine().update(key, &mut alter)).await;
+    let token = pin!(cache.update(key, &mut alter)).await;
     *c.new = std::mem::take(&mut alter.new);
     Ok((alter, token?.unwrap_or(0)))
 }

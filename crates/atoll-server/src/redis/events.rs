@@ -106,6 +106,15 @@ impl Events {
     }
 }
 
+/// An event that is told once a step has been published.
+#[derive(Debug)]
+pub(crate) struct Untold {
+    event: String,
+    key: Vec<u8>,
+    /// The number of its database.
+    database: u8,
+}
+
 impl Instance {
     /// Tells an event of a key in the database of this number.
     #[inline]
@@ -174,7 +183,26 @@ impl<G: Engine> Context<'_, G> {
     /// Tells an event of a key in the database of this number.
     #[inline]
     pub(crate) fn notify_in(&self, database: u8, class: Class, event: &str, key: &[u8]) {
+        if self.cache.is_held() {
+            return self.put_off(database, class, event, key);
+        }
         self.instance.notify(self.shared, class, event, key, database);
+    }
+
+    /// Keeps an event of a step that may have to begin again.
+    #[cold]
+    fn put_off(&self, database: u8, class: Class, event: &str, key: &[u8]) {
+        if self.instance.events.has(class) {
+            let event = event.to_owned();
+            self.session.untold.borrow_mut().push(Untold { event, key: key.to_vec(), database });
+        }
+    }
+
+    /// Tells the events of a step that has been published.
+    pub(crate) fn tell_held(&mut self) {
+        for Untold { event, key, database } in self.session.untold.take() {
+            self.instance.tell(self.shared, &event, &key, database);
+        }
     }
 
     /// Tells that a key was looked up and is not there.

@@ -2,9 +2,11 @@
 
 use super::acl::Standing;
 use super::command::{Flag, Id, SPECS, pubsub};
+use super::events::Untold;
 use super::peers::{Last, Peer};
 use super::transaction::{Queue, Watched};
 use crate::redis::resp::Protocol;
+use std::cell::RefCell;
 use std::sync::Arc;
 
 /// The state of one connection that commands see and change.
@@ -36,6 +38,8 @@ pub struct Session {
     pub(crate) watched: Vec<Watched>,
     /// Whether EXEC runs its commands.
     pub(crate) is_executing: bool,
+    /// Events of a step that is not published yet.
+    pub(crate) untold: RefCell<Vec<Untold>>,
     /// Whether it has subscribed to anything.
     pub(crate) is_subscriber: bool,
     /// Whether it sees every command.
@@ -92,6 +96,7 @@ impl Session {
             queue: None,
             watched: Vec::new(),
             is_executing: false,
+            untold: RefCell::default(),
             is_subscriber: false,
             is_monitor: false,
             has_killed: false,

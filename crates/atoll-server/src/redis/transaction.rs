@@ -6,27 +6,38 @@
 //! | towards | a transaction is |
 //! |---|---|
 //! | other connections of this server | one step |
-//! | other servers and processes of the pool | as many steps as it has commands, each atomic for its key |
+//! | other servers and processes of the pool, if all its commands are about one key | one step |
+//! | the same, if they are about several keys | as many steps as it has commands, each atomic for its key |
+//!
+//! A transaction about one key runs on what the key has at one moment, and publishes the outcome
+//! only if no other process has changed the key meanwhile; otherwise it runs again
+//! ([`Cache::hold`]). A script that is given one key does the same. Once it turns to something
+//! else, what it has made of the key is published, and it goes on in many steps.
 //!
 //! WATCH notes what it finds at its keys: each write of a key by any process has a token of its
-//! own. EXEC compares, alone, and runs nothing if a key has another token or expiry. A change by
-//! another process behind that look is not seen. An object that was evicted or has expired has
-//! changed. What went and came back is as it was, and for Redis has changed: a key that was absent,
-//! an expiry, databases that changed places twice.
+//! own. EXEC compares, alone, and runs nothing if a key has another token or expiry. The only key
+//! of a transaction is compared in the same step. A change of another key by another process behind
+//! that look is not seen. An object that was evicted or has expired has changed. What went and came
+//! back is as it was, and for Redis has changed: a key that was absent, an expiry, databases that
+//! changed places twice.
 
 use super::acl::{self, Happened};
 use super::command::error::unknown;
-use super::command::{CommandError, Context, Flag, Id, Outcome, SPECS, subcommand};
+use super::command::{CommandError, Context, Flag, Id, Outcome, SPECS, keys, subcommand};
 use super::resp::Args;
 use super::resp::parser::{COMMAND_BYTES_MAX, Span};
 use super::script::{self, Interpreters};
 use super::session::Session;
-use atoll_cache::{Cache, Engine};
+use atoll_cache::{Cache, Engine, KEY_BYTES_MAX};
+use std::ops::ControlFlow;
 use std::pin::pin;
 use std::time::Instant;
 
 /// The most keys that a connection watches.
 const WATCHED_MAX: usize = 1 << 16;
+
+/// Times that a step begins again because another process was faster.
+const TRIES_MAX: usize = 10_000;
 
 /// Commands that wait for EXEC.
 #[derive(Debug, Default)]
@@ -130,15 +141,89 @@ pub(super) fn check(id: Option<Id>, args: Args<'_>) -> Result<Id, CommandError> 
     Ok(id)
 }
 
-/// Whether every watched key is as it was.
-pub(super) async fn are_unchanged<G: Engine>(c: &Context<'_, G>, watched: &[Watched]) -> Result<bool, CommandError> {
+/// Whether those of the watched keys are as they were that `is_chosen`, as the cache knows them.
+async fn are_unchanged<G: Engine>(
+    c: &Context<'_, G>,
+    watched: &[Watched],
+    is_chosen: impl Fn(&[u8]) -> bool,
+) -> Result<bool, CommandError> {
     for key in watched {
         let stored = c.instance.databases.get(key.database).stored(&key.key);
-        if found(c.cache, &stored).await? != key.found {
+        if is_chosen(&stored) && found(c.cache, &stored).await? != key.found {
             return Ok(false);
         }
     }
     Ok(true)
+}
+
+/// The key that all commands are about, as the cache knows it.
+fn only_key<G: Engine>(c: &Context<'_, G>, queue: &Queue) -> Option<Vec<u8>> {
+    let database = c.database();
+    let mut only = None;
+    for (id, args) in queue.commands() {
+        let mut has_key = false;
+        for (place, _) in keys::accessed(id, args) {
+            let key = database.stored(args.get(place));
+            if only.get_or_insert_with(|| key.to_vec())[..] != *key {
+                return None;
+            }
+            has_key = true;
+        }
+        if !has_key {
+            return None;
+        }
+    }
+    only
+}
+
+/// Does what is about this key alone in one step for the whole pool: again and again, until no
+/// other process has come in between. Replies and events of the last time count. A break ends it in
+/// any case. Without a key, or within such a step, it is done once.
+pub(super) async fn in_one_step<G: Engine, T>(
+    c: &mut Context<'_, G>,
+    key: Option<&[u8]>,
+    mut each: impl AsyncFnMut(&mut Context<'_, G>) -> ControlFlow<T, T>,
+) -> Result<T, CommandError> {
+    let cache = c.cache;
+    let Some(key) = key.filter(|key| key.len() <= KEY_BYTES_MAX && !cache.is_held()) else {
+        let (ControlFlow::Continue(done) | ControlFlow::Break(done)) = pin!(each(c)).await;
+        return Ok(done);
+    };
+    let mark = c.reply.output().mark();
+    for _ in 0..TRIES_MAX {
+        let hold = cache.hold(key).await?;
+        let done = pin!(each(c)).await;
+        match (hold.publish().await, done) {
+            (Ok(true), ControlFlow::Continue(done) | ControlFlow::Break(done)) => {
+                c.tell_held();
+                return Ok(done);
+            }
+            (outcome, done) => {
+                c.session.untold.get_mut().clear();
+                c.reply.output().take_back(mark);
+                outcome?;
+                if let ControlFlow::Break(done) = done {
+                    return Ok(done);
+                }
+            }
+        }
+    }
+    Err("ERR other processes of the pool change the key all the time: try again".into())
+}
+
+/// Whether a command that has no keys leaves no trace that anybody could see.
+fn is_traceless(id: Id) -> bool {
+    let flags = SPECS[id as usize].flags;
+    let shows = [Flag::Pubsub, Flag::Write, Flag::Admin];
+    flags.contains(&Flag::Fast) && !shows.iter().any(|flag| flags.contains(flag))
+}
+
+/// A command is about to run. If it is about anything but keys, a hold ends before.
+pub(super) async fn let_go_before<G: Engine>(c: &Context<'_, G>, id: Id) -> Outcome {
+    if c.cache.is_held() && keys::accessed(id, c.args).next().is_none() && !is_traceless(id) {
+        c.cache.let_go().await?;
+    }
+    Ok(())
 }
 
 /// `EXEC` behind MULTI. The caller runs alone.
@@ -153,20 +238,50 @@ pub(super) async fn run<G: Engine>(mut c: Context<'_, G>, interpreters: &mut Int
 async fn execute<G: Engine>(c: &mut Context<'_, G>, interpreters: &mut Interpreters) {
     let queue = c.session.queue.take().expect("EXEC runs a queue");
     let watched = std::mem::take(&mut c.session.watched);
-    let unchanged = match queue.refusal() {
-        Ok(()) => are_unchanged(c, &watched).await,
-        Err(error) => Err(error),
-    };
     c.tally.borrow_mut().calls[Id::Exec as usize] += 1;
     let began = Instant::now();
-    match unchanged {
-        Ok(true) => {}
-        Ok(false) => return c.reply.null_array(),
-        Err(error) => {
-            c.tally.borrow_mut().failed[Id::Exec as usize] += 1;
-            return c.conclude(Err(error));
-        }
+    let outcome = match queue.refusal() {
+        Ok(()) => pin!(execute_if_unchanged(c, &queue, &watched, interpreters)).await,
+        Err(error) => Err(error),
+    };
+    if outcome.is_err() {
+        c.tally.borrow_mut().failed[Id::Exec as usize] += 1;
+        return c.conclude(outcome);
     }
+    c.tally.borrow_mut().timed(Id::Exec as usize, began.elapsed());
+}
+
+/// Runs the commands if no watched key has changed.
+async fn execute_if_unchanged<G: Engine>(
+    c: &mut Context<'_, G>,
+    queue: &Queue,
+    watched: &[Watched],
+    interpreters: &mut Interpreters,
+) -> Outcome {
+    let key = only_key(c, queue);
+    let is_only = |stored: &[u8]| key.as_deref() == Some(stored);
+    // A look at another key would end the step.
+    if !are_unchanged(c, watched, |stored| !is_only(stored)).await? {
+        c.reply.null_array();
+        return Ok(());
+    }
+    let step = async |c: &mut Context<'_, G>| {
+        ControlFlow::Continue(match are_unchanged(c, watched, is_only).await {
+            Ok(true) => {
+                pin!(execute_all(c, queue, interpreters)).await;
+                Ok(())
+            }
+            Ok(false) => {
+                c.reply.null_array();
+                Ok(())
+            }
+            Err(error) => Err(error),
+        })
+    };
+    pin!(in_one_step(c, key.as_deref(), step)).await?
+}
+
+async fn execute_all<G: Engine>(c: &mut Context<'_, G>, queue: &Queue, interpreters: &mut Interpreters) {
     let commands = queue.commands();
     if c.session.is_subscriber {
         // What came before the transaction must not come behind its UNSUBSCRIBE.
@@ -184,7 +299,6 @@ async fn execute<G: Engine>(c: &mut Context<'_, G>, interpreters: &mut Interpret
         pin!(run_alone(id, c, interpreters)).await;
     }
     c.session.is_executing = false;
-    c.tally.borrow_mut().timed(Id::Exec as usize, began.elapsed());
 }
 
 /// Runs a command, which may be a script. The caller runs alone.

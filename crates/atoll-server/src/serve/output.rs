@@ -39,6 +39,13 @@ pub struct Output {
     spares: Vec<Value>,
 }
 
+/// Where an output ended at some time.
+#[derive(Clone, Copy, Debug)]
+pub struct Mark {
+    bytes: usize,
+    large: usize,
+}
+
 impl Output {
     /// Bytes to send.
     #[inline]
@@ -115,6 +122,19 @@ impl Output {
         &self.bytes
     }
 
+    /// Where it ends now.
+    pub fn mark(&self) -> Mark {
+        Mark { bytes: self.bytes.len(), large: self.large.len() }
+    }
+
+    /// Takes back what was appended since it ended there.
+    pub fn take_back(&mut self, mark: Mark) {
+        self.bytes.truncate(mark.bytes);
+        for (_, value) in self.large.drain(mark.large..) {
+            self.large_bytes -= value.bytes().len();
+        }
+    }
+
     /// Makes it empty, keeping memory of ordinary size for further use.
     pub fn clear(&mut self) {
         self.bytes.clear();
@@ -176,6 +196,11 @@ mod tests {
         output.push(b">");
         whole.push(b'>');
         assert_eq!(output.len(), whole.len());
+        let mark = output.mark();
+        output.push(b"taken back");
+        output.push_value(&mut value_of(&vec![9; LARGE_BYTES_MIN]));
+        output.take_back(mark);
+        assert_eq!((output.len(), output.to_vec()), (whole.len(), whole.clone()));
         for sent in (0..whole.len()).step_by(997).chain([whole.len() - 1, whole.len()]) {
             assert_eq!(output.unsent(sent).iter().flat_map(|slice| slice.to_vec()).collect::<Vec<_>>(), whole[sent..]);
         }

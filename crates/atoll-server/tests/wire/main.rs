@@ -18,6 +18,7 @@ mod memcached_differential;
 mod memcached_parser;
 mod monitor;
 mod objects;
+mod one_step;
 mod parser;
 mod pubsub;
 mod redis_crate;

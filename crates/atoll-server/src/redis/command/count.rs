@@ -52,7 +52,7 @@ pub async fn incrbyfloat<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let mut change = AddExtended { by: c.args.get(2).into(), sum: Ok(String::new()) };
     // `Cache::increment_float` counts in 64 bits; Redis counts in 80, and its clients see the
     // difference (0.1 + 0.2 is 0.3 there).
-    c.cache.engine().update(&key, &mut change).await?;
+    c.cache.update(&key, &mut change).await?;
     let sum = change.sum?;
     c.notify_put(is_new, "incrbyfloat", c.args.get(1));
     c.reply.bulk(sum.as_bytes());

@@ -1,9 +1,9 @@
 //! Scripts: EVAL and its relatives, SCRIPT.
 //!
 //! A script runs alone among all commands of this server, as a transaction does
-//! ([`transaction`](super::transaction)); what it promises towards other processes is the same. It
-//! runs as a coroutine, which yields the command that it calls: so a command of a script may wait
-//! for the fabric as any other.
+//! ([`transaction`](super::transaction)). What it promises towards other processes is the same: with
+//! one key it is one step, for which it may run several times. It runs as a coroutine, which yields
+//! the command that it calls: so a command of a script may wait for the fabric as any other.
 //!
 //! | module | concept |
 //! |---|---|
@@ -37,6 +37,7 @@ use mlua::{MultiValue, Value};
 use sha1::{Digest, Sha1};
 use std::collections::HashMap;
 use std::fmt::Write;
+use std::ops::ControlFlow;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -182,24 +183,37 @@ async fn evaluate<G: Engine>(id: Id, c: &mut Context<'_, G>, interpreters: &mut 
     let function = interpreter.compile(digest, &text).map_err(|error| {
         CommandError::Other(format!("ERR Error compiling script (new function): {}", reply::said(&error)))
     })?;
-    interpreter.begin(c.args.from(3).take(keys), c.args.from(3 + keys)).map_err(failed)?;
-    scripts.is_killed.store(false, Relaxed);
-    scripts.is_running.store(true, Relaxed);
-    let ended = pin!(play(id, c, interpreter, function)).await;
-    c.instance.scripts.is_running.store(false, Relaxed);
-    interpreter.end();
-    let is_spent = interpreter.is_spent();
-    let outcome = match ended {
-        Ok(Ended::Returned) => Ok(()),
-        Err(error) => Err(failed(error)),
-        Ok(Ended::Raised(value)) => {
-            Err(CommandError::Other(reply::raised(&value, &hex(&digest), !text.contains(&b'\n'))))
+    // What it is given as its only key is changed in one step.
+    let key = (keys == 1).then(|| c.key(3));
+    let step = async |c: &mut Context<'_, G>| {
+        if let Err(error) = interpreter.begin(c.args.from(3).take(keys), c.args.from(3 + keys)) {
+            return ControlFlow::Break(Err(failed(error)));
+        }
+        let scripts = &c.instance.scripts;
+        scripts.is_killed.store(false, Relaxed);
+        scripts.is_running.store(true, Relaxed);
+        // SELECT of a script is for the script alone.
+        let mut session = Session::new(c.session.peer.clone(), c.session.standing.clone());
+        session.database = c.session.database;
+        let ended = pin!(play(id, c, &mut session, interpreter, function.clone())).await;
+        scripts.is_running.store(false, Relaxed);
+        c.session.untold.get_mut().append(session.untold.get_mut());
+        interpreter.end();
+        match ended {
+            Ok(Ended::Returned) => ControlFlow::Continue(Ok(())),
+            // It is not to run again.
+            Err(error) => ControlFlow::Break(Err(failed(error))),
+            Ok(Ended::Raised(value)) => {
+                let why = reply::raised(&value, &hex(&digest), !text.contains(&b'\n'));
+                ControlFlow::Continue(Err(CommandError::Other(why)))
+            }
         }
     };
-    if is_spent {
+    let outcome = pin!(transaction::in_one_step(c, key.as_deref(), step)).await;
+    if interpreter.is_spent() {
         interpreters.0 = None;
     }
-    outcome
+    outcome?
 }
 
 /// How a script ended.
@@ -213,14 +227,12 @@ enum Ended {
 async fn play<G: Engine>(
     id: Id,
     c: &mut Context<'_, G>,
+    session: &mut Session,
     interpreter: &Interpreter,
     function: mlua::Function,
 ) -> mlua::Result<Ended> {
     let lua = &interpreter.lua;
     let thread = lua.create_thread(interpreter.run.clone())?;
-    // SELECT of a script is for the script alone.
-    let mut session = Session::new(c.session.peer.clone(), c.session.standing.clone());
-    session.database = c.session.database;
     let is_read_only = matches!(id, Id::EvalRo | Id::EvalshaRo);
     let mut given = MultiValue::from_iter([Value::Function(function)]);
     loop {
@@ -241,7 +253,7 @@ async fn play<G: Engine>(
             };
         }
         let mut output = Output::default();
-        let called = pin!(call(c, &mut session, values, is_read_only, &mut output)).await;
+        let called = pin!(call(c, session, values, is_read_only, &mut output)).await;
         let value = match called {
             Ok(()) => reply::read(lua, &output.to_vec())?,
             Err(refusal) => reply::error_table(lua, &refusal.to_string())?,
@@ -291,6 +303,7 @@ async fn call<G: Engine>(
     if is_read_only && flags.contains(&Flag::Write) {
         return Err("ERR Write commands are not allowed from read-only scripts.".into());
     }
+    transaction::let_go_before(&context, id).await?;
     context.tally.borrow_mut().begin();
     pin!(command::run(id, &mut context)).await;
     if context.instance.monitors.is_any() {
