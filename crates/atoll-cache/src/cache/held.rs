@@ -13,7 +13,7 @@
 //!
 //! So nothing is changed outside the hold before it is known that the hold was not overtaken. All
 //! operations between its begin and its end must be the caller's own. Counting objects and looking
-//! after the pool ([`Cache::objects`], [`Cache::tend`]) are nobody's operations and leave it alone.
+//! after the pool ([`Cache::objects`], [`Cache::tend`]) leave it alone.
 
 use super::{Cache, checked};
 use crate::{CacheError, Change, Engine, Lookup, Meta, Old, Value, Verdict, Want};

@@ -211,7 +211,7 @@ pub(super) async fn in_one_step<G: Engine, T>(
     Err("ERR other processes of the pool change the key all the time: try again".into())
 }
 
-/// Whether a command that has no keys leaves no trace that anybody could see.
+/// Whether a command that has no keys leaves no trace that another connection could see.
 fn is_traceless(id: Id) -> bool {
     let flags = SPECS[id as usize].flags;
     let shows = [Flag::Pubsub, Flag::Write, Flag::Admin];

@@ -1,9 +1,9 @@
 //! Scripts: EVAL and its relatives, SCRIPT.
 //!
 //! A script runs alone among all commands of this server, as a transaction does
-//! ([`transaction`](super::transaction)). What it promises towards other processes is the same: with
-//! one key it is one step, for which it may run several times. It runs as a coroutine, which yields
-//! the command that it calls: so a command of a script may wait for the fabric as any other.
+//! ([`transaction`](super::transaction)). It promises other processes the same: with one key it is
+//! one step, for which it may run several times. It runs as a coroutine, which yields the command
+//! that it calls: so a command of a script may wait for the fabric as any other.
 //!
 //! | module | concept |
 //! |---|---|
