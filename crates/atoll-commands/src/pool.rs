@@ -245,12 +245,12 @@ fn info(command: &NameCommand, fabric: &impl PoolFabric) -> Result<(), Box<dyn E
             "chunks": info.chunks, "chunks_free": info.chunks_free, "chunks_retired": info.chunks_retired,
             "chunks_undiscarded": info.chunks_undiscarded, "clients": clients,
             "quarantined_bytes": info.quarantined_bytes, "capacity_bytes": info.capacity_bytes,
-            "provided_bytes": info.provided_bytes,
+            "used_bytes": info.used_bytes, "retired_bytes": info.retired_bytes, "provided_bytes": info.provided_bytes,
         });
         println!("{shown:#}");
         return Ok(());
     }
-    let (used, capacity) = (pool.used_bytes().min(info.capacity_bytes), info.capacity_bytes);
+    let (used, capacity) = (info.used_bytes, info.capacity_bytes.saturating_sub(info.retired_bytes));
     println!("pool {} on fabric {}, engine {}", command.name, pool.fabric(), pool.engine());
     println!(
         "{} of {} in use ({} %), {} objects, {} clients",

@@ -1,7 +1,10 @@
 //! The lab's commands that are of the simulated network, as a user types them.
 
 use crate::binary::{printed, refused};
+use crate::tcp::until;
 use serde_json::Value;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
 
 fn json(arguments: &[&str]) -> Value {
     serde_json::from_str(&printed(arguments)).unwrap()
@@ -24,4 +27,26 @@ fn experiments_are_listed_and_one_that_is_not_there_is_refused() {
     let listed = json(&["lab", "list", "--json"]);
     assert!(listed.as_array().unwrap().iter().any(|each| each["name"] == "forge-fig13"), "{listed}");
     assert!(refused(&["lab", "run", "forge-fig99"]).contains("atoll lab list"));
+}
+
+/// Ctrl-c at a terminal reaches all processes of the group.
+#[test]
+fn a_micro_bench_that_is_interrupted_leaves_nothing() {
+    let group = Command::new(env!("CARGO_BIN_EXE_atoll"))
+        .args(["lab", "micro", "--objects", "10000", "--seconds", "60"])
+        .process_group(0)
+        .stderr(Stdio::piped())
+        .spawn();
+    let child = group.unwrap();
+    let id = child.id();
+    let region = format!("/dev/shm/atoll.atoll-micro-{id}-large");
+    until("its cache is there", || std::fs::exists(&region).unwrap());
+    let group = rustix::process::Pid::from_raw(id as i32).unwrap();
+    rustix::process::kill_process_group(group, rustix::process::Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("interrupted"), "{said}");
+    assert!(!std::fs::exists(&region).unwrap());
+    let socket = std::env::temp_dir().join(format!("atoll-micro-{id}.sock"));
+    assert!(!socket.exists(), "{socket:?}");
 }

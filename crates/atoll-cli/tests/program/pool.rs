@@ -239,6 +239,10 @@ fn a_pool_becomes_smaller_and_larger_again_while_it_is_used() {
         assert!(host_kib() + (24 << 10) < whole_kib, "{} of {whole_kib} KiB", host_kib());
         let info = pool.info().unwrap();
         assert!(shrunk.contains(&format!("\"chunks\": {}", info.chunks_retired)), "{shrunk}");
+        assert_eq!(info.retired_bytes, 32 << 20);
+        assert!(info.used_bytes <= info.capacity_bytes - info.retired_bytes, "{info:?}");
+        let shown = printed(&["pool", "info", &name.0]);
+        assert!(shown.lines().nth(1).is_some_and(|line| line.contains(" of 32.0 MiB in use")), "{shown}");
         // The client that was there all the time has the rest.
         let during = hits(&mut cache, 0..160_000);
         assert!(during > before / 4 && during < before * 3 / 4, "{engine}: {before} objects, then {during}");

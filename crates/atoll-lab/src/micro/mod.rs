@@ -20,6 +20,7 @@ mod workload;
 use crate::LabError;
 use crate::deployment::{Bound, EngineName, Plan};
 use crate::fleet::Fleet;
+use crate::interrupt::Interrupt;
 use crate::output;
 use crate::progress::Progress;
 use figures::{Figures, MicroReport};
@@ -76,6 +77,15 @@ impl MicroCommand {
     }
 
     fn measure(&self) -> Result<MicroReport, LabError> {
+        // Its caches and the server are removed, however it ends.
+        let interrupt = Interrupt::new()?;
+        let measured = self.measure_until(&interrupt);
+        // Ctrl-c also ends the processes of a round, which is an error of that round.
+        interrupt.check()?;
+        measured
+    }
+
+    fn measure_until(&self, interrupt: &Interrupt) -> Result<MicroReport, LabError> {
         let server = Server::start()?;
         let progress = Progress::new(4 * u64::from(self.rounds), "micro");
         let mut ours = Figures::new(&self.engine.to_string());
@@ -84,10 +94,13 @@ impl MicroCommand {
         for round in 0..self.rounds {
             let extent = self.extent(round);
             EngineRound { command: self, extent, figures: &mut ours, copying: &mut copying }.run()?;
+            interrupt.check()?;
             progress.advance(1);
             round_in_process(&extent, Target::Moka, &mut moka)?;
+            interrupt.check()?;
             progress.advance(1);
             round_in_process(&extent, Target::QuickCache, &mut quick_cache)?;
+            interrupt.check()?;
             progress.advance(1);
             if let Some(server) = &server {
                 round_on_redis(&extent, server, &mut redis)?;

@@ -28,6 +28,10 @@ pub struct PoolInfo {
     pub chunks: u64,
     /// Bytes of the whole pool.
     pub capacity_bytes: u64,
+    /// Bytes of the metadata and of the chunks in use.
+    pub used_bytes: u64,
+    /// Bytes that are out of use, because the pool was made smaller.
+    pub retired_bytes: u64,
     /// Bytes of the pool whose memory is present: see [`Pool::provided_bytes`].
     pub provided_bytes: u64,
     /// Chunks that are out of use, because the pool was made smaller.
@@ -113,6 +117,8 @@ impl<F: PoolFabric> Pool<F> {
         let (chunks_retired, chunks_undiscarded) = resize::out_of_use(&descriptors);
         let quarantined_bytes = self.quarantined_bytes(&endpoint, &descriptors)?;
         let (clock_ms, wall_clock_ahead_ms) = self.clock(&endpoint)?;
+        let retired_bytes = chunks_retired * pool.layout.chunk_bytes;
+        let used_bytes = self.used_bytes().min(self.capacity_bytes()).saturating_sub(retired_bytes);
         Ok(PoolInfo {
             settings: self.settings(),
             objects: block_on(&endpoint, registry::objects(&endpoint, pool))?,
@@ -121,6 +127,8 @@ impl<F: PoolFabric> Pool<F> {
             chunks_free: block_on(&endpoint, chunks::free_chunks(&endpoint, &pool.layout))?,
             chunks: all.into(),
             capacity_bytes: self.capacity_bytes(),
+            used_bytes,
+            retired_bytes,
             provided_bytes: self.provided_bytes(),
             chunks_retired,
             chunks_undiscarded,
