@@ -84,9 +84,12 @@ pub struct RepairCommand {
     #[arg(long)]
     kill_stopped: bool,
     /// First give up this memory node, which cannot be reached: its host is broken, or it has
-    /// moved. What was stored on it is lost, even if it only cannot be reached from here
+    /// moved. End the processes that name its old address before. What was stored on it is lost
     #[arg(long, value_name = "NODE")]
     give_up: Option<u8>,
+    /// Give it up even if clients seem to use it
+    #[arg(long, requires = "give_up")]
+    force: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -291,7 +294,10 @@ fn info(command: &NameCommand, fabric: &impl PoolFabric) -> Result<(), Box<dyn E
 impl RepairCommand {
     fn run(self, fabric: &impl PoolFabric) -> Result<(), Box<dyn Error>> {
         if let Some(node) = self.give_up {
-            Pool::give_up_on(fabric, node)?;
+            Pool::give_up_on(fabric, node, self.force)?;
+            if !self.json {
+                println!("memory node {node} is given up; an `atoll node` at its address gets a new, empty one");
+            }
         }
         let pool = open_pool(fabric)?;
         let killed = if self.kill_stopped { pool.kill_stopped()? } else { 0 };

@@ -66,9 +66,6 @@ pub enum RegionState {
     /// It is gone for good. Its agent is there and has none for this node, or an empty one: see
     /// [`Endpoint::remake`].
     Gone,
-    /// This endpoint never reached it. The agent that has it by this process's address is there and
-    /// has none. So it is gone for good if it was made at that [place](Endpoint::place).
-    Missing,
 }
 
 /// One thread's access to a fabric.
@@ -155,15 +152,16 @@ pub trait Endpoint {
         std::future::ready(Ok(()))
     }
 
-    /// What the control plane can prove of the region of a memory node. It may take long. By
-    /// default nothing is proven.
+    /// What the control plane can prove of the region of a memory node that was made at this
+    /// endpoint's [place](Endpoint::place) of it. It may take long. By default nothing is proven.
     fn region_state(&self, node: u8) -> impl Future<Output = RegionState> {
         let _ = node;
         std::future::ready(RegionState::Unknown)
     }
 
-    /// Where this process's address says that the region of a memory node is made; `None` if no
-    /// two processes can differ in it. Processes that name the same place mean the same agent.
+    /// The agent that has the region of a memory node, as this process's address names it: the one
+    /// whose region this endpoint reaches, or else the one on which it would be made. `None` if no
+    /// two processes can differ in it. Processes that give the same text mean the same agent.
     fn place(&self, node: u8) -> Option<String> {
         let _ = node;
         None

@@ -69,14 +69,15 @@ impl Pool {
     }
 
     /// The user says that the region of a memory node is gone for good and that the node may be
-    /// made anew anywhere: see [`loss`](crate::loss). Clients that join from now on use the pool
-    /// without it. Another client that still used it ends. `home_bytes` is the size of node 0's
-    /// region.
+    /// made anew where this endpoint would make it: see [`loss`](crate::loss). Clients that join
+    /// from now on use the pool without it. Another client that still used it ends. `home_bytes` is
+    /// the size of node 0's region.
     ///
     /// # Errors
-    /// [`PoolError::Present`] if this endpoint reaches the node, or there is no such node.
-    pub async fn give_up<E: Endpoint>(endpoint: &E, home_bytes: u64, node: u8) -> Result<(), PoolError> {
-        loss::give_up(endpoint, &read(endpoint, home_bytes).await?, node).await
+    /// [`PoolError::Present`] if this endpoint reaches the node, there is no such node, or clients
+    /// use it; `force` gives up one that clients use.
+    pub async fn give_up<E: Endpoint>(endpoint: &E, home_bytes: u64, node: u8, force: bool) -> Result<(), PoolError> {
+        loss::give_up(endpoint, &read(endpoint, home_bytes).await?, node, force).await
     }
 }
 

@@ -1,6 +1,7 @@
 //! The memory nodes that a process knows, and which chunks each of them has.
 
 use crate::ChunkId;
+use crate::nodes::ABSENT_IDENTITY_MASK;
 use crate::settings::NODES_MAX;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,9 +17,16 @@ pub(crate) struct KnownNodes {
     provided: AtomicU32,
     /// For each known node, one more than its last chunk.
     ends: [AtomicU32; NODES_MAX as usize],
+    /// For each node the identity of the region that this process has last used, with a mark.
+    identities: [AtomicU32; NODES_MAX as usize],
     /// The open hole of `loss`, plus one.
     #[cfg(feature = "holes")]
     pub(crate) hole: AtomicU32,
+}
+
+/// The bits of an identity that an absent node's word has, marked as known.
+fn marked(identity: u32) -> u32 {
+    identity & ABSENT_IDENTITY_MASK | 1 << 31
 }
 
 impl KnownNodes {
@@ -30,6 +38,7 @@ impl KnownNodes {
             chunks: AtomicU32::new(chunks),
             provided: AtomicU32::new(0),
             ends,
+            identities: [const { AtomicU32::new(0) }; NODES_MAX as usize],
             #[cfg(feature = "holes")]
             hole: AtomicU32::new(0),
         }
@@ -65,6 +74,17 @@ impl KnownNodes {
         // A thread that sees the sums also sees the nodes that they count.
         self.count.fetch_max(u32::from(node) + 1, Ordering::Release);
         self.chunks.fetch_max(end, Ordering::Release);
+    }
+
+    /// This process uses the region of a node, which has this identity.
+    pub(crate) fn note_identity(&self, node: u8, identity: u32) {
+        self.identities[usize::from(node)].store(marked(identity), Ordering::Relaxed);
+    }
+
+    /// Whether the last region of a node that this process has used has this identity, by the bits
+    /// that an absent node's word has.
+    pub(crate) fn has_identity(&self, node: u8, identity: u32) -> bool {
+        self.identities[usize::from(node)].load(Ordering::Relaxed) == marked(identity)
     }
 
     pub(crate) fn chunks_of(&self, node: u8) -> Option<Range<u32>> {

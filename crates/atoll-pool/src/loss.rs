@@ -7,7 +7,7 @@
 //! |---|---|---|---|
 //! | ready | lost | any client | the fabric proves that the region is gone ([`Endpoint::region_state`]), or the user says so ([`Pool::give_up`]) |
 //! | lost | cleared | a client that joins | no client is left that may use the region; dead ones are repaired; the node's chunks are free, and no word points into them |
-//! | cleared | returning, a new identity | any client | the node's agent is there again |
+//! | cleared | returning, a new identity | any client | the node's agent is there again; this one is its place now |
 //! | returning | ready | a client that joins | no client is left that uses the pool without the node; the new region is all zero and has its header |
 //! | returning | cleared | a client that joins | the node's agent is away again |
 //!
@@ -82,14 +82,20 @@ const PATIENCE_NS: u64 = 10_000_000_000;
 /// Of so many looks at the table, one asks whether an absent node's agent is there again.
 const LOOKS_PER_QUESTION: u64 = 4;
 
-/// What is proven of the region of a node, by the place where it was made.
-async fn region_state<E: Endpoint>(endpoint: &E, pool: &Pool, node: u8) -> Result<RegionState, VerbError> {
-    Ok(match endpoint.region_state(node).await {
-        RegionState::Missing if nodes::is_at_its_place(endpoint, pool, node).await? => RegionState::Gone,
-        // The user may have named another agent than the node's.
-        RegionState::Missing => RegionState::Unknown,
-        state => state,
-    })
+/// What is proven of the region of a node with this identity. A process that has not used that
+/// region proves nothing unless it names the place where it was made: its user may have named
+/// another agent, or the node has moved.
+async fn region_state<E: Endpoint>(
+    endpoint: &E,
+    pool: &Pool,
+    (node, identity): (u8, u32),
+) -> Result<RegionState, VerbError> {
+    let state = endpoint.region_state(node).await;
+    let has_used = pool.layout.nodes.has_identity(node, identity);
+    match state == RegionState::Unknown || has_used || nodes::is_at_its_place(endpoint, pool, node).await? {
+        true => Ok(state),
+        false => Ok(RegionState::Unknown),
+    }
 }
 
 /// Makes a node that is ready lost, if its region is proven to be gone. Returns whether it is.
@@ -98,7 +104,7 @@ pub(crate) async fn declare<E: Endpoint>(
     pool: &Pool,
     (node, chunks, identity): (u8, u32, u32),
 ) -> Result<bool, VerbError> {
-    if region_state(endpoint, pool, node).await? == RegionState::Unknown {
+    if region_state(endpoint, pool, (node, identity)).await? == RegionState::Unknown {
         return Ok(false);
     }
     let ready = NodeState::Ready { identity, chunks };
@@ -109,10 +115,19 @@ pub(crate) async fn declare<E: Endpoint>(
 }
 
 /// Makes a node lost that the user says is gone, and may be made anew anywhere.
-pub(crate) async fn give_up<E: Endpoint>(endpoint: &E, pool: &Pool, node: u8) -> Result<(), PoolError> {
+pub(crate) async fn give_up<E: Endpoint>(endpoint: &E, pool: &Pool, node: u8, force: bool) -> Result<(), PoolError> {
     let present = |why| PoolError::Present { node, why };
     if node == 0 || u32::from(node) >= pool.settings.nodes_max {
         return Err(present("the pool has no such node beside its home"));
+    }
+    if endpoint.place(node).is_none() {
+        return Err(present("this fabric makes no node anew; put its region back"));
+    }
+    if !force && registry::node_users(endpoint, pool, u32::MAX).await?.used >> node & 1 == 1 {
+        return Err(present(
+            "clients use it: name the addresses as they do, or end them (`atoll pool repair` without it removes dead \
+             ones), or --force",
+        ));
     }
     let at = pool.layout.node(node);
     loop {
@@ -122,18 +137,17 @@ pub(crate) async fn give_up<E: Endpoint>(endpoint: &E, pool: &Pool, node: u8) ->
                 if nodes::reach_and_check(endpoint, pool, (node, chunks, identity)).await.is_ok() {
                     return Err(present("it is there"));
                 }
+                // From now on it is made there, and what the old place proves counts no more.
+                nodes::write_place(endpoint, pool, node).await?;
                 let lost = NodeState::Absent { phase: Phase::Lost, identity, chunks };
                 if !swap(endpoint, at, word, lost.word()).await? {
                     continue;
                 }
             }
-            Some(NodeState::Absent { .. }) => {}
+            Some(NodeState::Absent { .. }) => nodes::write_place(endpoint, pool, node).await?,
             _ => return Err(present("the pool has no such node")),
         }
-        // It may be there again meanwhile, in another place: then nothing is proven of it later.
-        let mut batch = Batch::new();
-        batch.write_word(pool.layout.place(node), 0);
-        return Ok(endpoint.post(&mut batch).await?);
+        return Ok(());
     }
 }
 
@@ -216,8 +230,10 @@ impl<E: Endpoint> Client<E> {
             }
             let is_reached = self.endpoint.region_bytes(node).is_some();
             match error {
-                // Perhaps the way to it is cut. Other nodes can be used.
-                PoolError::Member { .. } | PoolError::Verb(VerbError::NodeAbsent(_)) if is_reached => {}
+                // Perhaps the way to it is cut. Other nodes can be used. But what is reached must
+                // be the node's: it may have moved.
+                PoolError::Member { what, .. } if is_reached && what == nodes::NOT_THERE => {}
+                PoolError::Verb(VerbError::NodeAbsent(_)) if is_reached => {}
                 error => return Err(error),
             }
         }
@@ -245,8 +261,10 @@ impl<E: Endpoint> Client<E> {
     /// Makes cleared nodes returning whose agents are there again.
     async fn call_back(&self, table: &[NodeState]) -> Result<(), PoolError> {
         for (node, state) in (1..).zip(table) {
-            let NodeState::Absent { phase: Phase::Cleared, chunks, .. } = *state else { continue };
-            if region_state(&*self.endpoint, &self.pool, node).await? == RegionState::Gone {
+            let NodeState::Absent { phase: Phase::Cleared, chunks, identity } = *state else { continue };
+            if region_state(&*self.endpoint, &self.pool, (node, identity)).await? == RegionState::Gone {
+                // Where it returns to.
+                nodes::write_place(&*self.endpoint, &self.pool, node).await?;
                 let identity = self.endpoint.random() as u32 & nodes::ABSENT_IDENTITY_MASK;
                 let returning = NodeState::Absent { phase: Phase::Returning, identity, chunks };
                 swap(&self.endpoint, self.pool.layout.node(node), state.word(), returning.word()).await?;
@@ -313,7 +331,8 @@ pub(crate) async fn recover<S: Estate>(estate: &S) -> Result<(), S::Error> {
         if !Box::pin(take_step(estate, node, state)).await? {
             let client = estate.client();
             if client.endpoint.now_ns().wrapping_sub(begun_ns) > PATIENCE_NS {
-                let why = "its region is gone, and a client that stands still may still use it";
+                let why = "its region is gone, and a client that stands still may still use it; or it comes back \
+                           at another address than this process names";
                 return Err(VerbError::node_absent(node, why).into());
             }
             // It relies on nothing that it has read so far.
@@ -340,6 +359,10 @@ async fn take_step<S: Estate>(estate: &S, node: u8, state: NodeState) -> Result<
                 return Ok(false);
             }
             NodeState::Absent { phase: Phase::Cleared, identity, chunks }
+        }
+        // A process that names another agent leaves it to one that names the right one.
+        Phase::Returning if !nodes::is_at_its_place(&*client.endpoint, &client.pool, node).await? => {
+            return Ok(false);
         }
         Phase::Returning => match remake(estate.client(), node, identity, chunks).await? {
             true => NodeState::Ready { identity, chunks },
@@ -388,6 +411,10 @@ async fn remake<E: Endpoint>(client: &Client<E>, node: u8, identity: u32, chunks
             RegionState::Away => Ok(false),
             _ => Err(error),
         };
+    }
+    if !nodes::is_new(endpoint, pool, (node, chunks, identity)).await? {
+        let why = "its agent has an old region of it: start `atoll node` there again";
+        return Err(VerbError::node_absent(node, why));
     }
     nodes::write_header(endpoint, pool, node, chunks, identity).await?;
     Ok(true)

@@ -2,8 +2,8 @@
 //!
 //! The table is on the home, with a word for each node from 1 on. The words are for atomics only;
 //! formatting the pool writes them plainly. Behind them is a word for each node that says where its
-//! region was made: the hash of the [place](Endpoint::place), 0 if it may be anywhere. It is data.
-//! A client WRITEs it before it makes the node ready.
+//! region is made: the hash of the [place](Endpoint::place), 0 where the fabric has none. It is
+//! data. A client WRITEs it before it makes the node ready or returning, or gives it up.
 //!
 //! ```text
 //! free      0 2 | 0 62
@@ -134,6 +134,9 @@ impl NodeState {
     }
 }
 
+/// What is wrong with a region that no verb reaches.
+pub(crate) const NOT_THERE: &str = "is not there";
+
 fn checksum(words: &[u64]) -> u64 {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     rapidhash::v3::rapidhash_v3(&bytes)
@@ -155,6 +158,19 @@ pub fn is_member_or_empty(first_word: u64) -> bool {
     first_word == 0 || first_word << 8 == MAGIC << 8
 }
 
+/// Whether the region of a node, which was just made, holds nothing, or the header that another
+/// client has just written into it.
+pub(crate) async fn is_new<E: Endpoint>(
+    endpoint: &E,
+    pool: &Pool,
+    (node, chunks, identity): (u8, u32, u32),
+) -> Result<bool, VerbError> {
+    let found = endpoint.read(Address::new(node, 0, 0), Buffer::sized(8 * WORDS)).await?;
+    // The magic comes last.
+    let expected = member_words(pool, node, chunks, identity);
+    Ok(found.words().iter().zip(&expected).all(|(word, expected)| *word == 0 || word == expected))
+}
+
 /// The difference between a header and the one `expected`.
 fn compare(found: &[u64], expected: &[u64; WORDS]) -> Option<String> {
     if found == expected {
@@ -172,14 +188,20 @@ fn compare(found: &[u64], expected: &[u64; WORDS]) -> Option<String> {
 }
 
 /// The word of the place where this endpoint's process makes the region of a node.
-fn place_word<E: Endpoint>(endpoint: &E, node: u8) -> u64 {
+pub(crate) fn place_word<E: Endpoint>(endpoint: &E, node: u8) -> u64 {
     endpoint.place(node).map_or(0, |place| rapidhash::v3::rapidhash_v3(place.as_bytes()).max(1))
 }
 
-/// Whether this endpoint's process would make the region of a node where it was made.
+/// Whether this endpoint's process names the place where the region of a node is made.
 pub(crate) async fn is_at_its_place<E: Endpoint>(endpoint: &E, pool: &Pool, node: u8) -> Result<bool, VerbError> {
-    let made = read_word(endpoint, pool.layout.place(node)).await?;
-    Ok(made == 0 || made == place_word(endpoint, node))
+    Ok(read_word(endpoint, pool.layout.place(node)).await? == place_word(endpoint, node))
+}
+
+/// Notes this endpoint's place of a node.
+pub(crate) async fn write_place<E: Endpoint>(endpoint: &E, pool: &Pool, node: u8) -> Result<(), VerbError> {
+    let mut batch = Batch::new();
+    batch.write_word(pool.layout.place(node), place_word(endpoint, node));
+    endpoint.post(&mut batch).await
 }
 
 /// WRITEs a further node's header, its magic last, and where the node was made.
@@ -288,14 +310,16 @@ pub(crate) async fn reach_and_check<E: Endpoint>(
     (node, chunks, identity): (u8, u32, u32),
 ) -> Result<(), PoolError> {
     reach(endpoint, node).await?;
-    check(endpoint, pool, node, chunks, identity).await
+    check(endpoint, pool, node, chunks, identity).await?;
+    pool.layout.nodes.note_identity(node, identity);
+    Ok(())
 }
 
 /// Checks that a region is the node's by the table.
 async fn check<E: Endpoint>(endpoint: &E, pool: &Pool, node: u8, chunks: u32, identity: u32) -> Result<(), PoolError> {
     let found = match endpoint.read(Address::new(node, 0, 0), Buffer::sized(8 * WORDS)).await {
         Err(VerbError::Unreachable(_)) => {
-            return Err(PoolError::Member { node, what: "is not there".to_owned() });
+            return Err(PoolError::Member { node, what: NOT_THERE.to_owned() });
         }
         outcome => outcome?,
     };

@@ -278,16 +278,18 @@ impl<F: PoolFabric> Pool<F> {
 
     /// Says that a memory node other than the home is gone for good, with what was stored on it,
     /// although nothing proves it: its host is broken, or the node has moved to another address.
-    /// Clients go on without it. An agent at the node's present address gets a new, empty node.
+    /// Clients go on without it. The agent that this address names for it gets a new, empty node.
+    /// Processes that name another one must be ended before.
     ///
     /// # Errors
-    /// [`PoolError::Present`] if this process reaches the node.
-    pub fn give_up_on(fabric: &F, node: u8) -> Result<(), OpenError> {
+    /// [`PoolError::Present`] if this process reaches the node, or clients use it; `force` gives up
+    /// one that clients use.
+    pub fn give_up_on(fabric: &F, node: u8, force: bool) -> Result<(), OpenError> {
         let _lock = fabric.hold(0, Sharing::Shared)?;
         let home = fabric.open(0)?;
         let bytes = home.attributes().bytes;
         let endpoint = fabric.reach(home).endpoint();
-        Ok(block_on(&endpoint, atoll_pool::Pool::give_up(&endpoint, bytes, node))?)
+        Ok(block_on(&endpoint, atoll_pool::Pool::give_up(&endpoint, bytes, node, force))?)
     }
 
     fn opened(mut opened: Opened<F>) -> Result<Self, OpenError> {

@@ -11,6 +11,10 @@
 //! | was published, and is over | as without a hold | as without a hold |
 //! | was overtaken, or failed | fails | fails |
 //!
+//! A hold is overtaken when another client changes the object, and when the object that was seen
+//! expires. Before an operation on something else this is looked at even if the hold has changed
+//! nothing. A hold that only reads its key need not be looked at: it shows one moment.
+//!
 //! So nothing is changed outside the hold before it is known that the hold was not overtaken. All
 //! operations between its begin and its end must be the caller's own. Counting objects and looking
 //! after the pool ([`Cache::objects`], [`Cache::tend`]) leave it alone.
@@ -56,6 +60,12 @@ impl Object {
     /// What is there at this moment of the pool's clock.
     fn at(&self, now_ms: u64) -> Option<&Value> {
         self.now.as_ref().filter(|value| value.meta().expiry_ms.is_none_or(|expiry_ms| expiry_ms > now_ms))
+    }
+
+    /// Whether the object that was seen has expired: what the hold shows was so before, and cannot
+    /// be published.
+    fn has_lapsed(&self, now_ms: u64) -> bool {
+        matches!(self.seen, Some((_, Some(expiry_ms))) if expiry_ms <= now_ms)
     }
 
     fn apply<C: Change>(&mut self, now_ms: u64, change: &mut C) -> Option<u64> {
@@ -137,7 +147,7 @@ impl<G: Engine> Hold<'_, G> {
     /// # Errors
     /// What kept the key from being changed, such as a lack of memory.
     pub async fn publish(self) -> Result<bool, CacheError> {
-        match self.0.let_go().await {
+        match self.0.end_hold(false).await {
             Ok(()) => Ok(true),
             Err(CacheError::Overtaken) => Ok(false),
             Err(error) => Err(error),
@@ -177,11 +187,20 @@ impl<G: Engine> Cache<G> {
         self.held.is_on.get()
     }
 
+    /// Whether the hold was overtaken or has failed, so that operations fail until it ends.
+    pub fn has_lost_hold(&self) -> bool {
+        matches!(&*self.held.state.borrow(), State::Failed(_))
+    }
+
     /// Publishes the hold, if there is one, so that what follows can change other things.
     ///
     /// # Errors
     /// [`CacheError::Overtaken`] if another client has changed the key meanwhile.
     pub async fn let_go(&self) -> Result<(), CacheError> {
+        self.end_hold(true).await
+    }
+
+    async fn end_hold(&self, goes_on: bool) -> Result<(), CacheError> {
         let object = match self.held.state.take() {
             State::Has(object) => object,
             State::Over => return Ok(()),
@@ -190,68 +209,81 @@ impl<G: Engine> Cache<G> {
                 return Err(error);
             }
         };
-        if object.changed == Changed::Nothing {
+        if object.changed == Changed::Nothing && !goes_on {
             return Ok(());
         }
         // If this future is dropped, the hold's end is not known.
         self.held.state.replace(State::Failed(CacheError::Overtaken));
-        let key = object.key.clone();
-        let mut publish = Publish { object, is_done: false };
-        let published = match self.engine.update(&key, &mut publish).await {
-            Ok(_) if publish.is_done => Ok(()),
-            Ok(_) => Err(CacheError::Overtaken),
+        let published = match self.publish(object).await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(CacheError::Overtaken),
             Err(error) => Err(error),
         };
         self.held.state.replace(published.clone().map_or_else(State::Failed, |()| State::Over));
         published
     }
 
-    /// Lets go if an operation is on another key; whether it is on the key that is held.
-    async fn is_on_held(&self, key: &[u8]) -> Result<bool, CacheError> {
-        if matches!(&*self.held.state.borrow(), State::Has(object) if object.key == key) {
-            return Ok(true);
+    /// Publishes what was made of an object, if it is still the one that was seen.
+    async fn publish(&self, object: Box<Object>) -> Result<bool, CacheError> {
+        if object.changed == Changed::Nothing {
+            let now = self.engine.peek(&object.key).await?;
+            return Ok(now.map(|meta| (meta.token, meta.expiry_ms)) == object.seen);
         }
-        self.let_go().await.map(|()| false)
+        let key = object.key.clone();
+        let mut publish = Publish { object, is_done: false };
+        self.engine.update(&key, &mut publish).await?;
+        Ok(publish.is_done)
     }
 
-    fn with_held<T>(&self, each: impl FnOnce(&mut Object) -> T) -> T {
-        match &mut *self.held.state.borrow_mut() {
-            State::Has(object) => each(object),
-            _ => unreachable!("only the caller's own operations end a hold"),
+    /// Does something with the object of a key that is held. Lets go if the key is another one;
+    /// then the caller does it without the hold.
+    async fn with_held<T>(
+        &self,
+        key: &[u8],
+        each: impl FnOnce(&mut Object, u64) -> T,
+    ) -> Result<Option<T>, CacheError> {
+        let now_ms = self.engine.now_ms().await?;
+        {
+            let mut state = self.held.state.borrow_mut();
+            if let State::Has(object) = &mut *state
+                && object.key == key
+            {
+                if !object.has_lapsed(now_ms) {
+                    return Ok(Some(each(object, now_ms)));
+                }
+                *state = State::Failed(CacheError::Overtaken);
+            }
         }
+        self.let_go().await.map(|()| None)
     }
 
     #[cold]
     pub(super) async fn get_held(&self, key: &[u8], into: &mut Value) -> Result<bool, CacheError> {
-        if !self.is_on_held(checked(key)?).await? {
-            return Ok(self.engine.get(key, into).await? == Lookup::Hit);
+        let look = |object: &mut Object, now_ms| {
+            let found = object.at(now_ms);
+            found.into_iter().for_each(|value| into.assign(value.bytes(), value.meta()));
+            found.is_some()
+        };
+        match self.with_held(checked(key)?, look).await? {
+            Some(is_there) => Ok(is_there),
+            None => Ok(self.engine.get(key, into).await? == Lookup::Hit),
         }
-        let now_ms = self.engine.now_ms().await?;
-        Ok(self.with_held(|object| match object.at(now_ms) {
-            Some(value) => {
-                into.assign(value.bytes(), value.meta());
-                true
-            }
-            None => false,
-        }))
     }
 
     #[cold]
     pub(super) async fn peek_held(&self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
-        if !self.is_on_held(checked(key)?).await? {
-            return self.engine.peek(key).await;
+        match self.with_held(checked(key)?, |object, now_ms| object.at(now_ms).map(Value::meta)).await? {
+            Some(found) => Ok(found),
+            None => self.engine.peek(key).await,
         }
-        let now_ms = self.engine.now_ms().await?;
-        Ok(self.with_held(|object| object.at(now_ms).map(Value::meta)))
     }
 
     #[cold]
     pub(super) async fn update_held<C: Change>(&self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
-        if !self.is_on_held(key).await? {
-            return self.engine.update(key, change).await;
+        match self.with_held(key, |object, now_ms| object.apply(now_ms, change)).await? {
+            Some(token) => Ok(token),
+            None => self.engine.update(key, change).await,
         }
-        let now_ms = self.engine.now_ms().await?;
-        Ok(self.with_held(|object| object.apply(now_ms, change)))
     }
 }
 
@@ -358,6 +390,20 @@ mod tests {
             assert_eq!(cache.increment(b"k", 1).await, Ok(Number::Value(3)));
             assert_eq!(hold.publish().await, Ok(true));
 
+            // Many keys are looked up in the hold as long as they are the key.
+            let hold = cache.hold(b"k").await.unwrap();
+            cache.set(b"k", b"4", &SetOptions::default()).await.unwrap();
+            let mut found = Vec::new();
+            cache.get_many(&[b"k", b"k"], |_, value| found.push(value.unwrap().bytes().to_vec())).await.unwrap();
+            assert_eq!((found, text(&other, b"k").await.as_deref()), (vec![b"4".to_vec(); 2], Some("3")));
+            drop(hold);
+            // A hold that has only read is looked at before anything else is changed.
+            let hold = cache.hold(b"k").await.unwrap();
+            assert_eq!(text(&cache, b"k").await.as_deref(), Some("3"));
+            other.set(b"k", b"5", &SetOptions::default()).await.unwrap();
+            assert_eq!(cache.delete(b"l").await, Err(CacheError::Overtaken));
+            drop(hold);
+
             let hold = cache.hold(b"k").await.unwrap();
             cache.set(b"k", b"mine", &SetOptions::default()).await.unwrap();
             other.set(b"k", b"5", &SetOptions::default()).await.unwrap();
@@ -398,13 +444,18 @@ mod tests {
             cache.increment(b"k", 1).await.unwrap();
             assert_eq!(hold.publish().await, Ok(true));
             assert_eq!(other.peek(b"k").await.unwrap().unwrap().attributes, attributes);
-            // What expires meanwhile is gone for the hold, and has changed for the others.
+            // What expires meanwhile has changed, even for a hold that only reads: another client,
+            // whose clock is a little behind, may make it last.
             let hold = cache.hold(b"k").await.unwrap();
             hand.fetch_add(5_000_000_000, Relaxed);
+            assert_eq!(cache.peek(b"k").await, Err(CacheError::Overtaken));
+            assert!(cache.has_lost_hold());
+            assert_eq!(hold.publish().await, Ok(false));
+            let hold = cache.hold(b"k").await.unwrap();
             assert_eq!(text(&cache, b"k").await, None);
             let absent = SetOptions { condition: Condition::IfAbsent, ..SetOptions::default() };
             assert!(cache.set(b"k", b"new", &absent).await.unwrap().stored);
-            assert_eq!(hold.publish().await, Ok(false));
+            assert_eq!(hold.publish().await, Ok(true));
         });
     }
 }

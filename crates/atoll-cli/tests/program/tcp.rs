@@ -282,6 +282,33 @@ fn a_node_that_has_moved_is_given_up_and_made_anew() {
     assert!(printed(&["pool", "verify", &new]).contains("sound"));
 }
 
+/// A server that still names the old address of a node that has moved harms nothing.
+#[test]
+fn a_server_with_the_old_address_of_a_moved_node_harms_nothing() {
+    const KEYS: u32 = 200;
+    let [home, further, moved] = [(); 3].map(|()| Node::start("127.0.0.1:0", &[]));
+    let old = format!("tcp:{},{}", home.address, further.address);
+    let new = format!("tcp:{},{}", home.address, moved.address);
+    printed(&["pool", "create", &old]);
+    let old_server = Serving::start(&["--pool", &old]);
+    let said = refused(&["pool", "repair", &new, "--give-up", "1"]);
+    assert!(said.contains("clients use it"), "{said}");
+    assert!(printed(&["pool", "repair", &new, "--give-up", "1", "--force"]).contains("given up"));
+    let server = Serving::start(&["--pool", &new]);
+    let mut redis = server.connect();
+    let set = |redis: &mut redis::Connection, key| redis.set::<_, _, ()>(key, "new").is_ok();
+    until("every key can be set", || (0..KEYS).all(|key| set(&mut redis, key)));
+    // The old one tries to join again meanwhile: first while its node lives, then without it.
+    std::thread::sleep(Duration::from_secs(2));
+    drop(further);
+    std::thread::sleep(Duration::from_secs(2));
+    let found: Vec<Option<String>> = (0..KEYS).map(|key| redis.get(key).unwrap()).collect();
+    assert!(found.iter().all(|value| value.as_deref() == Some("new")), "{found:?}");
+    assert!(!printed(&["pool", "info", &new]).contains("absent"));
+    drop((old_server, server));
+    assert!(printed(&["pool", "verify", &new]).contains("sound"));
+}
+
 /// A server finds the objects of a pipeline's keys before it runs the commands.
 #[test]
 fn a_pipeline_of_sets_takes_little_more_than_one_round_trip_for_each() {

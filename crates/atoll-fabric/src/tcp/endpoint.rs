@@ -374,7 +374,7 @@ impl Endpoint for TcpEndpoint {
     }
 
     fn place(&self, node: u8) -> Option<String> {
-        Some(self.reach.fabric().place(node))
+        Some(self.reach.place(node))
     }
 
     async fn remake(&self, node: u8, bytes: u64) -> Result<(), VerbError> {

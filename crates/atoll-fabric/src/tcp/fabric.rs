@@ -85,11 +85,6 @@ impl TcpFabric {
         usize::from(node) % self.0.agents.len()
     }
 
-    /// The agent on which a node is made, as the user wrote it.
-    pub(super) fn place(&self, node: u8) -> String {
-        self.agent(self.maker(node)).to_ascii_lowercase()
-    }
-
     fn name_of(&self, node: u8) -> String {
         let agent = format!("tcp:{}", self.agent(self.maker(node)));
         if node == 0 { agent } else { format!("{agent}+{node}") }
@@ -125,7 +120,6 @@ impl TcpFabric {
         let agent = known.map_or_else(|| self.maker(node), TcpRegion::agent);
         match Control::connect(self.agent(agent), &options) {
             Ok(mut control) => match control.ask_once(&Call::Open { node: node.into() }) {
-                Ok(Answer::Absent { .. }) if known.is_none() => RegionState::Missing,
                 Ok(Answer::Absent { .. }) => RegionState::Gone,
                 _ => RegionState::Unknown,
             },
@@ -439,6 +433,12 @@ impl TcpReach {
     #[inline]
     pub(super) fn node(&self, node: u8) -> Option<&TcpRegion> {
         if node == 0 { Some(&self.home) } else { self.nodes.get(usize::from(node))?.get() }
+    }
+
+    /// The agent of a node, as the user wrote it.
+    pub(super) fn place(&self, node: u8) -> String {
+        let agent = self.node(node).map_or_else(|| self.fabric.maker(node), TcpRegion::agent);
+        self.fabric.agent(agent).to_ascii_lowercase()
     }
 
     /// Opens the region of a node that another client has announced.

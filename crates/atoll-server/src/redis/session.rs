@@ -38,6 +38,8 @@ pub struct Session {
     pub(crate) watched: Vec<Watched>,
     /// Whether EXEC runs its commands.
     pub(crate) is_executing: bool,
+    /// Whether what has just ended within a step is not to run again.
+    pub(crate) ends_step: bool,
     /// Events of a step that is not published yet.
     pub(crate) untold: RefCell<Vec<Untold>>,
     /// Whether it has subscribed to anything.
@@ -96,6 +98,7 @@ impl Session {
             queue: None,
             watched: Vec::new(),
             is_executing: false,
+            ends_step: false,
             untold: RefCell::default(),
             is_subscriber: false,
             is_monitor: false,

@@ -10,9 +10,11 @@
 //! | the same, if they are about several keys | as many steps as it has commands, each atomic for its key |
 //!
 //! A transaction about one key runs on what the key has at one moment, and publishes the outcome
-//! only if no other process has changed the key meanwhile; otherwise it runs again
-//! ([`Cache::hold`]). A script that is given one key does the same. Once it turns to something
-//! else, what it has made of the key is published, and it goes on in many steps.
+//! only if no other process has changed the key meanwhile; otherwise it runs again, for at most
+//! [`TIME_MAX`](script::TIME_MAX) ([`Cache::hold`]). A script that is given one key does the same.
+//! Once it turns to something else, what it has made of the key is published, and it goes on in
+//! many steps. Replies and events are those of the last run. Monitors, statistics and the slow log
+//! show each run. If the outcome cannot be published, EXEC replies with the error alone.
 //!
 //! WATCH notes what it finds at its keys: each write of a key by any process has a token of its
 //! own. EXEC compares, alone, and runs nothing if a key has another token or expiry. The only key
@@ -36,8 +38,8 @@ use std::time::Instant;
 /// The most keys that a connection watches.
 const WATCHED_MAX: usize = 1 << 16;
 
-/// Times that a step begins again because another process was faster.
-const TRIES_MAX: usize = 10_000;
+/// The error of a step that is not done again.
+const OVERTAKEN: &str = "ERR another process of the pool has changed the key meanwhile: nothing was done, try again";
 
 /// Commands that wait for EXEC.
 #[derive(Debug, Default)]
@@ -177,8 +179,8 @@ fn only_key<G: Engine>(c: &Context<'_, G>, queue: &Queue) -> Option<Vec<u8>> {
 }
 
 /// Does what is about this key alone in one step for the whole pool: again and again, until no
-/// other process has come in between. Replies and events of the last time count. A break ends it in
-/// any case. Without a key, or within such a step, it is done once.
+/// other process has come in between. Replies and events of the last time count. A break says that
+/// it is not to be done again. Without a key, or within such a step, it is done once.
 pub(super) async fn in_one_step<G: Engine, T>(
     c: &mut Context<'_, G>,
     key: Option<&[u8]>,
@@ -186,13 +188,17 @@ pub(super) async fn in_one_step<G: Engine, T>(
 ) -> Result<T, CommandError> {
     let cache = c.cache;
     let Some(key) = key.filter(|key| key.len() <= KEY_BYTES_MAX && !cache.is_held()) else {
-        let (ControlFlow::Continue(done) | ControlFlow::Break(done)) = pin!(each(c)).await;
+        let done = pin!(each(c)).await;
+        // Nor is the step around it.
+        c.session.ends_step = done.is_break() && cache.is_held();
+        let (ControlFlow::Continue(done) | ControlFlow::Break(done)) = done;
         return Ok(done);
     };
-    let mark = c.reply.output().mark();
-    for _ in 0..TRIES_MAX {
+    let (mark, began) = (c.reply.output().mark(), Instant::now());
+    loop {
         let hold = cache.hold(key).await?;
         let done = pin!(each(c)).await;
+        let is_over = std::mem::take(&mut c.session.ends_step) || began.elapsed() > script::TIME_MAX;
         match (hold.publish().await, done) {
             (Ok(true), ControlFlow::Continue(done) | ControlFlow::Break(done)) => {
                 c.tell_held();
@@ -202,13 +208,14 @@ pub(super) async fn in_one_step<G: Engine, T>(
                 c.session.untold.get_mut().clear();
                 c.reply.output().take_back(mark);
                 outcome?;
-                if let ControlFlow::Break(done) = done {
-                    return Ok(done);
+                match done {
+                    ControlFlow::Break(done) => return Ok(done),
+                    ControlFlow::Continue(_) if is_over => return Err(OVERTAKEN.into()),
+                    ControlFlow::Continue(_) => {}
                 }
             }
         }
     }
-    Err("ERR other processes of the pool change the key all the time: try again".into())
 }
 
 /// Whether a command that has no keys leaves no trace that another connection could see.
@@ -258,6 +265,10 @@ async fn execute_if_unchanged<G: Engine>(
     watched: &[Watched],
     interpreters: &mut Interpreters,
 ) -> Outcome {
+    if c.session.is_subscriber {
+        // What came before the transaction must not come behind its UNSUBSCRIBE.
+        c.session.peer.handle.take_posted(c.reply.output());
+    }
     let key = only_key(c, queue);
     let is_only = |stored: &[u8]| key.as_deref() == Some(stored);
     // A look at another key would end the step.
@@ -283,10 +294,6 @@ async fn execute_if_unchanged<G: Engine>(
 
 async fn execute_all<G: Engine>(c: &mut Context<'_, G>, queue: &Queue, interpreters: &mut Interpreters) {
     let commands = queue.commands();
-    if c.session.is_subscriber {
-        // What came before the transaction must not come behind its UNSUBSCRIBE.
-        c.session.peer.handle.take_posted(c.reply.output());
-    }
     c.session.is_executing = true;
     c.reply.array(commands.len());
     for (id, args) in commands {

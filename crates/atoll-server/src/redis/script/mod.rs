@@ -13,9 +13,9 @@
 //! | `prelude.lua` | the part that is written in Lua |
 //!
 //! Differences from Redis: other commands wait for a script, which is ended after five seconds.
-//! What it has written until then stays. There are no libraries `struct` and `cmsgpack`, no
-//! coroutines, and no replies of RESP3 in scripts. The cache of scripts is emptied when it has
-//! [`CACHED_BYTES_MAX`] bytes.
+//! What it has written until then stays, unless another process has changed its only key. There are
+//! no libraries `struct` and `cmsgpack`, no coroutines, and no replies of RESP3 in scripts. The
+//! cache of scripts is emptied when it has [`CACHED_BYTES_MAX`] bytes.
 
 mod bits;
 mod interpreter;
@@ -31,8 +31,8 @@ use super::session::Session;
 use super::transaction;
 use crate::serve::Output;
 use atoll_cache::Engine;
-use interpreter::Interpreter;
 pub(super) use interpreter::TIME_MAX;
+use interpreter::{Interpreter, Over};
 use mlua::{MultiValue, Value};
 use sha1::{Digest, Sha1};
 use std::collections::HashMap;
@@ -184,23 +184,25 @@ async fn evaluate<G: Engine>(id: Id, c: &mut Context<'_, G>, interpreters: &mut 
         CommandError::Other(format!("ERR Error compiling script (new function): {}", reply::said(&error)))
     })?;
     // What it is given as its only key is changed in one step.
-    let key = (keys == 1).then(|| c.key(3));
+    let key = (keys > 0).then(|| c.key(3)).filter(|key| (4..3 + keys).all(|other| c.key(other) == *key));
+    scripts.is_killed.store(false, Relaxed);
+    scripts.is_running.store(true, Relaxed);
     let step = async |c: &mut Context<'_, G>| {
         if let Err(error) = interpreter.begin(c.args.from(3).take(keys), c.args.from(3 + keys)) {
             return ControlFlow::Break(Err(failed(error)));
         }
-        let scripts = &c.instance.scripts;
-        scripts.is_killed.store(false, Relaxed);
-        scripts.is_running.store(true, Relaxed);
+        // It may have been killed between two runs.
+        if c.instance.scripts.is_killed.load(Relaxed) {
+            return ControlFlow::Break(Err(failed(mlua::Error::runtime(Over::Killed.text()))));
+        }
         // SELECT of a script is for the script alone.
         let mut session = Session::new(c.session.peer.clone(), c.session.standing.clone());
         session.database = c.session.database;
         let ended = pin!(play(id, c, &mut session, interpreter, function.clone())).await;
-        scripts.is_running.store(false, Relaxed);
         c.session.untold.get_mut().append(session.untold.get_mut());
         interpreter.end();
         match ended {
-            Ok(Ended::Returned) => ControlFlow::Continue(Ok(())),
+            Ok(Ended::Returned | Ended::Overtaken) => ControlFlow::Continue(Ok(())),
             // It is not to run again.
             Err(error) => ControlFlow::Break(Err(failed(error))),
             Ok(Ended::Raised(value)) => {
@@ -210,6 +212,7 @@ async fn evaluate<G: Engine>(id: Id, c: &mut Context<'_, G>, interpreters: &mut 
         }
     };
     let outcome = pin!(transaction::in_one_step(c, key.as_deref(), step)).await;
+    c.instance.scripts.is_running.store(false, Relaxed);
     if interpreter.is_spent() {
         interpreters.0 = None;
     }
@@ -221,6 +224,8 @@ enum Ended {
     /// Its reply was written.
     Returned,
     Raised(Value),
+    /// Another process has changed its key, or the key cannot be changed.
+    Overtaken,
 }
 
 /// Resumes a script until it ends, and runs the commands that it calls.
@@ -254,6 +259,9 @@ async fn play<G: Engine>(
         }
         let mut output = Output::default();
         let called = pin!(call(c, session, values, is_read_only, &mut output)).await;
+        if c.cache.has_lost_hold() {
+            return Ok(Ended::Overtaken);
+        }
         let value = match called {
             Ok(()) => reply::read(lua, &output.to_vec())?,
             Err(refusal) => reply::error_table(lua, &refusal.to_string())?,
