@@ -3,6 +3,7 @@
 use crate::common::{self, Raw, Running, options, start_with};
 use atoll_cache::EngineOptions;
 use atoll_cache::ditto::DittoOptions;
+use std::time::{Duration, Instant};
 
 const ROUNDS: u64 = 1500;
 
@@ -197,4 +198,86 @@ fn what_a_step_wrote_before_an_error_stays_and_large_replies_are_whole() {
     assert!(replies[6].starts_with("*5\r\n:1\r\n:1\r\n-WRONGTYPE"), "{replies:?}");
     assert!(replies[6].ends_with(":1\r\n:0\r\n"), "{replies:?}");
     assert_eq!(call(&mut Raw::connect(servers[1].address), &["EXISTS", "k"]), ":0\r\n");
+}
+
+#[test]
+fn a_key_that_is_named_twice_is_one_key() {
+    const COUNT: &str = "redis.call('INCR', KEYS[1]) redis.call('INCR', KEYS[2])
+        return redis.call('MGET', KEYS[1], KEYS[2])";
+    let servers = servers(&engines()[0]);
+    at_both(&servers, |raw, number| {
+        let found = match number % 2 {
+            0 => numbers(&call(raw, &["EVAL", COUNT, "2", "n", "n"])),
+            _ => {
+                let commands: &[&[&str]] =
+                    &[&["MULTI"], &["INCR", "n"], &["MGET", "n", "n"], &["INCR", "n"], &["EXEC"]];
+                let found = numbers(&send_all(raw, commands)[4]);
+                assert_eq!(found[0] + 1, found[3], "{found:?}");
+                found[..3].to_vec()
+            }
+        };
+        assert!(found.iter().all(|number| *number == found[0]), "{found:?}");
+    });
+    let sum = call(&mut Raw::connect(servers[0].address), &["GET", "n"]);
+    assert_eq!(numbers(&sum).last(), Some(&(4 * ROUNDS)));
+}
+
+/// A script that was killed does not begin again, although another server has changed its key.
+#[test]
+fn a_step_whose_script_is_killed_ends() {
+    const SPIN: &str = "redis.call('SET', KEYS[1], 'mine') while true do end";
+    let servers = servers(&engines()[0]);
+    let [mut other, mut killer] = [1, 0].map(|index: usize| Raw::connect(servers[index].address));
+    for commands in [&[&["EVAL", SPIN, "1", "k"][..]][..], &[&["MULTI"], &["EVAL", SPIN, "1", "k"], &["EXEC"]]] {
+        let mut raw = Raw::connect(servers[0].address);
+        let began = Instant::now();
+        commands.iter().for_each(|args| raw.send(&common::command(args)));
+        std::thread::sleep(Duration::from_millis(300));
+        assert_eq!(call(&mut other, &["SET", "k", "other"]), "+OK\r\n");
+        assert_eq!(call(&mut killer, &["SCRIPT", "KILL"]), "+OK\r\n");
+        let replies: Vec<_> = commands.iter().map(|_| String::from_utf8(raw.reply()).unwrap()).collect();
+        assert!(replies.last().unwrap().starts_with("-ERR "), "{replies:?}");
+        assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+        assert_eq!(call(&mut other, &["GET", "k"]), "$5\r\nother\r\n");
+    }
+}
+
+/// What a subscriber was sent before its transaction is not lost when that begins again.
+#[test]
+fn a_subscriber_whose_step_begins_again_loses_no_message() {
+    let servers = servers(&engines()[0]);
+    let mut subscriber = Raw::connect(servers[0].address);
+    subscriber.call(&["HELLO", "3"]);
+    subscriber.call(&["SUBSCRIBE", "c"]);
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut other = Raw::connect(servers[1].address);
+            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                call(&mut other, &["INCR", "n"]);
+            }
+        });
+        let publisher = scope.spawn(|| {
+            let mut publisher = Raw::connect(servers[0].address);
+            (0..ROUNDS).for_each(|_| _ = call(&mut publisher, &["PUBLISH", "c", "m"]));
+        });
+        let (mut messages, mut executed) = (0, 0);
+        while messages < ROUNDS {
+            [&["MULTI"][..], &["INCR", "n"], &["INCR", "n"], &["EXEC"]]
+                .iter()
+                .for_each(|args| subscriber.send(&common::command(args)));
+            loop {
+                let reply = String::from_utf8(subscriber.reply()).unwrap();
+                if reply.starts_with('>') {
+                    messages += 1;
+                } else if reply.starts_with("*2") {
+                    executed += 1;
+                    break;
+                }
+            }
+        }
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        publisher.join().unwrap();
+        assert!(executed > 0);
+    });
 }
