@@ -6,15 +6,14 @@
 use crate::current::{Current, Opening, Use};
 use crate::error::{of_operation, raise};
 use crate::key::bytes_of;
+use crate::memory::Memory;
 use crate::ttl;
 use crate::value::{self, Codec, INTEGER_ATTRIBUTES};
 use atoll::{Beginning, Condition, Error, Expiry, Lease, PoolOptions, SetOptions, Value};
 use bytesize::ByteSize;
-use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyKeyError, PyValueError};
-use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyMapping, PyMemoryView, PySlice};
+use pyo3::types::{PyDict, PyMapping};
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -59,11 +58,11 @@ fn bytes_from(given: &Bound<'_, PyAny>) -> PyResult<u64> {
 
 impl Cache {
     #[inline]
-    fn cache(&self, py: Python<'_>) -> PyResult<Use> {
+    pub(crate) fn cache(&self, py: Python<'_>) -> PyResult<Use> {
         self.current.cache(py)
     }
 
-    fn set_options(&self, ttl: Option<&Bound<'_, PyAny>>, condition: Condition) -> PyResult<SetOptions> {
+    pub(crate) fn set_options(&self, ttl: Option<&Bound<'_, PyAny>>, condition: Condition) -> PyResult<SetOptions> {
         Ok(SetOptions { expiry: ttl::expiry(ttl, self.expiry)?, condition, ..SetOptions::default() })
     }
 
@@ -221,17 +220,21 @@ impl Cache {
     /// Returns its length in bytes, or `None` if the key is absent. A buffer that is too small is a
     /// `ValueError`. The bytes are those that are stored, whatever type was set.
     fn get_into(&self, py: Python<'_>, key: &Bound<'_, PyAny>, buffer: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
-        let place = PyMemoryView::from(buffer)?.call_method1(intern!(py, "cast"), (intern!(py, "B"),))?;
-        self.look(py, bytes_of(key)?, |found| {
-            let bytes = found.bytes();
-            if place.len()? < bytes.len() {
-                let message = format!("the value has {} bytes, the buffer {}", bytes.len(), place.len()?);
-                return Err(PyValueError::new_err(message));
+        let mut memory = Memory::writable(buffer)?;
+        let (key, cache) = (bytes_of(key)?, self.cache(py)?);
+        let cache: &atoll::Cache = &cache;
+        let into = memory.bytes_mut();
+        let room = into.len();
+        let found = match room < LARGE_BYTES {
+            true => cache.get_to_slice(key, into),
+            false => py.detach(|| cache.get_to_slice(key, into)),
+        };
+        match done(py, found)?.map(|meta| meta.value_bytes) {
+            Some(bytes) if bytes > room => {
+                Err(PyValueError::new_err(format!("the value has {bytes} bytes, the buffer {room}")))
             }
-            let part = place.get_item(PySlice::new(py, 0, bytes.len() as isize, 1))?;
-            PyBuffer::<u8>::get(&part)?.copy_from_slice(py, bytes)?;
-            Ok(bytes.len())
-        })
+            bytes => Ok(bytes),
+        }
     }
 
     /// Sets `key` to `value`: for `ttl` seconds or a `timedelta`, else for the cache's own time to
