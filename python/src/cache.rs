@@ -1,7 +1,8 @@
 //! The class: every operation that is one call of the library.
 //!
 //! A value is copied out of the pool into a buffer of the thread, where it is checked, and from
-//! there into the object that the program gets.
+//! there into the object that the program gets. Where a thread expects a large value of `bytes`, it
+//! looks at the length first, and the value is copied straight into the object.
 
 use crate::current::{Current, Opening, Use};
 use crate::error::{of_operation, raise};
@@ -9,11 +10,11 @@ use crate::key::bytes_of;
 use crate::memory::Memory;
 use crate::ttl;
 use crate::value::{self, Codec, INTEGER_ATTRIBUTES};
-use atoll::{Beginning, Condition, Error, Expiry, Lease, PoolOptions, SetOptions, Value};
+use atoll::{Beginning, Condition, Error, Expiry, Lease, Meta, PoolOptions, SetOptions, Value};
 use bytesize::ByteSize;
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyMapping};
+use pyo3::types::{PyBytes, PyDict, PyMapping};
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -125,10 +126,31 @@ impl Cache {
         used.map(Some)
     }
 
+    /// The value of a key, if it is large and `bytes`: copied once, from the pool to the object.
+    fn find_large<'py>(&self, py: Python<'py>, key: &[u8]) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let cache = self.cache(py)?;
+        let cache: &atoll::Cache = &cache;
+        let is_large = |meta: &Meta| meta.value_bytes >= LARGE_BYTES && value::is_bytes(meta.attributes);
+        let Some(seen) = done(py, cache.peek(key))?.filter(is_large) else { return Ok(None) };
+        let mut found = None;
+        let bytes = PyBytes::new_with(py, seen.value_bytes, |into| {
+            found = done(py, py.detach(|| cache.get_to_slice(key, into)))?;
+            Ok(())
+        })?;
+        // Another process may have changed it since.
+        let is_same = |meta: &Meta| meta.value_bytes == seen.value_bytes && value::is_bytes(meta.attributes);
+        Ok(found.filter(is_same).map(|_| bytes))
+    }
+
     /// The value of a key as an object.
     #[inline]
     fn find<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let py = key.py();
+        if self.expects_large.load(Relaxed)
+            && let Some(bytes) = self.find_large(py, bytes_of(key)?)?
+        {
+            return Ok(Some(bytes.into_any()));
+        }
         let found = self.look(py, bytes_of(key)?, |found| {
             let attributes = found.meta().attributes;
             match value::is_built_in(attributes) {

@@ -382,7 +382,8 @@ pub unsafe extern "C" fn atoll_get_allocated(
         if value.is_null() || value_bytes.is_null() {
             return Err(invalid("the place for the value or for its length is NULL"));
         }
-        (value.write(ptr::null_mut()), value_bytes.write(0));
+        value.write(ptr::null_mut());
+        value_bytes.write(0);
         let (cache, key) = (cache_of(cache)?, slice("key", key, key_bytes)?);
         let mut bytes = match cache.peek(key)? {
             Some(meta) => meta.value_bytes,
