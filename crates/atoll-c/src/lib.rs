@@ -7,8 +7,8 @@
 //! | forks | an operation of an inherited cache is [`Status::Forked`]; to close it leaks what only the parent may drop |
 //! | asks for the text of an error | it is the thread's own, until the thread's next operation |
 //!
-//! What cannot be checked is the caller's promise: memory is as long as its length says, and a cache
-//! comes from [`atoll_open`] and was not closed.
+//! What cannot be checked is the caller's promise: memory is as long as its length says, and a
+//! cache comes from [`atoll_open`] and was not closed.
 
 use atoll::{
     Beginning, BuildError, Cache, CacheError, Condition, Error, Expiry, FabricError, OpenError, Pool, PoolError,
@@ -134,8 +134,8 @@ fn run(operation: impl FnOnce() -> Outcome) -> c_int {
 /// The bytes at a pointer.
 ///
 /// # Safety
-/// If the pointer is not null, `bytes` bytes from it on are readable, and no thread writes them while
-/// the slice is used.
+/// If the pointer is not null, `bytes` bytes from it on are readable, and no thread writes them
+/// while the slice is used.
 unsafe fn slice<'a>(name: &str, start: *const c_void, bytes: usize) -> Result<&'a [u8], Failure> {
     match bytes {
         0 => Ok(&[]),
@@ -265,8 +265,8 @@ fn open(address: &CStr, options: Options) -> Result<Cache, Failure> {
 /// Opens or creates a pool.
 ///
 /// # Safety
-/// `address` is a text that ends with a null byte, `options` null or a readable structure, `cache` a
-/// writable pointer.
+/// `address` is a text that ends with a null byte, `options` null or a readable structure, and
+/// `cache` a writable pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn atoll_open(address: *const c_char, options: *const Options, cache: *mut *mut Cache) -> c_int {
     run(|| {
