@@ -49,8 +49,8 @@ fn write_page(page: &mut String, experiments: &[Experiment]) -> Result<(), Box<d
         writeln!(page, "<section id=\"{name}\">\n<h2>{}</h2>\n<p>{}</p>", escaped(title), escaped(what))?;
         for (index, figure) in figures.iter().enumerate() {
             writeln!(page, "<figure id=\"{name}-{}\">\n<h3>{}</h3>", index + 1, escaped(&figure.title))?;
-            for (svg, part) in plot::plots(figure)? {
-                writeln!(page, "{svg}")?;
+            for part in plot::parts(figure) {
+                writeln!(page, "{}", plot::svg_of(figure, &part)?)?;
                 legend(page, figure, part)?;
             }
             writeln!(page, "<details>\n<summary>Numbers</summary>")?;

@@ -15,7 +15,7 @@ use std::error::Error;
 use std::ops::Range;
 
 /// Series of one plot at most.
-pub(super) const SERIES_MAX: usize = 8;
+const SERIES_MAX: usize = 8;
 /// Marks of points, as the legend shows them.
 const MARKS: [&str; 4] = ["●", "■", "▲", "✕"];
 /// Colours of series, legible on dark and light.
@@ -83,12 +83,10 @@ fn shade(series: usize) -> RGBColor {
     RGBColor(red, green, blue)
 }
 
-/// The plots of a figure as SVG elements, each with its series by their numbers.
-pub(super) fn plots(figure: &Figure) -> Result<Vec<(String, Range<usize>)>, Box<dyn Error>> {
+/// The series of each plot of a figure, by their numbers: one plot at least.
+pub(super) fn parts(figure: &Figure) -> impl Iterator<Item = Range<usize>> {
     let count = figure.series.len();
-    let firsts = (0..count.max(1)).step_by(SERIES_MAX);
-    let parts = firsts.map(|first| first..count.min(first + SERIES_MAX));
-    parts.map(|part| Ok((svg_of(figure, &part)?, part))).collect()
+    (0..count.max(1)).step_by(SERIES_MAX).map(move |first| first..count.min(first + SERIES_MAX))
 }
 
 /// The plot of a figure as an SVG element, of its first series if it has too many.
@@ -97,7 +95,7 @@ pub(crate) fn svg(figure: &Figure) -> Result<String, Box<dyn Error>> {
 }
 
 /// The plot of these series as an SVG element. Its axes are those of the whole figure.
-fn svg_of(figure: &Figure, part: &Range<usize>) -> Result<String, Box<dyn Error>> {
+pub(super) fn svg_of(figure: &Figure, part: &Range<usize>) -> Result<String, Box<dyn Error>> {
     let mut text = String::new();
     let xs = || figure.series.iter().flat_map(|series| &series.points).map(|point| point.x);
     let ys = || figure.series.iter().flat_map(|series| &series.points).flat_map(|point| [Some(point.y), point.paper]);
