@@ -1,20 +1,20 @@
 //! The class: every operation that is one call of the library.
 //!
 //! A value is copied out of the pool into a buffer of the thread, where it is checked, and from
-//! there into the object that the program gets.
+//! there into the object that the program gets. Where a thread expects a large value of `bytes`, it
+//! looks at the length first, and the value is copied straight into the object.
 
 use crate::current::{Current, Opening, Use};
 use crate::error::{of_operation, raise};
 use crate::key::bytes_of;
+use crate::memory::Memory;
 use crate::ttl;
 use crate::value::{self, Codec, INTEGER_ATTRIBUTES};
-use atoll::{Beginning, Condition, Error, Expiry, Lease, PoolOptions, SetOptions, Value};
+use atoll::{Beginning, Condition, Error, Expiry, Lease, Meta, PoolOptions, SetOptions, Value};
 use bytesize::ByteSize;
-use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyKeyError, PyValueError};
-use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyMapping, PyMemoryView, PySlice};
+use pyo3::types::{PyBytes, PyDict, PyMapping};
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -59,11 +59,11 @@ fn bytes_from(given: &Bound<'_, PyAny>) -> PyResult<u64> {
 
 impl Cache {
     #[inline]
-    fn cache(&self, py: Python<'_>) -> PyResult<Use> {
+    pub(crate) fn cache(&self, py: Python<'_>) -> PyResult<Use> {
         self.current.cache(py)
     }
 
-    fn set_options(&self, ttl: Option<&Bound<'_, PyAny>>, condition: Condition) -> PyResult<SetOptions> {
+    pub(crate) fn set_options(&self, ttl: Option<&Bound<'_, PyAny>>, condition: Condition) -> PyResult<SetOptions> {
         Ok(SetOptions { expiry: ttl::expiry(ttl, self.expiry)?, condition, ..SetOptions::default() })
     }
 
@@ -126,10 +126,31 @@ impl Cache {
         used.map(Some)
     }
 
+    /// The value of a key, if it is large and `bytes`: copied once, from the pool to the object.
+    fn find_large<'py>(&self, py: Python<'py>, key: &[u8]) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let cache = self.cache(py)?;
+        let cache: &atoll::Cache = &cache;
+        let is_large = |meta: &Meta| meta.value_bytes >= LARGE_BYTES && value::is_bytes(meta.attributes);
+        let Some(seen) = done(py, cache.peek(key))?.filter(is_large) else { return Ok(None) };
+        let mut found = None;
+        let bytes = PyBytes::new_with(py, seen.value_bytes, |into| {
+            found = done(py, py.detach(|| cache.get_to_slice(key, into)))?;
+            Ok(())
+        })?;
+        // Another process may have changed it since.
+        let is_same = |meta: &Meta| meta.value_bytes == seen.value_bytes && value::is_bytes(meta.attributes);
+        Ok(found.filter(is_same).map(|_| bytes))
+    }
+
     /// The value of a key as an object.
     #[inline]
     fn find<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let py = key.py();
+        if self.expects_large.load(Relaxed)
+            && let Some(bytes) = self.find_large(py, bytes_of(key)?)?
+        {
+            return Ok(Some(bytes.into_any()));
+        }
         let found = self.look(py, bytes_of(key)?, |found| {
             let attributes = found.meta().attributes;
             match value::is_built_in(attributes) {
@@ -221,17 +242,21 @@ impl Cache {
     /// Returns its length in bytes, or `None` if the key is absent. A buffer that is too small is a
     /// `ValueError`. The bytes are those that are stored, whatever type was set.
     fn get_into(&self, py: Python<'_>, key: &Bound<'_, PyAny>, buffer: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
-        let place = PyMemoryView::from(buffer)?.call_method1(intern!(py, "cast"), (intern!(py, "B"),))?;
-        self.look(py, bytes_of(key)?, |found| {
-            let bytes = found.bytes();
-            if place.len()? < bytes.len() {
-                let message = format!("the value has {} bytes, the buffer {}", bytes.len(), place.len()?);
-                return Err(PyValueError::new_err(message));
+        let mut memory = Memory::writable(buffer)?;
+        let (key, cache) = (bytes_of(key)?, self.cache(py)?);
+        let cache: &atoll::Cache = &cache;
+        let into = memory.bytes_mut();
+        let room = into.len();
+        let found = match room < LARGE_BYTES {
+            true => cache.get_to_slice(key, into),
+            false => py.detach(|| cache.get_to_slice(key, into)),
+        };
+        match done(py, found)?.map(|meta| meta.value_bytes) {
+            Some(bytes) if bytes > room => {
+                Err(PyValueError::new_err(format!("the value has {bytes} bytes, the buffer {room}")))
             }
-            let part = place.get_item(PySlice::new(py, 0, bytes.len() as isize, 1))?;
-            PyBuffer::<u8>::get(&part)?.copy_from_slice(py, bytes)?;
-            Ok(bytes.len())
-        })
+            bytes => Ok(bytes),
+        }
     }
 
     /// Sets `key` to `value`: for `ttl` seconds or a `timedelta`, else for the cache's own time to

@@ -4,6 +4,8 @@
 //! |---|---|
 //! | `cache` | the class: every operation that is one call of the library |
 //! | `current` | the pool as this process has it open, also after a fork |
+//! | `blocks` | large values straight to and from buffers of the program, many at a time |
+//! | `memory` | the buffers as slices |
 //! | `key`, `ttl` | keys and times as Python programs write them |
 //! | `value` | values as bytes and flags, and back |
 //! | `error` | the library's errors as exceptions |
@@ -15,10 +17,12 @@
 //! lock: to release it costs more than a lookup. It is released for what takes long: values of
 //! 64 KiB or more, opening a pool, removing every key.
 
+mod blocks;
 mod cache;
 mod current;
 mod error;
 mod key;
+mod memory;
 mod ttl;
 mod value;
 
@@ -40,5 +44,8 @@ fn remove(py: Python<'_>, address: &str, force: bool) -> PyResult<u64> {
 #[pymodule]
 fn _atoll(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<cache::Cache>()?;
+    module.add_function(wrap_pyfunction!(blocks::get_blocks, module)?)?;
+    module.add_function(wrap_pyfunction!(blocks::set_blocks, module)?)?;
+    module.add_function(wrap_pyfunction!(blocks::count_blocks, module)?)?;
     module.add_function(wrap_pyfunction!(remove, module)?)
 }

@@ -181,6 +181,12 @@ fn refused(value: &Bound<'_, PyAny>) -> PyErr {
     ))
 }
 
+/// Whether the value is `bytes`, as they are.
+#[inline]
+pub(crate) fn is_bytes(attributes: Attributes) -> bool {
+    matches!(attributes, Attributes { kind: 0, flags: BYTES })
+}
+
 /// Whether a value with these attributes is made without a call of Python code.
 #[inline]
 pub(crate) fn is_built_in(attributes: Attributes) -> bool {

@@ -10,6 +10,23 @@ import pytest
 import atoll
 
 
+def test_large_values_come_back_whatever_was_looked_up_before(cache):
+    large = {f"{size}": bytes(range(256)) * (size // 256) for size in (65536, 300_032, 2 << 20)}
+    cache.set_many(large)
+    cache.set_many({"small": b"s", "text": "t" * 100_000, "none": None})
+    for _ in range(3):
+        for key, value in large.items():
+            assert cache.get(key) == value and cache[key] == value
+        # What is not large, or no bytes, is found although a large value is expected.
+        assert cache.get("small") == b"s"
+        assert cache.get(max(large)) == large[max(large)]
+        assert cache.get("text") == "t" * 100_000 and cache.get("none", 1) is None
+        assert cache.get(max(large)) == large[max(large)] and cache.get("absent", 7) == 7
+    hits, misses = cache.stats()["hits"], cache.stats()["misses"]
+    assert cache.get(max(large)) and cache.get("absent") is None
+    assert (cache.stats()["hits"], cache.stats()["misses"]) == (hits + 1, misses + 1)
+
+
 def test_a_value_comes_back_as_the_type_that_was_set(cache):
     values = [b"", b"\x00\xff", "", "grüße", 0, -1, 2**63 - 1, -(2**63), 10**40, 0.1, -0.0, 1e300, math.inf, True, False, None]
     for value in values:

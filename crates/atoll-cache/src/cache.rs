@@ -156,6 +156,15 @@ impl<G: Engine> Cache<G> {
         Ok(self.engine.get(checked(key)?, into).await? == Lookup::Hit)
     }
 
+    /// Looks `key` up and copies its value to the start of `into`; returns its metadata, or `None`
+    /// if the key is not there. A value that is longer than `into` is not copied: the metadata has
+    /// its length. Where memory is near, the value of a large object is copied straight from the
+    /// pool.
+    pub async fn get_to_slice(&self, key: &[u8], into: &mut [u8]) -> Result<Option<Meta>, CacheError> {
+        let (lookup, meta) = self.engine.get_to(checked(key)?, into).await?;
+        Ok((lookup == Lookup::Hit).then_some(meta))
+    }
+
     /// Looks many keys up at once; `found(i, value)` is called for every `keys[i]` in order, with
     /// `None` for a miss. It may take the value's memory. The lookups are not one atomic step.
     pub async fn get_many<F>(&self, keys: &[&[u8]], mut found: F) -> Result<(), CacheError>

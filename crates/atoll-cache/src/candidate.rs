@@ -30,7 +30,7 @@ impl Candidate {
     }
 
     /// READs key and value of a large object into `into`, and judges them by the checksum in the
-    /// record.
+    /// record. A place that defers gets the record alone.
     pub(crate) async fn read_body<E: Endpoint>(
         io: ExtentIo<'_, E>,
         (header, body): (Header, &LargeBody),
@@ -38,6 +38,10 @@ impl Candidate {
         into: &mut Value,
     ) -> Result<Self, CacheError> {
         assert!(header.large, "only a large object has extents");
+        if into.defers {
+            into.deferred = Some(Box::new((header, *body)));
+            return Ok(Self::Ours(header));
+        }
         let Some(buffer) = io.read_body(&header, body, std::mem::take(&mut into.buffer)).await? else {
             return Ok(Self::Reused);
         };

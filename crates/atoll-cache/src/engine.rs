@@ -212,6 +212,18 @@ pub trait Engine {
     /// Looks `key` up and counts the access; on a hit its value is put into `into`.
     async fn get(&self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError>;
 
+    /// As [`Engine::get`], into memory of the caller. Of a hit it returns the metadata too. A value
+    /// that is longer than `into` is not copied; otherwise it is at the start of `into`. After a
+    /// miss any bytes may be there.
+    async fn get_to(&self, key: &[u8], into: &mut [u8]) -> Result<(Lookup, Meta), CacheError> {
+        let mut value = Value::new();
+        let lookup = self.get(key, &mut value).await?;
+        if let (Lookup::Hit, Some(place)) = (lookup, into.get_mut(..value.meta().value_bytes)) {
+            place.copy_from_slice(value.bytes());
+        }
+        Ok((lookup, value.meta()))
+    }
+
     /// Looks many keys up at once; `found(i, lookup, value)` is called once for every `keys[i]`, in
     /// order. It may take the value's memory.
     async fn get_many<F: FnMut(usize, Lookup, &mut Value)>(

@@ -26,7 +26,7 @@
 //! extents that it has bound lately once another client has died ([`LatelyBound`]).
 
 use crate::CacheError;
-use crate::record::{Hasher, Header, LARGE_EXTENTS, LargeBody};
+use crate::record::{Hasher, Header, LARGE_EXTENTS, LargeBody, PIECE_BYTES};
 use atoll_fabric::{Batch, Buffer, Endpoint};
 use atoll_pool::{Chunk, ChunkId, ChunkState, Client, Layout, chunks};
 use std::collections::BTreeMap;
@@ -161,11 +161,132 @@ impl<E: Endpoint> ExtentIo<'_, E> {
         &self,
         header: &Header,
         body: &LargeBody,
-        buffer: Buffer,
+        mut buffer: Buffer,
     ) -> Result<Option<Buffer>, CacheError> {
         let Some(extents) = self.extents(header, body).await? else { return Ok(None) };
+        if self.client.endpoint.is_near() {
+            buffer.resize(header.body_bytes());
+            let (key, value) = buffer.bytes_mut().split_at_mut(header.key_bytes);
+            let is_sound = self.read_pieces(&extents, body, key, value).await?;
+            return Ok(is_sound.then_some(buffer));
+        }
         let buffer = self.read_extents(&extents, header.body_bytes(), buffer).await?;
-        Ok((self.hasher.hash(buffer.bytes()) == body.checksum).then_some(buffer))
+        let (key, value) = buffer.bytes().split_at(header.key_bytes);
+        Ok(self.is_sound(body, key, value).then_some(buffer))
+    }
+
+    /// READs the value of a large object with this key into memory of the caller, which is as long;
+    /// returns whether it is whole and the key's. If not, any bytes may be there.
+    pub(crate) async fn read_value(
+        &self,
+        header: &Header,
+        body: &LargeBody,
+        key: &[u8],
+        into: &mut [u8],
+    ) -> Result<bool, CacheError> {
+        assert_eq!(into.len(), header.value_bytes, "the memory is as long as the value");
+        let Some(extents) = self.extents(header, body).await? else { return Ok(false) };
+        let mut read_key = vec![0; header.key_bytes];
+        let is_sound = self.read_pieces(&extents, body, &mut read_key, into).await?;
+        Ok(is_sound && read_key == key)
+    }
+
+    /// Whether these are the key and the value that were written.
+    pub(crate) fn is_sound(&self, body: &LargeBody, key: &[u8], value: &[u8]) -> bool {
+        self.hasher.hash(key) == body.key_hash && self.hasher.body_checksum(body.key_hash, value) == body.checksum
+    }
+
+    /// READs key and value, and hashes each piece of the value as soon as it is there; returns
+    /// whether they are what was written.
+    async fn read_pieces(
+        &self,
+        extents: &Extents,
+        body: &LargeBody,
+        key: &mut [u8],
+        value: &mut [u8],
+    ) -> Result<bool, CacheError> {
+        let mut spare = Buffer::new();
+        let mut start = key.len();
+        self.read_span(extents, 0, key, &mut spare).await?;
+        let mut checksum = body.key_hash;
+        for piece in value.chunks_mut(PIECE_BYTES) {
+            self.read_span(extents, start, piece, &mut spare).await?;
+            checksum = self.hasher.with_piece(checksum, piece);
+            start += piece.len();
+        }
+        Ok(self.hasher.hash(key) == body.key_hash && checksum == body.checksum)
+    }
+
+    /// READs the bytes of key and value from `start` on.
+    async fn read_span(
+        &self,
+        extents: &Extents,
+        mut start: usize,
+        mut into: &mut [u8],
+        spare: &mut Buffer,
+    ) -> Result<(), CacheError> {
+        let layout = &self.client.pool.layout;
+        while !into.is_empty() {
+            let (index, within) = layout.divide(start as u64);
+            let bytes = into.len().min((layout.chunk_bytes - within) as usize);
+            let (part, rest) = into.split_at_mut(bytes);
+            let at = layout.chunk(extents.body[index as usize].chunk).add(within);
+            self.client.endpoint.read_into(at, part, spare).await?;
+            (start, into) = (start + bytes, rest);
+        }
+        Ok(())
+    }
+
+    /// WRITEs bytes of key and value from `start` on, which is a whole word. The last word is
+    /// padded with zero bytes.
+    async fn write_span(
+        &self,
+        extents: &Extents,
+        mut start: usize,
+        mut from: &[u8],
+        spare: &mut Buffer,
+    ) -> Result<(), CacheError> {
+        let layout = &self.client.pool.layout;
+        while !from.is_empty() {
+            let (index, within) = layout.divide(start as u64);
+            let (part, rest) = from.split_at(from.len().min((layout.chunk_bytes - within) as usize));
+            let at = layout.chunk(extents.body[index as usize].chunk).add(within);
+            self.client.endpoint.write_from(at, part, spare).await?;
+            (start, from) = (start + part.len(), rest);
+        }
+        Ok(())
+    }
+
+    /// WRITEs key and value into their extents, and returns the hash of the key and the checksum of
+    /// both. Where memory is near, each piece of the value is hashed just before it is copied.
+    async fn write_body(
+        &self,
+        extents: &Extents,
+        key: &[u8],
+        value: &[u8],
+        spare: &mut Buffer,
+    ) -> Result<(u64, u64), CacheError> {
+        let key_hash = self.hasher.hash(key);
+        // The key's last word has the first bytes of the value.
+        let shared = (key.len().next_multiple_of(8) - key.len()).min(value.len());
+        let head = [key, &value[..shared]].concat();
+        self.write_span(extents, 0, &head, spare).await?;
+        let rest = &value[shared..];
+        let start = head.len();
+        if !self.client.endpoint.is_near() {
+            self.write_span(extents, start, rest, spare).await?;
+            return Ok((key_hash, self.hasher.body_checksum(key_hash, value)));
+        }
+        let mut checksum = key_hash;
+        let mut written = 0;
+        for piece in value.chunks(PIECE_BYTES) {
+            checksum = self.hasher.with_piece(checksum, piece);
+            let part = &rest[written..rest.len().min(written + PIECE_BYTES)];
+            self.write_span(extents, start + written, part, spare).await?;
+            written += part.len();
+        }
+        assert_eq!(written, rest.len(), "the value has been written whole");
+        Ok((key_hash, checksum))
     }
 
     /// READs the first `bytes` of key and value.
@@ -198,7 +319,6 @@ impl<E: Endpoint> ExtentIo<'_, E> {
         outgoing: Buffer,
     ) -> Result<(Extents, LargeBody, Buffer), CacheError> {
         let layout = &self.client.pool.layout;
-        let chunk_bytes = layout.chunk_bytes as usize;
         let (bodies, _) = chunks_needed(key.len() + value.len(), layout.chunk_bytes);
         let mut extents = Extents::default();
         for (index, (chunk, generation)) in open.into_iter().enumerate() {
@@ -215,30 +335,17 @@ impl<E: Endpoint> ExtentIo<'_, E> {
             let extent = Extent { chunk, generation };
             if index < bodies { extents.body.push(extent) } else { extents.lists.push(extent) }
         }
-        let mut body = outgoing;
-        body.resize((key.len() + value.len()).next_multiple_of(8));
-        body.bytes_mut()[..key.len()].copy_from_slice(key);
-        body.bytes_mut()[key.len()..key.len() + value.len()].copy_from_slice(value);
-        body.bytes_mut()[key.len() + value.len()..].fill(0);
-        let checksum = self.hasher.hash(&body.bytes()[..key.len() + value.len()]);
-        let bytes = body.len();
-        for (index, extent) in extents.body.iter().enumerate() {
-            let start = index * chunk_bytes;
-            body.narrow(start, (bytes - start).min(chunk_bytes));
-            let mut batch = Batch::new();
-            let written = batch.write(layout.chunk(extent.chunk), body);
-            self.client.endpoint.post(&mut batch).await?;
-            body = batch.take(written);
-        }
-        for (list, extents) in extents.lists.iter().zip(extents.body.chunks(chunk_bytes / 8)) {
+        let mut spare = outgoing;
+        let (key_hash, checksum) = self.write_body(&extents, key, value, &mut spare).await?;
+        for (list, extents) in extents.lists.iter().zip(extents.body.chunks(layout.chunk_bytes as usize / 8)) {
             let mut buffer = Buffer::sized(8 * extents.len());
             buffer.words_mut().iter_mut().zip(extents).for_each(|(word, extent)| *word = extent.word());
             let mut batch = Batch::new();
             batch.write(layout.chunk(list.chunk), buffer);
             self.client.endpoint.post(&mut batch).await?;
         }
-        let large = LargeBody { checksum, key_hash: self.hasher.hash(key), extents: extents.listed() };
-        Ok((extents, large, body))
+        let large = LargeBody { checksum, key_hash, extents: extents.listed() };
+        Ok((extents, large, spare))
     }
 
     /// Binds these extents, which this client wrote: their object is published.

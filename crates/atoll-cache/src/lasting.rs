@@ -160,6 +160,17 @@ impl<G: Engine + 'static> Engine for Lasting<G> {
         lookup
     }
 
+    async fn get_to(&self, key: &[u8], into: &mut [u8]) -> Result<(Lookup, Meta), CacheError> {
+        let (engine, key, mut value) = (self.engine.clone(), key.to_vec(), vec![0; into.len()]);
+        let got = self.run(async move {
+            let found = engine.get_to(&key, &mut value).await;
+            (found, value)
+        });
+        let (found, value) = got.await;
+        into.copy_from_slice(&value);
+        found
+    }
+
     async fn get_many<F>(&self, keys: &[&[u8]], mut found: F) -> Result<(), CacheError>
     where
         F: FnMut(usize, Lookup, &mut Value),

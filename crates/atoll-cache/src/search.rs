@@ -122,12 +122,13 @@ pub(crate) async fn complete_large<I: Searched>(
     if index.slot_word(found.slot).await? != found.word {
         return Ok(Search::Anew);
     }
-    if op.old.buffer.bytes()[..key.len()] != *key {
+    let (read_key, value) = op.old.buffer.bytes().split_at(key.len());
+    if read_key != key {
         return Ok(Search::Absent);
     }
     // Something else than a client wrote to the pool. A change must not give these bytes a new,
     // right checksum.
-    if want == Want::Value && io.hasher.hash(op.old.buffer.bytes()) != body.checksum {
+    if want == Want::Value && !io.is_sound(&body, read_key, value) {
         index.drop_damaged(found.slot, found.word).await?;
         return Ok(Search::Anew);
     }

@@ -1,6 +1,9 @@
 //! The bytes of a hit, and the object's metadata.
 
-use atoll_fabric::Buffer;
+use crate::extent::ExtentIo;
+use crate::record::{Header, LargeBody};
+use crate::{CacheError, Lookup};
+use atoll_fabric::{Buffer, Endpoint};
 
 /// What a protocol says of a value. It is kept with the object; no engine reads it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -56,13 +59,17 @@ pub struct Value {
     pub(crate) buffer: Buffer,
     pub(crate) start: usize,
     pub(crate) meta: Meta,
+    /// Whether a lookup leaves the value of a large object in the pool.
+    pub(crate) defers: bool,
+    /// A large object whose value was left there. The place has no bytes then.
+    pub(crate) deferred: Option<Box<(Header, LargeBody)>>,
 }
 
 impl Value {
     /// An empty place.
     pub const fn new() -> Self {
         let meta = Meta { expiry_ms: None, token: 0, value_bytes: 0, attributes: Attributes::NONE };
-        Self { buffer: Buffer::new(), start: 0, meta }
+        Self { buffer: Buffer::new(), start: 0, meta, defers: false, deferred: None }
     }
 
     /// The value of the last hit.
@@ -82,6 +89,16 @@ impl Value {
         std::mem::take(self).buffer
     }
 
+    /// Empties it for the next candidate, and takes its memory.
+    #[inline]
+    pub(crate) fn emptied(&mut self) -> Buffer {
+        (self.start, self.meta) = (0, Meta::default());
+        if self.defers {
+            self.deferred = None;
+        }
+        std::mem::take(&mut self.buffer)
+    }
+
     /// Makes it hold the value that begins at `start` of `buffer`, of as many bytes as `meta` says.
     /// For engines.
     ///
@@ -90,7 +107,7 @@ impl Value {
     /// If the buffer is shorter.
     pub fn hold(&mut self, buffer: Buffer, start: usize, meta: Meta) {
         assert!(start + meta.value_bytes <= buffer.bytes().len(), "a value lies within its buffer");
-        *self = Self { buffer, start, meta };
+        *self = Self { buffer, start, meta, ..Self::new() };
     }
 
     /// Makes it hold a copy of `bytes`.
@@ -106,4 +123,35 @@ impl Value {
             *self = Self::new();
         }
     }
+}
+
+/// Looks `key` up by `look`, and copies the value of a hit to the start of `into`, if it has room.
+/// The value of a large object is READ straight to there.
+pub(crate) async fn look_up_to<E: Endpoint>(
+    io: ExtentIo<'_, E>,
+    key: &[u8],
+    into: &mut [u8],
+    mut look: impl AsyncFnMut(&mut Value) -> Result<Lookup, CacheError>,
+) -> Result<(Lookup, Meta), CacheError> {
+    let mut value = Value::new();
+    // The lookup repairs what it finds damaged, if it READs the value itself.
+    for defers in [true, true, false] {
+        value.defers = defers;
+        let lookup = look(&mut value).await?;
+        let meta = value.meta();
+        let Some(into) = into.get_mut(..meta.value_bytes).filter(|_| lookup == Lookup::Hit) else {
+            return Ok((lookup, meta));
+        };
+        let is_whole = match value.deferred.take() {
+            Some(large) => Box::pin(io.read_value(&large.0, &large.1, key, into)).await?,
+            None => {
+                into.copy_from_slice(value.bytes());
+                true
+            }
+        };
+        if is_whole {
+            return Ok((lookup, meta));
+        }
+    }
+    unreachable!("a value that a lookup has READ is whole")
 }

@@ -253,7 +253,7 @@ impl<G: Engine + 'static, R: Recorder> Part<'_, G, R> {
         } else if load.mixed && self.random.below(8) == 0 {
             self.get_many(load.keys).await
         } else {
-            self.get(&key).await
+            self.get(step, &key).await
         }
     }
 
@@ -277,9 +277,21 @@ impl<G: Engine + 'static, R: Recorder> Part<'_, G, R> {
         })
     }
 
-    async fn get(&mut self, key: &[u8]) -> Result<(), CacheError> {
+    /// A lookup; every other one into memory of the client's own.
+    async fn get(&mut self, step: u64, key: &[u8]) -> Result<(), CacheError> {
+        const OWN_BYTES: usize = 64 << 10;
         let mut value = Value::new();
         self.begin(key, Call::Get);
+        if step.is_multiple_of(2) {
+            let mut own = vec![0; OWN_BYTES];
+            match self.cache.get_to_slice(key, &mut own).await?.map(|meta| meta.value_bytes) {
+                Some(bytes) if bytes > OWN_BYTES => {}
+                found => {
+                    self.end(Outcome::get(found.map(|bytes| &own[..bytes])));
+                    return Ok(());
+                }
+            }
+        }
         let hit = self.cache.get(key, &mut value).await?;
         self.end(Outcome::get(hit.then(|| value.bytes())));
         Ok(())

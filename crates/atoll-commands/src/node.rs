@@ -1,6 +1,7 @@
 //! `atoll node`: memory of this host for pools of other hosts.
 
 use crate::capacity_or_default;
+use crate::logs::LogArgs;
 use crate::settings::SettingsArgs;
 use crate::size::parse_bytes;
 use atoll_fabric::tcp::{Agent, AgentOptions, Authority, Certificate, SECRET_FILE, Secret};
@@ -39,12 +40,15 @@ pub struct NodeCommand {
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: u16,
     #[command(flatten)]
+    logs: LogArgs,
+    #[command(flatten)]
     _settings: SettingsArgs,
 }
 
 impl NodeCommand {
     /// Does it, and prints what comes of it.
     pub fn run(self) -> Result<(), Box<dyn Error>> {
+        self.logs.begin();
         let capacity_bytes = capacity_or_default(self.capacity, self.pool.as_deref());
         let tls = self.tls_cert.as_deref().zip(self.tls_key.as_deref());
         let authority = self.tls_ca.as_deref().or(self.tls_cert.as_deref());

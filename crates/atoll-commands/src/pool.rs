@@ -1,5 +1,6 @@
 //! `atoll pool`: create, inspect, verify, repair and remove pools.
 
+use crate::logs;
 use crate::new_pool::NewPoolArgs;
 use crate::open_pool;
 use crate::size::parse_bytes;
@@ -112,6 +113,7 @@ pub struct RemoveCommand {
 impl PoolCommand {
     /// Does it, and prints what comes of it.
     pub fn run(self) -> Result<(), Box<dyn Error>> {
+        logs::begin_plain();
         let name = match &self {
             Self::Create(command) => &command.name,
             Self::Grow(command) | Self::Shrink(command) => &command.name,
@@ -208,7 +210,8 @@ impl ResizeCommand {
     }
 }
 
-fn shown_node(node: &NodeInfo) -> serde_json::Value {
+/// A memory node as JSON.
+pub(crate) fn shown_node(node: &NodeInfo) -> serde_json::Value {
     json!({
         "number": node.number, "region": node.region, "bytes": node.bytes, "chunks": node.chunks,
         "chunks_free": node.chunks_free, "absent": node.is_absent,

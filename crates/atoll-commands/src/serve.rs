@@ -1,9 +1,10 @@
 //! `atoll serve`: a cache for Redis and memcached clients, over an embedded pool or a named one.
 
 use crate::address::{parse_host, parse_socket};
+use crate::logs::LogArgs;
 use crate::new_pool::NewPoolArgs;
-use crate::open_pool;
 use crate::settings::SettingsArgs;
+use crate::{open_pool, password_of};
 use atoll::fabric::{OnFabric, ServedFabric, on_fabric};
 use atoll::{EngineOptions, Pool};
 use atoll_server::serve::Both;
@@ -79,6 +80,8 @@ pub struct ServeCommand {
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = parse_socket)]
     metrics: Option<SocketAddr>,
     #[command(flatten)]
+    logs: LogArgs,
+    #[command(flatten)]
     settings: SettingsArgs,
     /// Print all options with their values, and do not serve
     #[arg(long)]
@@ -131,6 +134,7 @@ impl OnFabric for ServePool<'_> {
 impl ServeCommand {
     /// Does it, and prints what comes of it.
     pub fn run(self) -> Result<(), Box<dyn Error>> {
+        self.logs.begin();
         let engine = self.own.engine.options()?;
         if let (Some(name), Some(given)) = (&self.pool, self.own.given()) {
             let why = format!("{given} is for a pool of the server's own, and {name} is as it was created");
@@ -240,13 +244,7 @@ impl ServeCommand {
     }
 
     fn password(&self) -> Result<Option<Vec<u8>>, String> {
-        let Some(path) = &self.password_file else { return Ok(None) };
-        let text = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
-        let end = text.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n')).map_or(0, |last| last + 1);
-        match end {
-            0 => Err(format!("{} holds no password: write one into it", path.display())),
-            _ => Ok(Some(text[..end].to_vec())),
-        }
+        self.password_file.as_deref().map(password_of).transpose()
     }
 
     fn print_config(&self, engine: &EngineOptions) {
@@ -283,5 +281,6 @@ impl ServeCommand {
         }
         println!("protected_mode = {}", if self.protected_mode { "yes" } else { "no" });
         println!("metrics = {}", shown(self.metrics.map(|address| address.to_string())));
+        self.logs.shown().iter().for_each(|(name, value)| println!("{name} = {value}"));
     }
 }

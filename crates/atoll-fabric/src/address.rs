@@ -118,6 +118,12 @@ impl Address {
         Self(bits)
     }
 
+    /// The first byte of its word, and how many bytes of the word lie before this one.
+    #[inline]
+    pub const fn whole_word(self) -> (Self, usize) {
+        (Self(self.0 & !7), (self.0 & 7) as usize)
+    }
+
     /// The address `bytes` further on in the same region. The verb that uses it detects an overrun
     /// of the region.
     #[inline]

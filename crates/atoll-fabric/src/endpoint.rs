@@ -118,6 +118,44 @@ pub trait Endpoint {
         }
     }
 
+    /// READs `into.len()` bytes from `at` on into memory of the caller. `at` need not be the first
+    /// byte of a word. Where memory is [near](Endpoint::is_near) the bytes are copied once. By
+    /// default they come through `spare`, which the fabric owns until the READ has ended.
+    fn read_into(
+        &self,
+        at: Address,
+        into: &mut [u8],
+        spare: &mut Buffer,
+    ) -> impl Future<Output = Result<(), VerbError>> {
+        async move {
+            let (first, skip) = at.whole_word();
+            let mut buffer = std::mem::take(spare);
+            buffer.resize((skip + into.len()).next_multiple_of(8));
+            let buffer = self.read(first, buffer).await?;
+            into.copy_from_slice(&buffer.bytes()[skip..skip + into.len()]);
+            *spare = buffer;
+            Ok(())
+        }
+    }
+
+    /// WRITEs `from`, padded with zero bytes to whole words, at `at`. Where memory is
+    /// [near](Endpoint::is_near) the bytes are copied once. By default they go through `spare`,
+    /// which the fabric owns until the WRITE has ended.
+    fn write_from(&self, at: Address, from: &[u8], spare: &mut Buffer) -> impl Future<Output = Result<(), VerbError>> {
+        async move {
+            let mut buffer = std::mem::take(spare);
+            buffer.resize(from.len().next_multiple_of(8));
+            let (bytes, padding) = buffer.bytes_mut().split_at_mut(from.len());
+            bytes.copy_from_slice(from);
+            padding.fill(0);
+            let mut batch = Batch::new();
+            let written = batch.write(at, buffer);
+            self.post(&mut batch).await?;
+            *spare = batch.take(written);
+            Ok(())
+        }
+    }
+
     /// Sends the batch without waiting, and leaves it empty. Its results are never read.
     fn post_unawaited(&self, batch: &mut Batch);
 

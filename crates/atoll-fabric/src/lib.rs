@@ -30,7 +30,8 @@
 //! | `tcp` | any network: an agent at the target executes batches; with the feature `tcp` |
 //! | [`conformance`] | the suite that every fabric passes |
 //!
-//! This is the only crate of the workspace with `unsafe` code.
+//! This is the only crate of the workspace with `unsafe` code, apart from the edges to C and
+//! Python.
 
 pub mod address;
 pub mod arrivals;
@@ -46,6 +47,7 @@ pub mod fabric;
 pub mod huge_pages;
 pub mod identity;
 pub mod message;
+pub mod pace;
 pub mod pass_on;
 pub mod peers;
 pub mod prefetch;
@@ -71,6 +73,7 @@ pub use fabric::{CostClass, Fabric, Hold, Reach, Sharing};
 pub use huge_pages::prefer_huge_pages;
 pub use identity::{Identity, Origin};
 pub use message::{MAILBOX_MESSAGES_MAX, MESSAGE_BYTES_MAX, Mailbox, Message, MessageError, Messenger, Sender};
+pub use pace::Pace;
 pub use peers::{PeerState, Peers};
 pub use prefetch::prefetch;
 pub use region::Region;

@@ -18,7 +18,8 @@
 ///         self.inner.post(batch).await
 ///     }
 ///
-///     pass_on!(inner: read post_unawaited flush expect purpose reach export reach_export);
+///     pass_on!(inner: read read_into write_from post_unawaited flush expect purpose);
+///     pass_on!(inner: reach export reach_export);
 ///     pass_on!(inner: region_state place remake);
 ///     pass_on!(inner: provide discard);
 ///     pass_on!(inner: region_attributes region_bytes provided note_provided charge);
@@ -34,6 +35,12 @@ macro_rules! pass_on {
     };
     (@ $inner:tt read) => {
         $crate::pass_on!(= $inner read(at: $crate::Address, into: $crate::Buffer) -> impl Future<Output = Result<$crate::Buffer, $crate::VerbError>>);
+    };
+    (@ $inner:tt read_into) => {
+        $crate::pass_on!(= $inner read_into(at: $crate::Address, into: &mut [u8], spare: &mut $crate::Buffer) -> impl Future<Output = Result<(), $crate::VerbError>>);
+    };
+    (@ $inner:tt write_from) => {
+        $crate::pass_on!(= $inner write_from(at: $crate::Address, from: &[u8], spare: &mut $crate::Buffer) -> impl Future<Output = Result<(), $crate::VerbError>>);
     };
     (@ $inner:tt post_unawaited) => {
         $crate::pass_on!(= $inner post_unawaited(batch: &mut $crate::Batch) -> ());

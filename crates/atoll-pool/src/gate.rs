@@ -178,6 +178,23 @@ impl<E: Endpoint> Endpoint for Gate<E> {
         Checked::new(read, |read| self.noted(read.unwrap_or_else(|| Err(self.told()))))
     }
 
+    async fn read_into(&self, at: Address, into: &mut [u8], spare: &mut Buffer) -> Result<(), VerbError> {
+        self.pass()?;
+        if self.is_absent(at) {
+            into.fill(0);
+            return Ok(());
+        }
+        self.noted(self.endpoint.read_into(at, into, spare).await)
+    }
+
+    async fn write_from(&self, at: Address, from: &[u8], spare: &mut Buffer) -> Result<(), VerbError> {
+        self.pass()?;
+        if self.is_absent(at) {
+            return Ok(());
+        }
+        self.noted(self.endpoint.write_from(at, from, spare).await)
+    }
+
     #[inline(always)]
     fn post_unawaited(&self, batch: &mut Batch) {
         if self.pass().is_err() {

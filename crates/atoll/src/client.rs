@@ -74,6 +74,12 @@ impl<F: PoolFabric> Client<F> {
         block_on_with(|| wait(&self.client), self.client.get(key, value))
     }
 
+    /// Looks `key` up and copies its value to the start of `into`: see
+    /// [`Cache::get_to_slice`](crate::Cache::get_to_slice).
+    pub fn get_to_slice(&mut self, key: &[u8], into: &mut [u8]) -> Result<Option<Meta>, CacheError> {
+        block_on_with(|| wait(&self.client), self.client.get_to_slice(key, into))
+    }
+
     /// Looks many keys up at once, which is faster than one by one. It calls `found(i, value)` for
     /// every `keys[i]`, in order.
     pub fn get_many(&mut self, keys: &[&[u8]], mut found: impl FnMut(usize, Option<&[u8]>)) -> Result<(), CacheError> {

@@ -1,11 +1,11 @@
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, TypeVar, overload
 from typing_extensions import Buffer
 
 from ._codecs import Codec
 
-__all__ = ["Cache", "remove"]
+__all__ = ["Cache", "count_blocks", "get_blocks", "remove", "set_blocks"]
 
 _Key = str | bytes
 _TTL = float | timedelta | None
@@ -13,6 +13,9 @@ _K = TypeVar("_K", bound=_Key)
 _T = TypeVar("_T")
 
 def remove(address: str, *, force: bool = False) -> int: ...
+def count_blocks(cache: Cache, keys: Sequence[_Key]) -> int: ...
+def get_blocks(cache: Cache, keys: Sequence[_Key], buffers: Sequence[Buffer]) -> list[int]: ...
+def set_blocks(cache: Cache, keys: Sequence[_Key], buffers: Sequence[Buffer], ttl: _TTL = None) -> None: ...
 
 class Cache:
     def __new__(

@@ -316,6 +316,10 @@ impl<E: Endpoint> Engine for Chosen<E> {
         on_engine!(self, engine => engine.get(key, into).await)
     }
 
+    async fn get_to(&self, key: &[u8], into: &mut [u8]) -> Result<(Lookup, Meta), CacheError> {
+        on_engine!(self, engine => engine.get_to(key, into).await)
+    }
+
     async fn get_many<F: FnMut(usize, Lookup, &mut Value)>(&self, keys: &[&[u8]], found: F) -> Result<(), CacheError> {
         on_engine!(self, engine => engine.get_many(keys, found).await)
     }

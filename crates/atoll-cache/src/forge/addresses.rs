@@ -199,8 +199,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         };
         self.shared.hotness.expect(chunk);
         let begun_ns = self.client.endpoint.now_ns();
-        (into.start, into.meta) = (0, Meta::default());
-        let mut buffer = std::mem::take(&mut into.buffer);
+        let mut buffer = into.emptied();
         buffer.resize(bytes);
         let mut batch = Batch::new();
         let now = batch.read_word(self.slot_at(known.slot));

@@ -238,8 +238,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         };
         self.shared.hotness.expect(chunk);
         // The READ overwrites the value of the last hit, whatever it finds.
-        (into.start, into.meta) = (0, Meta::default());
-        let mut buffer = std::mem::take(&mut into.buffer);
+        let mut buffer = into.emptied();
         buffer.resize(bytes);
         into.buffer = self.client.endpoint.read(at, buffer).await?;
         match self.judge_record(slot, key, into, begun_ns) {

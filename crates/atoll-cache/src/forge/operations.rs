@@ -4,8 +4,8 @@
 use super::Forge;
 use super::technique::Technique;
 use crate::at_once;
-use crate::index::walk;
-use crate::{CacheError, Change, Engine, Lookup, Meta, Removals, Stats, Value};
+use crate::index::{Index, walk};
+use crate::{CacheError, Change, Engine, Lookup, Meta, Removals, Stats, Value, value};
 use atoll_fabric::{Endpoint, VerbError};
 use atoll_pool::registry;
 
@@ -17,6 +17,12 @@ impl<E: Endpoint, T: Technique<E>> Engine for Forge<E, T> {
             Box::pin(self.client.begin(&mut op.entry)).await?;
         }
         self.lookup(op, key, into, true).await
+    }
+
+    async fn get_to(&self, key: &[u8], into: &mut [u8]) -> Result<(Lookup, Meta), CacheError> {
+        let op = &mut *self.operations.take(&self.client);
+        self.client.begin(&mut op.entry).await?;
+        value::look_up_to(self.extent_io(), key, into, async |value| self.lookup(op, key, value, true).await).await
     }
 
     async fn get_many<F: FnMut(usize, Lookup, &mut Value)>(&self, keys: &[&[u8]], found: F) -> Result<(), CacheError> {

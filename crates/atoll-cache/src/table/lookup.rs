@@ -64,8 +64,7 @@ impl<E: Endpoint> Core<E> {
         beside: &mut Beside,
     ) -> Result<Candidate, CacheError> {
         let Some((at, bytes, _)) = self.find_record(word).await? else { return Ok(Candidate::Reused) };
-        (into.start, into.meta) = (0, Meta::default());
-        let mut buffer = std::mem::take(&mut into.buffer);
+        let mut buffer = into.emptied();
         buffer.resize(bytes);
         into.buffer = self.read_block(slot, at, buffer, beside).await?;
         self.judge_candidate(word, key, into).await

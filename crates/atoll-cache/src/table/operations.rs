@@ -16,8 +16,8 @@ use super::operation::Operation;
 use super::replacement::Replacement;
 use super::{Core, Hole, Objects, STOCK_KEPT};
 use crate::at_once;
-use crate::index::walk;
-use crate::{CacheError, Change, Engine, Lookup, Meta, Removals, Stats, Value};
+use crate::index::{Index, walk};
+use crate::{CacheError, Change, Engine, Lookup, Meta, Removals, Stats, Value, value};
 use atoll_fabric::Endpoint;
 use atoll_pool::registry;
 
@@ -100,6 +100,14 @@ impl<E: Endpoint, R: Replacement<E>> Engine for Objects<E, R> {
         let op = &mut *self.core.operations.take(&self.core.client);
         self.begin(op).await?;
         let found = self.lookup(op, key, into).await;
+        self.end(op, found).await
+    }
+
+    async fn get_to(&self, key: &[u8], into: &mut [u8]) -> Result<(Lookup, Meta), CacheError> {
+        let op = &mut *self.core.operations.take(&self.core.client);
+        self.begin(op).await?;
+        let look = async |value: &mut Value| self.lookup(op, key, value).await;
+        let found = value::look_up_to(self.core.extent_io(), key, into, look).await;
         self.end(op, found).await
     }
 

@@ -27,11 +27,34 @@ fn values_of_every_size<G: Pooled<Shm>>(settings: PoolSettings) {
             cache.set(&key, &bytes, &SetOptions::default()).await.unwrap();
             assert!(cache.get(&key, &mut value).await.unwrap(), "{}", bytes.len());
             assert_eq!(value.bytes(), bytes);
+            // At the start of memory that is longer, and not where it is too short.
+            let mut own = vec![9; bytes.len() + 3];
+            let found = cache.get_to_slice(&key, &mut own).await.unwrap();
+            assert_eq!(found.map(|meta| meta.value_bytes), Some(bytes.len()));
+            assert!(own[..bytes.len()] == bytes && own[bytes.len()..] == [9; 3], "{}", bytes.len());
+            if !bytes.is_empty() {
+                let mut short = vec![9; bytes.len() - 1];
+                let found = cache.get_to_slice(&key, &mut short).await.unwrap();
+                assert_eq!(found.map(|meta| meta.value_bytes), Some(bytes.len()));
+                assert!(short.iter().all(|byte| *byte == 9), "{}", bytes.len());
+            }
             assert_eq!(cache.peek(&key).await.unwrap().unwrap().value_bytes, bytes.len());
         }
         let key = vec![7; KEY_BYTES_MAX];
         cache.set(&key, b"x", &SetOptions::default()).await.unwrap();
         assert!(cache.get(&key, &mut value).await.unwrap());
+        // Keys of every alignment, also such that fill chunks by themselves, before a large value.
+        for key_bytes in (1..18).chain([4095, 16_384, 20_000, KEY_BYTES_MAX]) {
+            let (key, bytes) = (vec![6; key_bytes], value_of(3, 4, 100_000 + key_bytes));
+            cache.set(&key, &bytes, &SetOptions::default()).await.unwrap();
+            let mut own = vec![0; bytes.len()];
+            assert!(cache.get_to_slice(&key, &mut own).await.unwrap().is_some());
+            assert!(own == bytes, "a key of {key_bytes} bytes");
+            assert!(cache.get(&key, &mut value).await.unwrap() && value.bytes() == bytes);
+            assert_eq!(cache.append(&key, b"x").await.unwrap(), bytes.len() + 1);
+            assert!(cache.delete(&key).await.unwrap());
+            assert_eq!(cache.get_to_slice(&key, &mut own).await.unwrap(), None);
+        }
         assert!(cache.set(&[0; KEY_BYTES_MAX + 1], b"x", &SetOptions::default()).await.is_err());
         assert_eq!(cache.append(&key, &[1; 100_000]).await.unwrap(), 100_001);
         assert!(cache.delete(&key).await.unwrap());

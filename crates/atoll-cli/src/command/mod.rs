@@ -6,7 +6,7 @@ mod shell;
 #[cfg(feature = "lab")]
 mod sim;
 
-use atoll_commands::{DoctorCommand, NodeCommand, PoolCommand, ServeCommand};
+use atoll_commands::{DoctorCommand, NodeCommand, PoolCommand, ServeCommand, TopCommand};
 use clap::Parser;
 use std::error::Error;
 
@@ -21,6 +21,8 @@ pub(crate) enum Command {
     /// Create, inspect, verify, repair and remove pools
     #[command(subcommand)]
     Pool(PoolCommand),
+    /// Watch a server or a pool in the terminal
+    Top(TopCommand),
     Doctor(DoctorCommand),
     Completions(shell::CompletionsCommand),
     Man(shell::ManCommand),
@@ -46,6 +48,7 @@ impl Command {
             Self::Serve(command) => command.run(),
             Self::Node(command) => command.run(),
             Self::Pool(command) => command.run(),
+            Self::Top(command) => command.run(),
             Self::Doctor(command) => command.run(),
             Self::Completions(command) => {
                 command.run();

@@ -52,3 +52,66 @@ fn alerts_and_dashboard_ask_for_metrics_that_a_server_has() {
         assert!(absent.is_empty(), "{file} asks for {absent:?}");
     }
 }
+
+/// The options that a text sets: `name = value`, a line each.
+fn options(text: &str) -> Vec<String> {
+    let names = text.lines().filter_map(|line| Some(line.trim().split_once(" = ")?.0.to_owned()));
+    names.filter(|name| name.bytes().all(|letter| letter.is_ascii_lowercase() || letter == b'_')).collect()
+}
+
+#[test]
+fn the_chart_sets_options_that_a_server_has() {
+    let help = printed(&["serve", "--help"]);
+    let template = std::fs::read_to_string(deploy().join("helm/atoll/templates/configmap.yaml")).unwrap();
+    let set = options(&template);
+    assert!(set.len() >= 8, "{set:?}");
+    for name in set {
+        assert!(help.contains(&format!("--{} ", name.replace('_', "-"))), "{name}");
+    }
+}
+
+/// What `helm template` makes of the chart with these values; `None` where there is no helm.
+fn rendered(values: &[&str]) -> Option<Result<String, String>> {
+    let set = values.iter().flat_map(|value| ["--set", value]);
+    let chart = deploy().join("helm/atoll");
+    let ran = Command::new("helm").args(["template", "cache"]).arg(chart).args(set).output().ok()?;
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    Some(if ran.status.success() { Ok(text(ran.stdout)) } else { Err(text(ran.stderr)) })
+}
+
+/// The server's file of options in what was rendered.
+fn options_file(rendered: &str) -> String {
+    let (_, behind) = rendered.split_once("atoll.toml: |\n").expect("the chart has a file of options");
+    let lines = behind.lines().take_while(|line| line.starts_with("    ") || line.is_empty());
+    lines.map(|line| line.get(4..).unwrap_or_default()).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn what_helm_renders_is_a_file_of_options_and_asks_for_a_password() {
+    let Some(refused) = rendered(&[]) else {
+        eprintln!("skipped: there is no helm here");
+        return;
+    };
+    assert!(refused.unwrap_err().contains("other hosts need a password"));
+    assert!(rendered(&["passwordSecret=s", "service.memcachedPort=11211"]).unwrap().is_err());
+    let file = std::env::temp_dir().join(format!("atoll-chart-{}.toml", std::process::id()));
+    for (values, shown) in [
+        (&["passwordSecret=s"][..], &["capacity = 1073741824", "password_file = /etc/atoll-password/password"][..]),
+        (
+            &["unprotected=true", "pool=shm:/x", "service.memcachedPort=11211"],
+            &["pool = shm:/x", "protected_mode = no"],
+        ),
+        (&["passwordSecret=s", "options.log_format=json", "options.threads=3"], &["log_format = json", "threads = 3"]),
+    ] {
+        let rendered = rendered(values).unwrap().unwrap();
+        assert!(!rendered.contains("ServiceMonitor"));
+        std::fs::write(&file, options_file(&rendered)).unwrap();
+        let printed = printed(&["serve", "--config", "--config-file", file.to_str().unwrap()]);
+        for line in shown {
+            assert!(printed.contains(line), "{values:?}: {line} in {printed}");
+        }
+    }
+    std::fs::remove_file(&file).unwrap();
+    let monitored = rendered(&["passwordSecret=s", "metrics.serviceMonitor.enabled=true"]).unwrap().unwrap();
+    assert!(monitored.contains("kind: ServiceMonitor") && monitored.contains("emptyDir: {medium: Memory"));
+}

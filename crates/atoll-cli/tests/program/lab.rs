@@ -5,6 +5,7 @@ use crate::tcp::until;
 use serde_json::Value;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 fn json(arguments: &[&str]) -> Value {
     serde_json::from_str(&printed(arguments)).unwrap()
@@ -41,6 +42,8 @@ fn a_micro_bench_that_is_interrupted_leaves_nothing() {
     let id = child.id();
     let region = format!("/dev/shm/atoll.atoll-micro-{id}-large");
     until("its cache is there", || std::fs::exists(&region).unwrap());
+    // The process that measures begins a moment later.
+    std::thread::sleep(Duration::from_secs(1));
     let group = rustix::process::Pid::from_raw(id as i32).unwrap();
     rustix::process::kill_process_group(group, rustix::process::Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();

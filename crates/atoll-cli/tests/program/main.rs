@@ -11,6 +11,7 @@ mod engines;
 mod full_host;
 #[cfg(feature = "lab")]
 mod lab;
+mod logs;
 mod namespaces;
 mod pool;
 mod reboot;
@@ -18,3 +19,4 @@ mod serve;
 mod settings;
 mod start;
 mod tcp;
+mod top;

@@ -10,6 +10,9 @@ pub(super) fn cases<E: Endpoint + 'static>() -> Vec<Case<E>> {
     let one = |name, play| Case::new(name, 1, play);
     vec![
         one("what_was_written_is_read_at_every_place_and_length", |endpoint, _, _| Box::pin(lengths(endpoint))),
+        one("bytes_of_the_callers_memory_are_written_and_read_from_any_byte_on", |endpoint, _, _| {
+            Box::pin(own_memory(endpoint))
+        }),
         one("a_verb_of_no_bytes_changes_nothing", |endpoint, _, _| Box::pin(no_bytes(endpoint))),
         one("a_hint_changes_nothing_wherever_it_points", |endpoint, _, _| Box::pin(hints(endpoint))),
         one("buffers_come_back_with_their_length", |endpoint, _, _| Box::pin(buffers(endpoint))),
@@ -80,6 +83,38 @@ async fn lengths<E: Endpoint>(endpoint: E) {
     let ticket = batch.read(word(REGION_BYTES / 8 - 4), sized(32));
     endpoint.post(&mut batch).await.expect("it is inside");
     assert_eq!(batch.take(ticket).bytes(), patterned(32, 1).bytes());
+}
+
+async fn own_memory<E: Endpoint>(endpoint: E) {
+    let mut spare = Buffer::new();
+    for (salt, bytes) in (0..=40_usize).chain([255, 4096, 4099]).enumerate() {
+        let end = 5 + bytes.div_ceil(8) as u64;
+        write(&endpoint, word(4), GUARD).await;
+        write(&endpoint, word(end), GUARD).await;
+        let written = patterned(bytes, salt as u64);
+        endpoint.write_from(word(5), written.bytes(), &mut spare).await.expect("it is inside");
+        assert_eq!((read(&endpoint, word(4)).await, read(&endpoint, word(end)).await), (GUARD, GUARD), "{bytes} bytes");
+        for skip in 0..=bytes.min(17) {
+            let mut into = vec![0xee; bytes - skip + 2];
+            let part = &mut into[1..=bytes - skip];
+            endpoint.read_into(word(5).add(skip as u64), part, &mut spare).await.expect("it is inside");
+            assert!(into[1..=bytes - skip] == written.bytes()[skip..], "{bytes} bytes from {skip} on");
+            assert_eq!((into[0], into[bytes - skip + 1]), (0xee, 0xee), "around {bytes} bytes from {skip} on");
+        }
+        if bytes > 0 {
+            let last = read(&endpoint, word(end - 1)).await.to_le_bytes();
+            let padding = &last[(bytes - 1) % 8 + 1..];
+            assert!(padding.iter().all(|byte| *byte == 0), "the last word is padded");
+        }
+    }
+    let beyond = word(REGION_BYTES / 8 - 1);
+    let mut into = [7; 9];
+    assert!(endpoint.read_into(beyond, &mut into, &mut spare).await.is_err());
+    assert_eq!(into, [7; 9], "a READ that fails leaves the memory as it is");
+    assert!(endpoint.write_from(beyond, &[1; 9], &mut Buffer::new()).await.is_err());
+    write(&endpoint, beyond, GUARD).await;
+    endpoint.read_into(beyond.add(3), &mut into[..5], &mut Buffer::new()).await.expect("it is inside");
+    assert_eq!(into[..5], GUARD.to_ne_bytes()[3..]);
 }
 
 async fn no_bytes<E: Endpoint>(endpoint: E) {

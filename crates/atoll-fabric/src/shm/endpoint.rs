@@ -117,6 +117,28 @@ impl Endpoint for ShmEndpoint {
         })
     }
 
+    fn read_into(
+        &self,
+        at: Address,
+        into: &mut [u8],
+        _spare: &mut Buffer,
+    ) -> impl Future<Output = Result<(), VerbError>> {
+        let (first, skip) = at.whole_word();
+        let bytes = (skip + into.len()) as u64;
+        ready(match self.words(first, bytes) {
+            Some(words) => {
+                words.load_bytes(skip, into);
+                fence(Ordering::Acquire);
+                Ok(())
+            }
+            None => Err(self.refusal(first, bytes)),
+        })
+    }
+
+    fn write_from(&self, at: Address, from: &[u8], _spare: &mut Buffer) -> impl Future<Output = Result<(), VerbError>> {
+        ready(self.store(at, from))
+    }
+
     #[inline]
     fn post_unawaited(&self, batch: &mut Batch) {
         if let Err(error) = self.execute_all(batch, false) {

@@ -158,6 +158,19 @@ impl ShmEndpoint {
         Ok(())
     }
 
+    /// A batch of one WRITE of these bytes.
+    pub(super) fn store(&self, at: Address, from: &[u8]) -> Result<(), VerbError> {
+        if self.is_fork() {
+            return Err(VerbError::Forked);
+        }
+        let words = self.words(at, from.len() as u64).ok_or_else(|| self.refusal(at, from.len() as u64))?;
+        let mut order = Order::<LOCKED_ATOMICS>::default();
+        order.before(Access::Write, false).stand();
+        words.store_bytes(from);
+        order.at_end(true).stand();
+        Ok(())
+    }
+
     /// The same for a batch with a verb for words that are not known to be there, or that are
     /// elsewhere. Out of the way of the others, which it would slow down if it were inlined.
     #[cold]

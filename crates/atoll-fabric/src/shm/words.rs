@@ -76,6 +76,39 @@ impl Words {
         }
     }
 
+    /// Loads the bytes behind the first `skip` of the span, which is as long as that needs.
+    pub(super) fn load_bytes(&self, skip: usize, into: &mut [u8]) {
+        assert!(skip < 8 && (skip + into.len()).div_ceil(8) == self.count, "the words of these bytes");
+        let load = |index: usize| self.at(index).load(Ordering::Relaxed).to_ne_bytes();
+        let head_bytes = if skip == 0 { 0 } else { into.len().min(8 - skip) };
+        let (head, rest) = into.split_at_mut(head_bytes);
+        if head_bytes > 0 {
+            head.copy_from_slice(&load(0)[skip..skip + head_bytes]);
+        }
+        let first = usize::from(skip > 0);
+        let (whole, tail) = rest.as_chunks_mut::<8>();
+        for (index, word) in whole.iter_mut().enumerate() {
+            *word = load(first + index);
+        }
+        if !tail.is_empty() {
+            tail.copy_from_slice(&load(first + whole.len())[..tail.len()]);
+        }
+    }
+
+    /// Stores these bytes, padded with zero bytes to whole words, in no promised order of words.
+    pub(super) fn store_bytes(&self, from: &[u8]) {
+        assert_eq!(from.len().div_ceil(8), self.count, "the words of these bytes");
+        let (whole, tail) = from.as_chunks::<8>();
+        for (index, word) in whole.iter().enumerate() {
+            self.at(index).store(u64::from_ne_bytes(*word), Ordering::Relaxed);
+        }
+        if !tail.is_empty() {
+            let mut word = [0; 8];
+            word[..tail.len()].copy_from_slice(tail);
+            self.at(whole.len()).store(u64::from_ne_bytes(word), Ordering::Relaxed);
+        }
+    }
+
     /// Stores every word, in no promised order against other words.
     #[inline]
     pub(super) fn store_from(&self, words: &[u64]) {

@@ -3,6 +3,7 @@
 use super::{Experiment, Figure, number, plot};
 use crate::LabError;
 use std::fmt::{self, Write};
+use std::ops::Range;
 
 const STYLE: &str = "
 :root { color-scheme: light dark; --text: #1d2129; --faint: #667085; --back: #ffffff; --card: #f6f7f9; --line: #d8dce3; }
@@ -16,7 +17,7 @@ p, .faint { color: var(--faint); } a { color: inherit; }
 figure { margin: 1.5rem 0; padding: 1rem; background: var(--card); border: 1px solid var(--line); border-radius: 8px; }
 svg { display: block; width: 100%; height: auto; }
 .legend { display: flex; flex-wrap: wrap; gap: .25rem 1.25rem; margin: .5rem 0; font-size: .9rem; }
-.legend i { display: inline-block; width: .8em; height: .8em; margin-right: .4em; border-radius: 2px; }
+.legend i { font-style: normal; margin-right: .4em; }
 .wide { overflow-x: auto; } table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
 th, td { padding: .2rem .8rem; border-bottom: 1px solid var(--line); text-align: right; }
 th:first-child, td:first-child { text-align: left; } summary { cursor: pointer; }
@@ -48,8 +49,10 @@ fn write_page(page: &mut String, experiments: &[Experiment]) -> Result<(), Box<d
         writeln!(page, "<section id=\"{name}\">\n<h2>{}</h2>\n<p>{}</p>", escaped(title), escaped(what))?;
         for (index, figure) in figures.iter().enumerate() {
             writeln!(page, "<figure id=\"{name}-{}\">\n<h3>{}</h3>", index + 1, escaped(&figure.title))?;
-            writeln!(page, "{}", plot::svg(figure)?)?;
-            legend(page, figure)?;
+            for part in plot::parts(figure) {
+                writeln!(page, "{}", plot::svg_of(figure, &part)?)?;
+                legend(page, figure, part)?;
+            }
             writeln!(page, "<details>\n<summary>Numbers</summary>")?;
             table(page, figure)?;
             writeln!(page, "</details>\n</figure>")?;
@@ -60,13 +63,14 @@ fn write_page(page: &mut String, experiments: &[Experiment]) -> Result<(), Box<d
     Ok(())
 }
 
-fn legend(page: &mut String, figure: &Figure) -> fmt::Result {
+fn legend(page: &mut String, figure: &Figure, part: Range<usize>) -> fmt::Result {
     writeln!(page, "<div class=\"legend\">")?;
-    for (index, series) in figure.series.iter().enumerate() {
-        let colour = plot::colour(index);
-        writeln!(page, "<span><i style=\"background: {colour}\"></i>{}</span>", escaped(&series.name))?;
+    let shown = &figure.series[part];
+    for (index, series) in shown.iter().enumerate() {
+        let (colour, mark) = (plot::colour(index), plot::mark(index, figure.x.categories.is_empty()));
+        writeln!(page, "<span><i style=\"color: {colour}\">{mark}</i>{}</span>", escaped(&series.name))?;
     }
-    if figure.series.iter().flat_map(|series| &series.points).any(|point| point.paper.is_some()) {
+    if shown.iter().flat_map(|series| &series.points).any(|point| point.paper.is_some()) {
         writeln!(page, "<span class=\"faint\">hollow: what the paper prints</span>")?;
     }
     writeln!(page, "</div>")

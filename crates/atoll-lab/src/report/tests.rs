@@ -66,8 +66,9 @@ fn the_page_has_every_plot_and_every_number_and_nothing_from_outside() {
         assert_eq!(named(*shown, "tr"), 1 + points);
     }
     let marks = |node: &Node, name: &str| node.descendants().filter(|part| part.tag_name().name() == name).count();
-    // Five points measured and three printed; six bars of each, beside the background.
-    assert_eq!(marks(&figures[0], "circle"), 8);
+    // Of the first line three points measured and three printed, of the second two squares; six
+    // bars of each.
+    assert_eq!((marks(&figures[0], "circle"), marks(&figures[0], "rect")), (6, 2));
     assert!(marks(&figures[1], "rect") >= 12);
     let numbers = text(figures[0]);
     for number in ["11.13", "20", "22.5", "0.9286", "256"] {
@@ -122,4 +123,53 @@ fn what_cannot_be_shown_is_refused() {
     assert!(write(folder.path(), &wrong).unwrap_err().to_string().contains("small letters"));
     std::fs::write(folder.path().join("x.json"), "{}").unwrap();
     assert!(rebuild(folder.path()).unwrap_err().to_string().contains("no results of an experiment"));
+}
+
+#[test]
+fn a_plot_has_at_most_eight_series_and_lines_differ_without_their_colours() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut many = experiment();
+    many.figures.truncate(1);
+    let point = |x: f64| Point { x, y: x, paper: None };
+    many.figures[0].series = (0..11)
+        .map(|number| Series { name: format!("engine {number}"), points: vec![point(16.0), point(256.0)] })
+        .collect();
+    write(folder.path(), &many).unwrap();
+    let page = std::fs::read_to_string(folder.path().join(PAGE_FILE)).unwrap();
+    let document =
+        Document::parse_with_options(&page, ParsingOptions { allow_dtd: true, ..Default::default() }).unwrap();
+    assert_eq!(document.descendants().filter(|node| node.tag_name().name() == "svg").count(), 2);
+    let legends: Vec<Node> = document.descendants().filter(|node| node.attribute("class") == Some("legend")).collect();
+    let marks =
+        |legend: &Node| legend.descendants().filter(|node| node.has_tag_name("i")).map(text).collect::<Vec<_>>();
+    let (first, second) = (marks(&legends[0]), marks(&legends[1]));
+    assert_eq!((first.len(), second.len()), (8, 3));
+    assert_eq!(first.iter().collect::<std::collections::BTreeSet<_>>().len(), 8, "{first:?}");
+    assert!(text(legends[1]).contains("engine 10") && !text(legends[0]).contains("engine 8"));
+}
+
+#[test]
+fn names_of_categories_do_not_overlap() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut wide = experiment();
+    let name = |place: usize| format!("mooncake_conversation_number_{place}");
+    wide.figures.drain(..1);
+    wide.figures.truncate(1);
+    wide.figures[0].x.categories = (0..12).map(name).collect();
+    write(folder.path(), &wide).unwrap();
+    let page = std::fs::read_to_string(folder.path().join(PAGE_FILE)).unwrap();
+    let document =
+        Document::parse_with_options(&page, ParsingOptions { allow_dtd: true, ..Default::default() }).unwrap();
+    let shown = document.descendants().filter(|node| node.tag_name().name() == "text" && text(*node).contains('…'));
+    let mut ends = f64::NEG_INFINITY;
+    let mut count = 0;
+    for node in shown {
+        let number = |name: &str| node.attribute(name).unwrap().parse::<f64>().unwrap();
+        let width = 0.6 * number("font-size") * text(node).trim().chars().count() as f64;
+        assert!(number("x") - width / 2.0 > ends, "{:?} begins before the name before it ends", text(node));
+        ends = number("x") + width / 2.0;
+        count += 1;
+    }
+    assert_eq!(count, 12);
+    assert!(page.contains(&name(2)), "the table has whole names");
 }

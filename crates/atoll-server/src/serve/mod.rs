@@ -45,6 +45,7 @@ pub mod output;
 pub mod protocol;
 mod socket;
 mod tls;
+mod watch;
 mod worker;
 
 pub use both::{Both, Either};
@@ -52,7 +53,7 @@ pub use output::Output;
 
 use crate::http;
 use atoll_cache::{Cache, Engine};
-use atoll_fabric::FabricError;
+use atoll_fabric::{FabricError, Pace};
 use connection::refuse_peer;
 use counters::{Counters, Meter, Shared};
 use facts::PoolFacts;
@@ -375,6 +376,7 @@ impl Acceptor {
             over_tcp(second, Listener::Second, is_second_within),
         );
         first(stopped, first(over_tcp, over_unix)).await;
+        tracing::info!("the server stops: it answers what it has received, and leaves the pool");
         Ok(())
     }
 }
@@ -392,7 +394,11 @@ pub(crate) async fn first(a: impl Future<Output = ()>, b: impl Future<Output = (
 /// Waits after a failed accept: without free descriptors the next accept would fail at once.
 /// Waiting peers come to no harm.
 async fn retry(error: io::Error) {
+    static ERRORS: Pace = Pace::new();
     if error.kind() != io::ErrorKind::ConnectionAborted {
+        if let Some(more) = ERRORS.line() {
+            tracing::error!("connections cannot be accepted: {error} (and {more} times before)");
+        }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
@@ -442,10 +448,19 @@ fn admit<P: Protocol, S: Accepted>(
 ) {
     let id = next.fetch_add(1, Relaxed) + 1;
     shared.accepted.fetch_add(1, Relaxed);
+    static REFUSALS: Pace = Pace::new();
     if shared.clients.load(Relaxed) as u64 >= shared.limits.clients_max() {
+        if let Some(more) = REFUSALS.line() {
+            let most = shared.limits.clients_max();
+            tracing::warn!("connection {id} is refused: {most} are served, as --maxclients says (and {more} before)");
+        }
         return stream.refuse(shared, P::too_many(listener));
     }
     if let Some(why) = protocol.refuses(listener, peer) {
+        if let Some(more) = REFUSALS.line() {
+            let why = String::from_utf8_lossy(&why);
+            tracing::warn!("connection {id} of {peer:?} is refused: {} (and {more} before)", why.trim_end());
+        }
         return stream.refuse(shared, &why);
     }
     // Only the peer knows of a stream that has failed already.

@@ -56,7 +56,7 @@ impl Certificates {
         self.tried = stamps;
         match load(&self.options) {
             Ok(config) => self.present = config,
-            Err(error) => eprintln!("{error}: the last certificate stays"),
+            Err(error) => tracing::error!("{error}: the last certificate stays"),
         }
     }
 }

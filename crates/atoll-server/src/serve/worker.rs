@@ -23,6 +23,7 @@ use super::first;
 use super::handle::Handle;
 use super::protocol::{Client, Listener, Protocol};
 use super::socket::{Socket, Stream};
+use super::watch::Watch;
 use atoll_cache::{Cache, Engine};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -188,13 +189,16 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
     async fn attend(self: Rc<Self>, handle: Arc<Handle>, stream: Stream, resident: Rc<Resident>) {
         // An error of the network ends the connection as its peer's leaving does.
         let id = handle.id;
-        let opened = unless_ended(&handle, &resident, Socket::open(stream)).await;
-        if let Ok(Ok(mut socket)) = opened
-            && !self.stopping.get()
-        {
-            let _ = Connection::new(&self.protocol, &mut socket, handle).serve(&self, &resident).await;
-            socket.say_end();
+        tracing::debug!("connection {id} from {} begins", handle.peer);
+        match unless_ended(&handle, &resident, Socket::open(stream)).await {
+            Ok(Ok(mut socket)) if !self.stopping.get() => {
+                let _ = Connection::new(&self.protocol, &mut socket, handle).serve(&self, &resident).await;
+                socket.say_end();
+            }
+            Ok(Err(error)) => tracing::debug!("connection {id} is not opened: {error}"),
+            _ => {}
         }
+        tracing::debug!("connection {id} has ended");
         self.residents.borrow_mut().remove(&id);
         self.shared.clients.fetch_sub(1, Relaxed);
         self.ended.notify_one();
@@ -218,10 +222,14 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
             if self.asking(pin!(cache.tend())).await.is_err_and(|error| error.is_shut_out()) {
                 // If there is no place now, there may be one the next time.
                 match join().map_err(|error| error.to_string()) {
-                    Ok(cache) => *self.cache.borrow_mut() = Rc::new(cache),
+                    Ok(cache) => {
+                        tracing::warn!("worker {} was shut out of the pool, and has joined it again", self.index);
+                        *self.cache.borrow_mut() = Rc::new(cache);
+                        told.clear();
+                    }
                     Err(error) if error == told => {}
                     Err(error) => {
-                        eprintln!("the pool cannot be joined again: {error}");
+                        tracing::error!("the pool cannot be joined again: {error}");
                         told = error;
                     }
                 }
@@ -259,13 +267,16 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
 
     async fn publish_regularly(self: Rc<Self>) {
         let counters: &Counters = &self.shared.workers[self.index];
+        let mut watch = Watch::default();
         loop {
             let cache = self.cache();
             if let Ok(objects) = self.asking(pin!(cache.objects())).await {
                 counters.publish(&self.tally.borrow(), &cache.stats(), objects);
             }
+            watch.tell_repairs(&cache.stats());
             drop(cache);
             if self.index == 0 {
+                watch.tell_nodes((self.shared.facts.nodes_absent)());
                 self.shared.rates.measure(&self.shared.totals());
             }
             self.end_idle();

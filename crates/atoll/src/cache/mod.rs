@@ -188,6 +188,20 @@ impl<F: PoolFabric> Cache<F> {
         self.0.clients.with_quiet(|client| client.get_into(key, value), true)
     }
 
+    /// Looks `key` up and copies its value to the start of `into`; returns its metadata, or `None`
+    /// if the key is absent. The value of a large object is copied once, straight from the pool,
+    /// where the pool's memory is near.
+    ///
+    /// A value that is longer than `into` is not copied: [`Meta::value_bytes`] says how long it is.
+    /// After a miss any bytes may be in `into`.
+    pub fn get_to_slice(&self, key: &[u8], into: &mut [u8]) -> Result<Option<Meta>, Error> {
+        let found = self.with(|client| client.get_to_slice(key, into), true)?;
+        if let (Some(meta), Lifetime::Idle(idle)) = (found, self.0.lifetime) {
+            self.renew(key, meta, idle)?;
+        }
+        Ok(found)
+    }
+
     #[cold]
     fn get_attended(&self, key: &[u8], value: &mut Value) -> Result<bool, Error> {
         let hit = self.with(|client| client.get_into(key, value), true)?;

@@ -20,7 +20,7 @@ use crate::tcp::tls::Tunnel;
 use crate::tcp::wire::{
     CALL_BYTES_MAX, FRAME_BYTES_MAX, HEAD_WORDS, Head, Kind, Status, decode_verbs, encode_greeting,
 };
-use crate::{Identity, PeerState, Region, Sharing};
+use crate::{Identity, Pace, PeerState, Region, Sharing};
 use mio::net::TcpStream;
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -109,6 +109,22 @@ impl Connection {
             moved_ms: shared.now_ms(),
             clock: 0,
             is_ending: false,
+        }
+    }
+
+    /// Logs why the agent ends the connection.
+    #[cold]
+    fn tell_refusal(&self, status: Status) {
+        static REFUSALS: Pace = Pace::new();
+        let why = match status {
+            Status::Secret => "it does not know the secret",
+            Status::Fenced => "its session was shut out",
+            Status::Full => "the agent has as many connections or as much in flight as it takes",
+            _ => "it breaks a rule of the protocol: another version of Atoll, or another program",
+        };
+        if let Some(more) = REFUSALS.line() {
+            let peer = self.stream.peer_addr().map_or_else(|_| "its peer".to_owned(), |peer| peer.to_string());
+            tracing::warn!("the connection of {peer} is ended: {why} (and {more} before)");
         }
     }
 
@@ -220,6 +236,7 @@ impl Connection {
             ended
         };
         if let Err(status) = ended {
+            self.tell_refusal(status);
             let head = Head { status, ..Head::new(Kind::End, 0, 0) };
             scratch.output.extend(head.encode());
             self.is_ending = true;

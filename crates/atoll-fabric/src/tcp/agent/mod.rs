@@ -24,7 +24,7 @@ use super::tls::Tunnel;
 use super::{Authority, Certificate, Secret, configure};
 use crate::shm::ShmFabric;
 use crate::shm::process::random_word;
-use crate::{Clock, FabricError, Identity};
+use crate::{Clock, FabricError, Identity, Pace};
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
 use std::collections::HashMap;
@@ -336,7 +336,12 @@ impl Thread {
             match listening.listener.accept() {
                 Ok((stream, _)) => {
                     let shared = &self.shared;
+                    static REFUSALS: Pace = Pace::new();
                     if shared.connections.fetch_add(1, Relaxed) >= shared.options.connections_max {
+                        if let Some(more) = REFUSALS.line() {
+                            let most = shared.options.connections_max;
+                            tracing::warn!("a connection is refused: {most} are served (and {more} before)");
+                        }
                         shared.connections.fetch_sub(1, Relaxed);
                         continue;
                     }

@@ -182,6 +182,7 @@ impl Session {
         {
             let silent_ms = shared.now_ms().saturating_sub(session.heard_ms.load(Relaxed));
             if silent_ms >= shared.options.lease.as_millis() as u64 {
+                tracing::warn!("a client that was silent for {silent_ms} ms is shut out");
                 session.end(shared);
             }
         }

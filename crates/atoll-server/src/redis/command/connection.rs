@@ -13,6 +13,7 @@ use crate::redis::resp::Protocol;
 use crate::redis::session::Session;
 use atoll_cache::Engine;
 use atoll_cache::cache::parse_integer;
+use atoll_fabric::Pace;
 
 /// `PING [text]`
 pub async fn ping<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
@@ -64,6 +65,12 @@ fn authenticate<G: Engine>(c: &mut Context<'_, G>, user: &[u8], password: &[u8])
     let Some(standing) = c.instance.users.authenticate(user, password, &c.session.peer) else {
         let happened = if c.session.is_executing { Happened::Executing } else { Happened::Arriving };
         acl::note(c, Reason::Auth, happened, c.args.get(0), user);
+        static LOGINS: Pace = Pace::new();
+        if let Some(more) = LOGINS.line() {
+            // The name is the peer's own text.
+            let user: String = user.escape_ascii().map(char::from).take(64).collect();
+            tracing::warn!("a login as {user} is refused to {} (and {more} before)", c.session.peer.handle.peer);
+        }
         return Err("WRONGPASS invalid username-password pair or user is disabled.".into());
     };
     c.session.standing = standing;

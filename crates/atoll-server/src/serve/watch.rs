@@ -1,0 +1,41 @@
+//! What the server's log says of its pool: what has changed since the last look, once a second.
+//!
+//! | event | level |
+//! |---|---|
+//! | memory nodes have ended, so that their keys miss | error |
+//! | all memory nodes are there again | info |
+//! | this server has shut dead clients out, and has reclaimed what they held | warn |
+
+use atoll_cache::Stats;
+
+/// The last look.
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    nodes_absent: u64,
+    clients_fenced: u64,
+    chunks_repaired: u64,
+}
+
+impl Watch {
+    /// Tells how many memory nodes are absent, if that has changed.
+    pub(super) fn tell_nodes(&mut self, nodes_absent: u64) {
+        match std::mem::replace(&mut self.nodes_absent, nodes_absent) {
+            before if before == nodes_absent => {}
+            _ if nodes_absent == 0 => tracing::info!("all memory nodes of the pool are there again"),
+            _ => tracing::error!(
+                "{nodes_absent} memory node(s) have ended, and their keys miss: start `atoll node` there"
+            ),
+        }
+    }
+
+    /// Tells what this worker's client has repaired. A client that joined in the place of another
+    /// counts from 0.
+    pub(super) fn tell_repairs(&mut self, stats: &Stats) {
+        let clients = stats.clients_fenced.saturating_sub(self.clients_fenced);
+        let chunks = stats.chunks_repaired.saturating_sub(self.chunks_repaired);
+        (self.clients_fenced, self.chunks_repaired) = (stats.clients_fenced, stats.chunks_repaired);
+        if clients > 0 || chunks > 0 {
+            tracing::warn!("{clients} dead client(s) of the pool shut out, {chunks} chunk(s) reclaimed");
+        }
+    }
+}
