@@ -110,6 +110,7 @@ impl<E: Endpoint, T: Technique<E>> Engine for Forge<E, T> {
     }
 
     fn stats(&self) -> Stats {
+        self.take_counted();
         self.stats.stats(self.client.upkeep(), self.client.endpoint.traffic())
     }
 
