@@ -1,5 +1,6 @@
 //! A pool that this process has open.
 
+mod evictor;
 mod info;
 mod joint;
 mod nodes;
@@ -16,6 +17,7 @@ pub use removal::shown_processes;
 pub use removal::{RemoveError, Removed};
 pub use resize::{CHUNKS_LEAST, ResizeError, Resized};
 
+use self::evictor::Evictor;
 use self::nodes::make_node;
 use self::provider::{Provider, START_BYTES};
 use crate::client::Client;
@@ -80,10 +82,11 @@ impl<F: PoolFabric> Clone for Pool<F> {
 /// A pool of which this process has the regions open.
 struct Opened<F: PoolFabric> {
     fabric: F,
-    reach: F::Reach,
+    reach: Arc<F::Reach>,
     chosen: ChosenPool,
     reformatted: bool,
     provider: Provider,
+    evictor: Mutex<Evictor<F>>,
 }
 
 impl<F: PoolFabric> Opened<F> {
@@ -92,7 +95,22 @@ impl<F: PoolFabric> Opened<F> {
         let reach = fabric.reach(home);
         let endpoint = reach.endpoint();
         let chosen = block_on(&endpoint, ChosenPool::open(&endpoint, bytes))?;
-        Ok(Self { fabric: fabric.clone(), reach, chosen, reformatted: false, provider: Provider::default() })
+        Ok(Self::of(fabric, reach, chosen))
+    }
+
+    /// A pool whose threads have not begun.
+    fn of(fabric: &F, reach: F::Reach, chosen: ChosenPool) -> Self {
+        let (fabric, reach, provider) = (fabric.clone(), Arc::new(reach), Provider::default());
+        Self { fabric, reach, chosen, reformatted: false, provider, evictor: Mutex::new(Evictor::NONE) }
+    }
+
+    /// Ends the evictor that there is, and begins another one if it is wanted.
+    fn evict_ahead(&self, is_wanted: bool) {
+        let mut evictor = self.evictor.lock().unwrap_or_else(PoisonError::into_inner);
+        *evictor = Evictor::NONE;
+        if is_wanted {
+            *evictor = Evictor::new(self);
+        }
     }
 
     fn endpoint(&self) -> EndpointOf<F> {
@@ -148,6 +166,7 @@ impl<F: PoolFabric> Opened<F> {
 impl<F: PoolFabric> Drop for Opened<F> {
     fn drop(&mut self) {
         self.provider = Provider::default();
+        self.evict_ahead(false);
         if self.fabric.address().is_some() {
             // After a reboot a pool that could not be closed is formatted anew, as after a crash.
             let _ = self.close();
@@ -234,8 +253,7 @@ impl<F: PoolFabric> Pool<F> {
         }
         let endpoint = reach.endpoint();
         let chosen = block_on(&endpoint, ChosenPool::format(&endpoint, settings))?;
-        let fabric = fabric.clone();
-        Self::opened(Opened { fabric, reach, chosen, reformatted: false, provider: Provider::default() })
+        Self::opened(Opened::of(fabric, reach, chosen))
     }
 
     /// As [`Pool::open`], on a given fabric.
@@ -278,6 +296,7 @@ impl<F: PoolFabric> Pool<F> {
 
     fn opened(mut opened: Opened<F>) -> Result<Self, OpenError> {
         opened.provider = Provider::begin(&opened)?;
+        opened.evict_ahead(true);
         let fabric = opened.fabric.clone();
         let current = RwLock::new(Arc::new(opened));
         Ok(Self(Arc::new(Shared { fabric, current, recovery: Mutex::default() })))
@@ -307,6 +326,18 @@ impl<F: PoolFabric> Pool<F> {
     pub fn client(&self) -> Result<Client<F>, OpenError> {
         let client = recovery::join(self)?;
         Ok(Client::new(atoll_cache::Cache::new(client), self.clone()))
+    }
+
+    /// Whether a thread of this process evicts ahead of need, so that a set seldom has to. The
+    /// default is yes.
+    ///
+    /// The thread begins when a client of this process finds few chunks free for the first time. It
+    /// needs a place of the pool, which it leaves once three quarters of them are in use. There is
+    /// none over a network, in a pool with fewer than eight places, or for another engine than
+    /// `forge`. Clients whose program asks for removals, such as a cache with a listener, make all
+    /// room themselves.
+    pub fn evict_ahead(&self, evicts_ahead: bool) {
+        self.opened_now().evict_ahead(evicts_ahead);
     }
 
     /// Bytes of the whole pool, including the memory nodes that this process knows of.
