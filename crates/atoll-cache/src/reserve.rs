@@ -33,8 +33,15 @@ pub struct Reserve {
     is_attended: AtomicBool,
     /// Whether the driver sleeps until a writer wakes it.
     is_asleep: AtomicBool,
+    // The fields above hardly change; an evictor changes those below with every step.
     /// Chunks that the evictor has freed: one more than the number, and the generation. 0 for none.
-    offers: Offers,
+    offers: Lines<[AtomicU64; OFFERS_MAX]>,
+    handed: Lines<Handed>,
+}
+
+/// What writers and the evictor hand each other.
+#[derive(Debug, Default)]
+struct Handed {
     /// One more than the number of the rule that a writer follows; 0 before the first.
     rule: AtomicU8,
     /// Objects that live in an evicted group, on the mean, in the engine's fraction.
@@ -45,9 +52,10 @@ pub struct Reserve {
     has_counted: AtomicBool,
 }
 
+/// Cache lines of its own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Offers([AtomicU64; OFFERS_MAX]);
+struct Lines<T>(T);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -120,41 +128,41 @@ impl Reserve {
     /// Notes the rule that a writer follows, by its number.
     pub(crate) fn note_rule(&self, rule: usize) {
         let rule = rule as u8 + 1;
-        if self.rule.load(Relaxed) != rule {
-            self.rule.store(rule, Relaxed);
+        if self.handed.0.rule.load(Relaxed) != rule {
+            self.handed.0.rule.store(rule, Relaxed);
         }
     }
 
     /// The rule that a writer follows.
     pub(crate) fn rule(&self) -> Option<usize> {
-        usize::from(self.rule.load(Relaxed)).checked_sub(1)
+        usize::from(self.handed.0.rule.load(Relaxed)).checked_sub(1)
     }
 
     /// Notes how many objects live in an evicted group.
     pub(crate) fn note_live_objects(&self, mean: u64) {
-        self.live_objects.store(mean, Relaxed);
+        self.handed.0.live_objects.store(mean, Relaxed);
     }
 
     /// How many objects live in an evicted group; 0 before the first.
     pub(crate) fn live_objects(&self) -> u64 {
-        self.live_objects.load(Relaxed)
+        self.handed.0.live_objects.load(Relaxed)
     }
 
     /// Hands over what the evictor has counted.
     pub(crate) fn hand_over(&self, counted: &Stats) {
-        let mut all = lock(&self.counted);
+        let mut all = lock(&self.handed.0.counted);
         all.add(counted);
-        self.has_counted.store(true, Relaxed);
+        self.handed.0.has_counted.store(true, Relaxed);
     }
 
     /// Takes what the evictor has counted, unless the evictor is handing over more. An evictor may
     /// stand still at that.
     pub(crate) fn take_counted(&self) -> Option<Stats> {
-        if !self.has_counted.load(Relaxed) {
+        if !self.handed.0.has_counted.load(Relaxed) {
             return None;
         }
-        let mut counted = self.counted.try_lock().ok()?;
-        self.has_counted.store(false, Relaxed);
+        let mut counted = self.handed.0.counted.try_lock().ok()?;
+        self.handed.0.has_counted.store(false, Relaxed);
         Some(std::mem::take(&mut *counted))
     }
 }

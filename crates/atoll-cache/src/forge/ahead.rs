@@ -113,6 +113,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             }
         }
         self.shared.reserve.note_live_objects(self.live_objects());
+        // The rounds of this process's writers then find the windows flushed.
+        self.flush_hotness().await?;
         self.free_ahead().await?;
         Ok(Ahead::Worked)
     }
@@ -139,6 +141,16 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         self.effort.set(Effort { evicted: 0, cleaned: 0, ..self.effort.get() });
         // The count must include them when it is READ next.
         Ok(self.client.endpoint.flush().await?)
+    }
+
+    /// Obtains the chunk of the next group, if an evictor has freed one. An operation that begins a
+    /// group leaves this to the next one, so that neither takes long.
+    pub(super) async fn obtain_next(&self) -> Result<(), CacheError> {
+        self.stock.wants_next.set(false);
+        if self.stock.chunks.len() <= STOCK_KEPT && self.shared.reserve.is_attended() {
+            self.obtain_offered(self.chunks_kept()).await?;
+        }
+        Ok(())
     }
 
     /// Adds a chunk to the stock that an evictor of this process has freed, if more chunks are free

@@ -28,6 +28,8 @@ pub(super) struct Stock {
     pub(super) chunks: OpenChunks,
     /// The chunk that is set aside for the objects that stay of the group that is being cleaned.
     aside: Cell<Option<OpenChunk>>,
+    /// Whether a group has begun, and no operation has looked for the next group's chunk since.
+    pub(super) wants_next: Cell<bool>,
     /// How many chunks the operation that makes room wants.
     pub(super) wanted: Cell<usize>,
     /// Lent to the operation that makes room.
@@ -44,6 +46,7 @@ impl Stock {
         Self {
             chunks: OpenChunks::default(),
             aside: Cell::default(),
+            wants_next: Cell::default(),
             wanted: Cell::default(),
             turn: Lender::new(()),
             waiting: RefCell::default(),
