@@ -138,9 +138,9 @@ pub trait Pooled<E: Endpoint>: Engine + Sized {
         Err(CacheError::OutOfMemory)
     }
 
-    /// Makes room ahead of need, for other clients: the only work of an evictor, a client that makes
-    /// no other operation. One call cleans or evicts at most one group, and only while few chunks
-    /// are free. The evictor puts emptied chunks back to the pool's free chunks.
+    /// Makes room ahead of need, for other clients. This is the only work of an evictor, a client
+    /// that makes no other operation. One call evicts at most once, and only while few chunks are
+    /// free. The evictor puts emptied chunks back to the pool's free chunks.
     async fn evict_ahead(&self) -> Result<Ahead, CacheError> {
         // Clients of an engine that keeps this default make all room themselves.
         Ok(Ahead::Enough)

@@ -10,17 +10,19 @@
 //! So a writer never waits for an evictor, and never uses the chunks that are kept for cleaning. It
 //! sees no difference when the evictor dies.
 //!
-//! The target is a few chunks for each client, and at most one in [`CHUNKS_PER_KEPT`] of the pool's.
-//! In a small pool that is the number of kept chunks: then an evictor is ahead by one chunk.
+//! The target is a few chunks for each client, and at most one in [`CHUNKS_PER_KEPT`] of the
+//! pool's. In a small pool that is the number of kept chunks. Then an evictor is ahead by one.
 //!
 //! A step cleans or evicts at most one group, and then frees what it has emptied. The next step
 //! READs again how many chunks are free. Chunks that the evictor emptied and operations of other
 //! clients still protect count as free: the evictor does not evict others in their stead.
 //!
-//! Of the evictor's process, writers follow their own rules (`rules`). What an evictor evicts counts
-//! as the eviction of the writer that allocates a chunk for it: by that a writer knows its share of
-//! the pool, and the age of ghosts. A client whose program asks for removals wakes no evictor, which
-//! would keep the removals of that client's objects to itself.
+//! Writers of the evictor's process follow their own rules (`rules`). What an evictor evicts counts
+//! as the eviction of the writer that allocates a chunk for it. By that a writer knows its share of
+//! the pool, and the age of ghosts.
+//!
+//! A client whose program asks for removals wakes no evictor. An evictor would keep the removals of
+//! that client's objects to itself.
 
 use super::evict::Evicted;
 use super::layout::Queue;
@@ -115,6 +117,9 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         self.shared.reserve.note_live_objects(self.live_objects());
         // The rounds of this process's writers then find the windows flushed.
         self.flush_hotness().await?;
+        if self.stock.waiting() > emptied {
+            self.reset_effort();
+        }
         self.free_ahead().await?;
         Ok(Ahead::Worked)
     }
@@ -128,6 +133,11 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Ok(self.client.usable_free_chunks().await? <= self.chunks_ahead())
     }
 
+    /// Notes that the evictor has emptied a chunk.
+    fn reset_effort(&self) {
+        self.effort.set(Effort { evicted: 0, cleaned: 0, ..self.effort.get() });
+    }
+
     /// Frees the chunks that the evictor has emptied.
     async fn free_ahead(&self) -> Result<(), CacheError> {
         if self.stock.chunks.len() <= STOCK_KEPT {
@@ -138,7 +148,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                 self.shared.reserve.offer(freed);
             }
         }
-        self.effort.set(Effort { evicted: 0, cleaned: 0, ..self.effort.get() });
+        self.reset_effort();
         // The count must include them when it is READ next.
         Ok(self.client.endpoint.flush().await?)
     }

@@ -144,10 +144,14 @@ impl<S: Subject> FaultyCase<S> {
     }
 
     /// Everything from the seed, and how many operations of each client are under way and are
-    /// dropped, too.
+    /// dropped, and how many evictors there are, too.
     pub fn crowded(seed: u64) -> Self {
         let lanes = Random::stream(seed, 40).pick(&[1, 1, 1, 2, 4, 16, 64]);
-        Self::drawn(seed).with_lanes(lanes).with_dropped(Random::stream(seed, 42).pick(&[0, 0, 5, 40]))
+        let evictors = Random::stream(seed, 43).pick(&[0, 0, 1, 2]);
+        Self::drawn(seed)
+            .with_evictors(evictors)
+            .with_lanes(lanes)
+            .with_dropped(Random::stream(seed, 42).pick(&[0, 0, 5, 40]))
     }
 
     /// The same with so many percent of the operations' futures dropped on the way; at so many keys

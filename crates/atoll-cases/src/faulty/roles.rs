@@ -6,7 +6,7 @@ use crate::faulty::state::{CountedCache, RunState};
 use crate::load;
 use crate::play::GROWTH_NS_MAX;
 use crate::subject::Subject;
-use atoll_cache::{Ahead, CacheError, EnginePool, Lasting, Pooled};
+use atoll_cache::{Ahead, CacheError, Engine, EnginePool, Lasting, Pooled};
 use atoll_fabric::{Address, Endpoint, VerbError};
 use atoll_pool::PoolError;
 use atoll_pool::provision::{self, Step};
@@ -147,6 +147,7 @@ pub(crate) async fn evict_ahead<S: Subject>(run: Rc<RunState<S>>, control: Contr
             if engine.evict_ahead().await? != Ahead::Worked {
                 let when_ns = engine.client().endpoint.random() % AHEAD_NS_MAX;
                 engine.client().endpoint.pause(when_ns).await;
+                engine.tend().await?;
             }
         }
         if is_attended {

@@ -16,8 +16,8 @@
 //! less than half of them are in use, and leaves once more than three quarters are. A program that
 //! finds no free place tries again for so long that evictors have left: see `recovery`.
 //!
-//! The thread runs at idle priority. Where all processors are busy it stands still, and writers make
-//! room themselves, as without it. No client waits for a client that stands still.
+//! The thread runs at idle priority. Where all processors are busy it stands still, and writers
+//! make room themselves, as without it. No client waits for a client that stands still.
 //!
 //! Over a network there is no evictor. There another client costs every client: more leases to
 //! look at, and more protections to READ before a chunk is reused.
@@ -25,7 +25,7 @@
 use super::Opened;
 use crate::fabric::{EndpointOf, ForkGuard, PoolFabric};
 use atoll_cache::{Ahead, CacheError, Chosen, ChosenPool, Engine, Reserve};
-use atoll_fabric::{Endpoint, Reach, block_on, run_at_idle_priority};
+use atoll_fabric::{CostClass, Endpoint, Reach, block_on, run_at_idle_priority};
 use atoll_pool::registry::{self, PlaceState};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -69,14 +69,17 @@ impl<F: PoolFabric> Evictor<F> {
     pub(super) fn new(opened: &Opened<F>) -> Self {
         let (reach, chosen) = (opened.reach.clone(), opened.chosen.clone());
         let is_wanted = chosen.reserve().is_some() && chosen.pool().settings.clients_max >= PLACES_LEAST;
-        if !is_wanted || !opened.endpoint().is_near() {
-            return Self(None);
+        let is_near = opened.fabric.cost_class() != CostClass::Network && opened.endpoint().is_near();
+        if !is_wanted || !is_near {
+            return Self::NONE;
         }
         let (guard, process) = ForkGuard::new();
         let (is_over, thread) = (AtomicBool::new(false), Mutex::default());
         let driver = Arc::new(Driver { reach, chosen, is_over, thread, guard, process });
-        let is_alone = driver.reserve().attend(Waker::from(driver.clone()));
-        assert!(is_alone, "a pool is opened anew, with a reserve of its own");
+        if !driver.reserve().attend(Waker::from(driver.clone())) {
+            // This process is a fork, and the evictor is its parent's.
+            return Self::NONE;
+        }
         driver.reserve().sleep();
         Self(Some(driver))
     }
