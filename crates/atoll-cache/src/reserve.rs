@@ -150,6 +150,9 @@ impl Reserve {
 
     /// Hands over what the evictor has counted.
     pub(crate) fn hand_over(&self, counted: &Stats) {
+        if *counted == Stats::default() {
+            return;
+        }
         let mut all = lock(&self.handed.0.counted);
         all.add(counted);
         self.handed.0.has_counted.store(true, Relaxed);

@@ -88,6 +88,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         self.recheck_waiting(false).await?;
         self.free_ahead().await?;
         if !self.is_short().await? && !self.is_open(Hole::NeedlessEviction) {
+            // By the time of the next need there may be something to clean.
+            self.reset_effort();
             return Ok(Ahead::Enough);
         }
         let emptied = self.stock.waiting();
@@ -133,7 +135,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Ok(self.client.usable_free_chunks().await? <= self.chunks_ahead())
     }
 
-    /// Notes that the evictor has emptied a chunk.
+    /// Begins the work for the next chunk.
     fn reset_effort(&self) {
         self.effort.set(Effort { evicted: 0, cleaned: 0, ..self.effort.get() });
     }
