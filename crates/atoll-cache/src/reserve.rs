@@ -33,6 +33,8 @@ pub struct Reserve {
     is_attended: AtomicBool,
     /// Whether the driver sleeps until a writer wakes it.
     is_asleep: AtomicBool,
+    /// Whether the writer that was short of chunks last makes all room itself.
+    is_refused: AtomicBool,
     // The fields above hardly change; an evictor changes those below with every step.
     /// Chunks that the evictor has freed: one more than the number, and the generation. 0 for none.
     offers: Lines<[AtomicU64; OFFERS_MAX]>,
@@ -96,6 +98,19 @@ impl Reserve {
     /// Whether no writer has woken the driver since it announced that it sleeps.
     pub fn is_asleep(&self) -> bool {
         self.is_asleep.load(SeqCst)
+    }
+
+    /// Notes whether a writer that is short of chunks makes all room itself: its program asks for
+    /// the removals, which an evictor would keep to itself.
+    pub(crate) fn refuse(&self, is_refused: bool) {
+        if self.is_refused() != is_refused {
+            self.is_refused.store(is_refused, Relaxed);
+        }
+    }
+
+    /// Whether the evictor is to leave all room to the writers.
+    pub fn is_refused(&self) -> bool {
+        self.is_refused.load(Relaxed)
     }
 
     /// Wakes the driver if it sleeps.

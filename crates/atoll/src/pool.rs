@@ -119,8 +119,7 @@ impl<F: PoolFabric> Opened<F> {
 
     /// Writes all nodes to the disk, the home last.
     fn sync(&self) -> Result<(), FabricError> {
-        let nodes = self.reach.memory_nodes();
-        nodes.into_iter().rev().filter_map(|node| self.reach.region(node)).try_for_each(|region| region.sync())
+        sync::<F>(&self.reach)
     }
 
     /// Joins, and does not count the join.
@@ -131,11 +130,20 @@ impl<F: PoolFabric> Opened<F> {
     /// Joins, and marks a closed pool as open before anything else changes.
     fn join(&self) -> Result<Chosen<EndpointOf<F>>, OpenError> {
         let client = self.join_uncounted()?;
-        let (endpoint, layout) = (&client.client().endpoint, &self.chosen.pool().layout);
-        if block_on(endpoint, boot::count_join(endpoint, layout)).map_err(PoolError::Verb)? {
-            self.sync()?;
-        }
+        count_join::<F>(&self.reach, &self.chosen, &client)?;
         Ok(client)
+    }
+
+    /// Does something while this process has no evictor.
+    fn without_evictor<T>(&self, done: impl FnOnce() -> T) -> T {
+        let mut evictor = self.evictor.lock().unwrap_or_else(PoisonError::into_inner);
+        let was_there = evictor.is_there();
+        *evictor = Evictor::NONE;
+        let outcome = done();
+        if was_there {
+            *evictor = Evictor::new(self);
+        }
+        outcome
     }
 
     /// Closes the pool if no client is in it. A pool that was closed outlives a reboot.
@@ -163,10 +171,29 @@ impl<F: PoolFabric> Opened<F> {
     }
 }
 
+/// Writes all nodes to the disk, the home last.
+fn sync<F: PoolFabric>(reach: &F::Reach) -> Result<(), FabricError> {
+    let nodes = reach.memory_nodes();
+    nodes.into_iter().rev().filter_map(|node| reach.region(node)).try_for_each(|region| region.sync())
+}
+
+/// Marks a closed pool as open, for a client that has joined and changed nothing yet.
+fn count_join<F: PoolFabric>(
+    reach: &F::Reach,
+    chosen: &ChosenPool,
+    client: &Chosen<EndpointOf<F>>,
+) -> Result<(), OpenError> {
+    let (endpoint, layout) = (&client.client().endpoint, &chosen.pool().layout);
+    if block_on(endpoint, boot::count_join(endpoint, layout)).map_err(PoolError::Verb)? {
+        sync::<F>(reach)?;
+    }
+    Ok(())
+}
+
 impl<F: PoolFabric> Drop for Opened<F> {
     fn drop(&mut self) {
         self.provider = Provider::default();
-        self.evict_ahead(false);
+        *self.evictor.get_mut().unwrap_or_else(PoisonError::into_inner) = Evictor::NONE;
         if self.fabric.address().is_some() {
             // After a reboot a pool that could not be closed is formatted anew, as after a crash.
             let _ = self.close();
@@ -451,6 +478,10 @@ impl<F: PoolFabric> Pool<F> {
     /// processes appear as faults: see [`Pool::users`].
     pub fn verify(&self) -> Result<Audit, CacheError> {
         let opened = self.opened_now();
+        opened.without_evictor(|| self.walk(&opened))
+    }
+
+    fn walk(&self, opened: &Opened<F>) -> Result<Audit, CacheError> {
         if !self.users().is_empty() {
             // A client that returns memory to the host waits only for other clients. A pool that
             // cannot be joined is verified all the same.

@@ -38,6 +38,8 @@ use atoll_fabric::{Endpoint, Purpose};
 const AHEAD_PER_CLIENT: u64 = 4;
 /// The same for all clients. In the time in which writers use more, an evictor makes more.
 const AHEAD_MAX: u64 = 16;
+/// However many clients there are, at most one chunk in so many is free ahead of need.
+const CHUNKS_PER_LEAST: u64 = 16;
 /// Chunks of its stock that an evictor keeps: one for the objects of the next group that stay.
 const STOCK_KEPT: usize = 1;
 
@@ -60,9 +62,11 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
 
     /// How many chunks an evictor keeps free.
     fn chunks_ahead(&self) -> u64 {
-        let (chunks, clients) = (self.client.pool.layout.chunks(), u64::from(self.client.members_ever()));
-        let (kept, share) = (self.chunks_kept(), u64::from(chunks / CHUNKS_PER_KEPT));
-        (kept + (AHEAD_PER_CLIENT * clients).min(AHEAD_MAX)).min(share).max(kept)
+        // A pool that was made smaller has fewer chunks in use than clients may keep.
+        let chunks = u64::from(self.client.pool.layout.chunks()).saturating_sub(self.client.chunks_out_of_use());
+        let (kept, clients) = (self.chunks_kept(), u64::from(self.client.members_ever()));
+        let least = kept.min(chunks / CHUNKS_PER_LEAST).max(1);
+        (kept + (AHEAD_PER_CLIENT * clients).min(AHEAD_MAX)).min(chunks / u64::from(CHUNKS_PER_KEPT)).max(least)
     }
 
     /// One step of an evictor: see [`Pooled::evict_ahead`](crate::Pooled::evict_ahead).
@@ -129,7 +133,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// Whether fewer chunks are free than the evictor's target. While the count may be wrong, or
     /// memory is still being provided, writers make room themselves.
     async fn is_short(&self) -> Result<bool, CacheError> {
-        if self.client.are_counts_estimated() || self.client.pool.layout.absent_chunks() > 0 {
+        let is_uncertain = self.client.are_counts_estimated() || self.client.pool.layout.absent_chunks() > 0;
+        if is_uncertain || self.shared.reserve.is_refused() {
             return Ok(false);
         }
         Ok(self.client.usable_free_chunks().await? <= self.chunks_ahead())
@@ -196,7 +201,11 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// the chunk, and evicted nothing for it.
     async fn call_evictor(&self, free: u64, has_allocated: bool) -> Result<(), CacheError> {
         let reserve = &self.shared.reserve;
-        if !reserve.is_attended() || self.removals.is_on() || free > self.chunks_ahead() {
+        if !reserve.is_attended() || free > self.chunks_ahead() || self.client.are_counts_estimated() {
+            return Ok(());
+        }
+        reserve.refuse(self.removals.is_on());
+        if self.removals.is_on() {
             return Ok(());
         }
         self.announce_rule();

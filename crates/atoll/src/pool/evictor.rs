@@ -10,6 +10,7 @@
 //! | looks again after [`POLL_PERIOD`] | enough are free, and were not [`POLLS`] looks ago |
 //! | sleeps until a writer wakes it, and tends its client every [`TEND_PERIOD`] | otherwise |
 //! | leaves the pool, and sleeps | no writer has woken it for [`IDLE_PERIOD`] |
+//! | leaves the pool, and sleeps | the program asks for removals, or a client has died and the count of free chunks may be wrong |
 //! | stays out of the pool for [`REFUSED_PERIOD`] | it could not join, or its client has failed |
 //!
 //! Its client takes a place of the pool. So that programs can use all places, it joins only while
@@ -22,7 +23,7 @@
 //! Over a network there is no evictor. There another client costs every client: more leases to
 //! look at, and more protections to READ before a chunk is reused.
 
-use super::Opened;
+use super::{Opened, count_join};
 use crate::fabric::{EndpointOf, ForkGuard, PoolFabric};
 use atoll_cache::{Ahead, CacheError, Chosen, ChosenPool, Engine, Reserve};
 use atoll_fabric::{CostClass, Endpoint, Reach, block_on, run_at_idle_priority};
@@ -64,6 +65,11 @@ struct Driver<F: PoolFabric> {
 impl<F: PoolFabric> Evictor<F> {
     /// No evictor.
     pub(super) const NONE: Self = Self(None);
+
+    /// Whether there is one.
+    pub(super) fn is_there(&self) -> bool {
+        self.0.is_some()
+    }
 
     /// The evictor of a pool: its thread begins once a writer is short of chunks.
     pub(super) fn new(opened: &Opened<F>) -> Self {
@@ -168,7 +174,9 @@ impl<F: PoolFabric> Driver<F> {
         if self.places_used(&endpoint)? * 2 >= self.places() {
             return None;
         }
-        block_on(&endpoint, self.chosen.join(self.reach.endpoint())).ok()
+        let client = block_on(&endpoint, self.chosen.join(self.reach.endpoint())).ok()?;
+        count_join::<F>(&self.reach, &self.chosen, &client).ok()?;
+        Some(client)
     }
 
     fn places(&self) -> u32 {
@@ -187,6 +195,9 @@ impl<F: PoolFabric> Driver<F> {
         let mut tended = worked;
         while !self.is_over() {
             let stepped = block_on(endpoint, client.evict_ahead())?;
+            if self.reserve().is_refused() || client.client().are_counts_estimated() {
+                break;
+            }
             let now = Instant::now();
             if stepped == Ahead::Worked {
                 (looks, worked) = (0, now);

@@ -132,3 +132,23 @@ fn a_fork_of_a_process_with_an_evictor_has_evictors_of_its_own() {
     assert_eq!(status.unwrap(), 1);
     writer.set(b"k", &VALUE).unwrap();
 }
+
+#[test]
+fn an_evictor_leaves_once_the_program_asks_for_removals() {
+    let (pool, mut writer) = with_evictor(&options());
+    writer.note_removals();
+    assert!(fill_until(&mut writer, SOON, || clients(&pool) == 1), "the evictor stays");
+    writer.take_removals();
+    assert!(!fill_until(&mut writer, Duration::from_millis(300), || clients(&pool) != 1));
+    assert!(!writer.take_removals().is_empty());
+}
+
+#[test]
+fn a_pool_is_verified_while_its_evictor_is_awake() {
+    for _ in 0..5 {
+        let (pool, mut writer) = with_evictor(&options());
+        fill_until(&mut writer, Duration::ZERO, || true);
+        drop(writer);
+        assert_eq!(pool.verify().unwrap().faults, Vec::<String>::new());
+    }
+}
