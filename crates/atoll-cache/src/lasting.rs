@@ -15,7 +15,7 @@
 //! do without this.
 
 use crate::audit::Audit;
-use crate::{CacheError, Change, Engine, Lookup, Meta, Pooled, Removals, Stats, Value};
+use crate::{Ahead, CacheError, Change, Engine, Lookup, Meta, Pooled, Removals, Stats, Value};
 use atoll_fabric::{Arrivals, Endpoint};
 use atoll_pool::{Client, PoolError, Repaired};
 use std::cell::{Cell, RefCell};
@@ -276,6 +276,7 @@ impl<E: Endpoint, G: Pooled<E> + 'static> Pooled<E> for Lasting<G> {
         retire_chunks(most: u64) -> Result<u64, CacheError>,
         discard_retired() -> Result<u64, CacheError>,
         restore_chunk() -> Result<bool, CacheError>,
+        evict_ahead() -> Result<Ahead, CacheError>,
         grow(bytes: u64) -> Result<u8, PoolError>,
     }
 

@@ -63,6 +63,7 @@ pub mod policy;
 pub mod pooled;
 pub mod record;
 pub mod removals;
+pub mod reserve;
 mod search;
 mod spares;
 pub mod stats;
@@ -76,8 +77,9 @@ pub use cache::{
 pub use engine::{CacheError, Change, Engine, Lookup, Old, Verdict, Want};
 pub use engines::{Chosen, ChosenPool, EngineId, EngineKind, EngineOptions};
 pub use lasting::Lasting;
-pub use pooled::{EnginePool, Pooled};
+pub use pooled::{Ahead, EnginePool, Pooled};
 pub use removals::{Cause, Removal, Removals};
+pub use reserve::Reserve;
 pub use stats::Stats;
 pub use value::{Attributes, Meta, Value};
 

@@ -4,7 +4,7 @@
 //! A program that lets a user choose an engine is written once, over [`Pooled`].
 
 use crate::audit::Audit;
-use crate::{CacheError, Engine};
+use crate::{CacheError, Engine, Reserve};
 use atoll_fabric::{Address, Endpoint};
 use atoll_pool::{Client, EngineArea, Pool, PoolError, PoolSettings, Repaired};
 use std::sync::Arc;
@@ -30,6 +30,12 @@ pub trait EnginePool: Sized + 'static {
     /// The settings that the pool was made with, for people: name and value.
     fn describe_settings(&self) -> Vec<(&'static str, String)> {
         Vec::new()
+    }
+
+    /// What an evictor of this process shares with the process's writers. `None` if the engine has
+    /// no evictor: its clients make all room themselves.
+    fn reserve(&self) -> Option<&Reserve> {
+        None
     }
 
     /// Names the word at an address, for people who follow a trace.
@@ -72,6 +78,17 @@ pub(crate) fn with_chunks(settings: PoolSettings, chunks: u64, area: EngineArea)
     let metadata = area.home_bytes + 4096 + chunks * 32 + u64::from(settings.clients_max) * 192;
     let capacity_bytes = (metadata + (chunks + 1) * u64::from(settings.chunk_bytes)).next_multiple_of(4096);
     PoolSettings { capacity_bytes, ..settings }
+}
+
+/// What a step of an evictor came to: see [`Pooled::evict_ahead`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ahead {
+    /// Enough chunks are free: it did nothing.
+    Enough,
+    /// It cleaned or evicted a group, or moved a queue on.
+    Worked,
+    /// Nothing can be evicted now, or other clients still protect what it has emptied.
+    Waits,
 }
 
 /// An engine whose cache lives in a pool, as one client uses it.
@@ -119,6 +136,14 @@ pub trait Pooled<E: Endpoint>: Engine + Sized {
         // An engine whose memory its clients cannot return keeps this default.
         let _ = most;
         Err(CacheError::OutOfMemory)
+    }
+
+    /// Makes room ahead of need, for other clients. This is the only work of an evictor, a client
+    /// that makes no other operation. One call evicts at most once, and only while few chunks are
+    /// free. The evictor puts emptied chunks back to the pool's free chunks.
+    async fn evict_ahead(&self) -> Result<Ahead, CacheError> {
+        // Clients of an engine that keeps this default make all room themselves.
+        Ok(Ahead::Enough)
     }
 
     /// Continues to return the memory of retired chunks to the host; returns how many chunks still

@@ -39,6 +39,18 @@ macro_rules! counters {
             }
         }
 
+        impl Counters {
+            /// Takes the counts so far, for another client to [add](Self::add).
+            pub(crate) fn take(&self) -> Stats {
+                Stats { $($name: self.$name.0.take(),)* }
+            }
+
+            /// Adds what another client has counted for this one.
+            pub(crate) fn add(&self, counted: &Stats) {
+                $(self.$name.add(counted.$name);)*
+            }
+        }
+
         impl Stats {
             /// How many counters there are.
             pub const COUNT: usize = [$(stringify!($name),)*].len();

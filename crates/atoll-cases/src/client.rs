@@ -2,13 +2,14 @@
 
 use crate::endpoint::CaseEndpoint;
 use crate::stops::Stops;
-use crate::subject::Subject;
+use crate::subject::{Shared, Subject};
 use crate::subjects::ForgeSubject;
 use atoll_cache::{Cache, CacheError, Condition, Lasting, Number, Pooled, SetOptions, Value};
 use atoll_fabric::Endpoint;
 use atoll_sim::history::{self, Call, Outcome, Seen};
 use atoll_sim::{History, Random};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// One client of a case, and what it records.
 pub struct Client<S: Subject = ForgeSubject> {
@@ -49,9 +50,14 @@ impl<S: Subject> Client<S> {
 
     /// Leaves the pool and joins it again, as a new incarnation.
     pub async fn rejoin(&mut self) -> Result<(), CacheError> {
+        let pool = self.cache.engine().shared().clone();
+        self.rejoin_process(pool).await
+    }
+
+    /// The same in the process that has this pool open.
+    pub async fn rejoin_process(&mut self, pool: Arc<Shared<S>>) -> Result<(), CacheError> {
         self.cache.engine().leave().await?;
         let endpoint = self.spares.pop().expect("a case says how often its clients come back");
-        let pool = self.cache.engine().shared().clone();
         let mut engine = S::Engine::join(&pool, endpoint).await.expect("the place that it left is free");
         self.subject.configure(&mut engine, self.hole);
         self.cache = Cache::new(Lasting::new(engine));

@@ -90,18 +90,10 @@ async fn search<E: Endpoint>(
     wanted: Wanted,
 ) -> Result<Option<(ChunkId, u32)>, VerbError> {
     let Wanted { owner, state, count, kept, absent: absent_nodes } = wanted;
-    let is_absent = |chunk: ChunkId| absent_nodes != 0 && absent_nodes >> layout.node_of(chunk) & 1 == 1;
+    let is_absent = |chunk: ChunkId| is_of_absent_node(layout, absent_nodes, chunk);
     let mut descriptors = Buffer::new();
     let mut hint = None;
-    let (chunks, mut absent) = (layout.usable_chunks(), layout.absent_chunks());
-    if absent_nodes != 0 {
-        // The count includes their chunks, which are all free. Those without memory count once.
-        let of_nodes = (1..layout.nodes_known()).filter(|node| absent_nodes >> node & 1 == 1);
-        absent += of_nodes
-            .filter_map(|node| layout.chunks_of(node))
-            .map(|of_node| of_node.end.min(chunks).saturating_sub(of_node.start))
-            .sum::<u32>();
-    }
+    let (chunks, absent) = (layout.usable_chunks(), counted_without_memory(layout, absent_nodes));
     if chunks == 0 {
         return Ok(None);
     }
@@ -142,9 +134,7 @@ async fn search<E: Endpoint>(
             if transition(endpoint, layout, chunk, word, Chunk::owned(state, owner, generation)).await? {
                 // A chunk that the hint did not include is not subtracted from it.
                 if !says_none {
-                    let mut batch = Batch::new();
-                    batch.fetch_and_add(layout.free_chunks(), u64::MAX);
-                    endpoint.post_unawaited(&mut batch);
+                    count_allocated(endpoint, layout);
                 }
                 debug_assert!(chunk.0 < layout.chunks_max, "a chunk of the heap");
                 return Ok(Some((chunk, generation)));
@@ -165,6 +155,61 @@ async fn search<E: Endpoint>(
         Box::pin(lower_count(endpoint, layout, hint.wrapping_add(absent.into()), absent.into())).await?;
     }
     Ok(None)
+}
+
+fn is_of_absent_node(layout: &Layout, absent_nodes: u64, chunk: ChunkId) -> bool {
+    absent_nodes != 0 && absent_nodes >> layout.node_of(chunk) & 1 == 1
+}
+
+/// Chunks that the count of free chunks includes although they have no memory.
+fn counted_without_memory(layout: &Layout, absent_nodes: u64) -> u32 {
+    let (chunks, absent) = (layout.usable_chunks(), layout.absent_chunks());
+    if absent_nodes == 0 {
+        return absent;
+    }
+    // The count includes their chunks, which are all free. Those without memory count once.
+    let of_nodes = (1..layout.nodes_known()).filter(|node| absent_nodes >> node & 1 == 1);
+    let of_nodes = of_nodes.filter_map(|node| layout.chunks_of(node));
+    absent + of_nodes.map(|of_node| of_node.end.min(chunks).saturating_sub(of_node.start)).sum::<u32>()
+}
+
+/// Subtracts an allocated chunk from the count of free chunks.
+fn count_allocated<E: Endpoint>(endpoint: &E, layout: &Layout) {
+    let mut batch = Batch::new();
+    batch.fetch_and_add(layout.free_chunks(), u64::MAX);
+    endpoint.post_unawaited(&mut batch);
+}
+
+/// Allocates a chunk that was free in this generation; returns whether it still was. The caller has
+/// seen that more chunks are free than are kept.
+pub async fn allocate_known<E: Endpoint>(
+    endpoint: &E,
+    layout: &Layout,
+    wanted: Wanted,
+    (chunk, generation): (ChunkId, u32),
+) -> Result<bool, VerbError> {
+    assert!(wanted.state == ChunkState::Open, "a chunk that is allocated has an owner, which fills it");
+    if chunk.0 >= layout.usable_chunks() || is_of_absent_node(layout, wanted.absent, chunk) {
+        return Ok(false);
+    }
+    let open = Chunk::owned(wanted.state, wanted.owner, generation);
+    let is_allocated = transition(endpoint, layout, chunk, free_word(generation), open).await?;
+    if is_allocated {
+        count_allocated(endpoint, layout);
+    }
+    Ok(is_allocated)
+}
+
+/// Free chunks that have memory, by the count. Zero if the count is too low.
+pub async fn usable_free_chunks<E: Endpoint>(endpoint: &E, layout: &Layout, absent: u64) -> Result<u64, VerbError> {
+    let counted = read_word(endpoint, layout.free_chunks()).await?;
+    let free = counted.wrapping_sub(counted_without_memory(layout, absent).into());
+    Ok((free as i64).max(0) as u64)
+}
+
+/// The word of a free chunk.
+fn free_word(generation: u32) -> u64 {
+    Chunk { state: ChunkState::Free, owner_slot: 0, owner_epoch: 0, generation }.word()
 }
 
 /// Lowers a count of free chunks that is too high, if a client has died since the last recount. If

@@ -1,5 +1,6 @@
 //! A pool that this process has open.
 
+mod evictor;
 mod info;
 mod joint;
 mod nodes;
@@ -16,6 +17,7 @@ pub use removal::shown_processes;
 pub use removal::{RemoveError, Removed};
 pub use resize::{CHUNKS_LEAST, ResizeError, Resized};
 
+use self::evictor::Evictor;
 use self::nodes::make_node;
 use self::provider::{Provider, START_BYTES};
 use crate::client::Client;
@@ -80,10 +82,11 @@ impl<F: PoolFabric> Clone for Pool<F> {
 /// A pool of which this process has the regions open.
 struct Opened<F: PoolFabric> {
     fabric: F,
-    reach: F::Reach,
+    reach: Arc<F::Reach>,
     chosen: ChosenPool,
     reformatted: bool,
     provider: Provider,
+    evictor: Mutex<Evictor<F>>,
 }
 
 impl<F: PoolFabric> Opened<F> {
@@ -92,7 +95,22 @@ impl<F: PoolFabric> Opened<F> {
         let reach = fabric.reach(home);
         let endpoint = reach.endpoint();
         let chosen = block_on(&endpoint, ChosenPool::open(&endpoint, bytes))?;
-        Ok(Self { fabric: fabric.clone(), reach, chosen, reformatted: false, provider: Provider::default() })
+        Ok(Self::of(fabric, reach, chosen))
+    }
+
+    /// A pool whose threads have not begun.
+    fn of(fabric: &F, reach: F::Reach, chosen: ChosenPool) -> Self {
+        let (fabric, reach, provider) = (fabric.clone(), Arc::new(reach), Provider::default());
+        Self { fabric, reach, chosen, reformatted: false, provider, evictor: Mutex::new(Evictor::NONE) }
+    }
+
+    /// Ends the evictor that there is, and begins another one if it is wanted.
+    fn evict_ahead(&self, is_wanted: bool) {
+        let mut evictor = self.evictor.lock().unwrap_or_else(PoisonError::into_inner);
+        *evictor = Evictor::NONE;
+        if is_wanted {
+            *evictor = Evictor::new(self);
+        }
     }
 
     fn endpoint(&self) -> EndpointOf<F> {
@@ -101,8 +119,7 @@ impl<F: PoolFabric> Opened<F> {
 
     /// Writes all nodes to the disk, the home last.
     fn sync(&self) -> Result<(), FabricError> {
-        let nodes = self.reach.memory_nodes();
-        nodes.into_iter().rev().filter_map(|node| self.reach.region(node)).try_for_each(|region| region.sync())
+        sync::<F>(&self.reach)
     }
 
     /// Joins, and does not count the join.
@@ -113,11 +130,20 @@ impl<F: PoolFabric> Opened<F> {
     /// Joins, and marks a closed pool as open before anything else changes.
     fn join(&self) -> Result<Chosen<EndpointOf<F>>, OpenError> {
         let client = self.join_uncounted()?;
-        let (endpoint, layout) = (&client.client().endpoint, &self.chosen.pool().layout);
-        if block_on(endpoint, boot::count_join(endpoint, layout)).map_err(PoolError::Verb)? {
-            self.sync()?;
-        }
+        count_join::<F>(&self.reach, &self.chosen, &client)?;
         Ok(client)
+    }
+
+    /// Does something while this process has no evictor.
+    fn without_evictor<T>(&self, done: impl FnOnce() -> T) -> T {
+        let mut evictor = self.evictor.lock().unwrap_or_else(PoisonError::into_inner);
+        let was_there = evictor.is_there();
+        *evictor = Evictor::NONE;
+        let outcome = done();
+        if was_there {
+            *evictor = Evictor::new(self);
+        }
+        outcome
     }
 
     /// Closes the pool if no client is in it. A pool that was closed outlives a reboot.
@@ -145,9 +171,29 @@ impl<F: PoolFabric> Opened<F> {
     }
 }
 
+/// Writes all nodes to the disk, the home last.
+fn sync<F: PoolFabric>(reach: &F::Reach) -> Result<(), FabricError> {
+    let nodes = reach.memory_nodes();
+    nodes.into_iter().rev().filter_map(|node| reach.region(node)).try_for_each(|region| region.sync())
+}
+
+/// Marks a closed pool as open, for a client that has joined and changed nothing yet.
+fn count_join<F: PoolFabric>(
+    reach: &F::Reach,
+    chosen: &ChosenPool,
+    client: &Chosen<EndpointOf<F>>,
+) -> Result<(), OpenError> {
+    let (endpoint, layout) = (&client.client().endpoint, &chosen.pool().layout);
+    if block_on(endpoint, boot::count_join(endpoint, layout)).map_err(PoolError::Verb)? {
+        sync::<F>(reach)?;
+    }
+    Ok(())
+}
+
 impl<F: PoolFabric> Drop for Opened<F> {
     fn drop(&mut self) {
         self.provider = Provider::default();
+        *self.evictor.get_mut().unwrap_or_else(PoisonError::into_inner) = Evictor::NONE;
         if self.fabric.address().is_some() {
             // After a reboot a pool that could not be closed is formatted anew, as after a crash.
             let _ = self.close();
@@ -234,8 +280,7 @@ impl<F: PoolFabric> Pool<F> {
         }
         let endpoint = reach.endpoint();
         let chosen = block_on(&endpoint, ChosenPool::format(&endpoint, settings))?;
-        let fabric = fabric.clone();
-        Self::opened(Opened { fabric, reach, chosen, reformatted: false, provider: Provider::default() })
+        Self::opened(Opened::of(fabric, reach, chosen))
     }
 
     /// As [`Pool::open`], on a given fabric.
@@ -294,6 +339,7 @@ impl<F: PoolFabric> Pool<F> {
 
     fn opened(mut opened: Opened<F>) -> Result<Self, OpenError> {
         opened.provider = Provider::begin(&opened)?;
+        opened.evict_ahead(true);
         let fabric = opened.fabric.clone();
         let current = RwLock::new(Arc::new(opened));
         Ok(Self(Arc::new(Shared { fabric, current, recovery: Mutex::default() })))
@@ -323,6 +369,18 @@ impl<F: PoolFabric> Pool<F> {
     pub fn client(&self) -> Result<Client<F>, OpenError> {
         let client = recovery::join(self)?;
         Ok(Client::new(atoll_cache::Cache::new(client), self.clone()))
+    }
+
+    /// Whether a thread of this process evicts ahead of need, so that a set seldom has to. The
+    /// default is yes.
+    ///
+    /// The thread begins when a client of this process finds few chunks free for the first time. It
+    /// needs a place of the pool, which it leaves once three quarters of them are in use. There is
+    /// none over a network, in a pool with fewer than eight places, or for another engine than
+    /// `forge`. Clients whose program asks for removals, such as a cache with a listener, make all
+    /// room themselves.
+    pub fn evict_ahead(&self, evicts_ahead: bool) {
+        self.opened_now().evict_ahead(evicts_ahead);
     }
 
     /// Bytes of the whole pool, including the memory nodes that this process knows of.
@@ -436,6 +494,10 @@ impl<F: PoolFabric> Pool<F> {
     /// processes appear as faults: see [`Pool::users`].
     pub fn verify(&self) -> Result<Audit, CacheError> {
         let opened = self.opened_now();
+        opened.without_evictor(|| self.walk(&opened))
+    }
+
+    fn walk(&self, opened: &Opened<F>) -> Result<Audit, CacheError> {
         if !self.users().is_empty() {
             // A client that returns memory to the host waits only for other clients. A pool that
             // cannot be joined is verified all the same.

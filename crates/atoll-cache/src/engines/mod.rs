@@ -23,7 +23,7 @@ use crate::ditto::DittoOptions;
 use crate::experts::ExpertSet;
 use crate::forge::ForgeOptions;
 use crate::pooled::{EnginePool, Pooled};
-use crate::{CacheError, Change, Engine, Lookup, Meta, Removals, Stats, Value};
+use crate::{Ahead, CacheError, Change, Engine, Lookup, Meta, Removals, Reserve, Stats, Value};
 use atoll_fabric::{Arrivals, Endpoint};
 use atoll_pool::{Client, Pool, PoolError, PoolSettings, Repaired};
 use std::fmt;
@@ -176,6 +176,13 @@ macro_rules! engines {
                 }
             }
 
+            /// What an evictor shares with the writers of its process: see [`EnginePool::reserve`].
+            pub fn reserve(&self) -> Option<&Reserve> {
+                match self {
+                    $(Self::$Engine(shared) => shared.reserve(),)*
+                }
+            }
+
             /// The engine that the pool was made for.
             pub fn engine(&self) -> EngineId {
                 EngineId::of(&self.pool().settings).expect("a pool is opened for an engine of the list")
@@ -296,6 +303,11 @@ impl<E: Endpoint> Chosen<E> {
     /// Restores a retired chunk: see [`Pooled::restore_chunk`].
     pub async fn restore_chunk(&self) -> Result<bool, CacheError> {
         on_engine!(self, engine => engine.restore_chunk().await)
+    }
+
+    /// A step of an evictor: see [`Pooled::evict_ahead`].
+    pub async fn evict_ahead(&self) -> Result<Ahead, CacheError> {
+        on_engine!(self, engine => engine.evict_ahead().await)
     }
 
     /// Looks after all other clients now, and reclaims what dead clients held.

@@ -59,8 +59,9 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     pub(super) async fn open_group(&self, queue: Queue, chunk: (ChunkId, u32)) -> Result<(), CacheError> {
         self.close_group(queue, 0).await?;
         let left = self.groups.borrow_mut().open(queue, chunk);
-        if let Some(left) = left {
-            self.stock.chunks.push(left);
+        match left {
+            Some(left) => self.stock.chunks.push(left),
+            None => self.stock.wants_next.set(true),
         }
         Ok(())
     }

@@ -83,6 +83,11 @@ crate::holes! {
         /// Memory returns to the host while operations under way may READ it (closed by waiting for
         /// their end).
         HastyDiscard => ["touched memory that was given back to the host"],
+        /// An evictor evicts although enough chunks are free (closed by a READ of their count).
+        NeedlessEviction => [NO_ORDER],
+        /// An evictor frees a chunk that an operation still protects (closed by letting the chunk
+        /// wait).
+        ProtectedRoom => [NO_ORDER],
     }
 }
 

@@ -537,8 +537,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
 
     /// Takes an emptied chunk into the stock, or lets it wait if it is protected.
     async fn release_chunk(&self, group: &LeavingGroup) -> Result<(), CacheError> {
-        let is_protected =
-            !self.is_open(Hole::Protection) && !self.client.protected_among(&[group.chunk]).await?.is_empty();
+        let is_blind = self.is_open(Hole::Protection) || self.is_open(Hole::ProtectedRoom) && self.is_evictor();
+        let is_protected = !is_blind && !self.client.protected_among(&[group.chunk]).await?.is_empty();
         if is_protected {
             self.stock.let_wait(group.chunk);
             return Ok(());

@@ -23,6 +23,7 @@
 //! | [`ring`] | the FIFO of groups |
 //! | [`hotness`] | counting accesses |
 //! | `room` | how a client makes room: a free chunk, cleaning, eviction |
+//! | `ahead` | an evictor, which makes room ahead of need |
 //! | `stock` | the free chunks that a client keeps |
 //! | `growth` | when the index grows |
 //! | `cleaning` | which groups have so much dead memory that their live objects move |
@@ -56,6 +57,7 @@
 
 mod absence;
 pub mod addresses;
+mod ahead;
 pub mod annex;
 mod blind;
 mod cleaning;
@@ -109,10 +111,12 @@ use crate::operation::Idle;
 use crate::pooled::{EnginePool, describe_pool};
 use crate::record::Hasher;
 use crate::removals::Removals;
+use crate::reserve::Reserve;
 use crate::spares::Spares;
 use crate::stats::Counters;
 use absence::Absences;
 use addresses::{ADDRESS_CACHE_BYTES, Addresses};
+use ahead::Effort;
 use annex::Annex;
 use atoll_fabric::{Address, Endpoint};
 use atoll_pool::client::OPERATIONS_PER_ROUND;
@@ -142,6 +146,7 @@ pub struct ForgePoolWith<A> {
     format: SlotFormat,
     hasher: Hasher,
     hotness: HotnessMap,
+    reserve: Reserve,
     annex: A,
 }
 
@@ -188,11 +193,16 @@ impl<A: Annex> EnginePool for ForgePoolWith<A> {
         let format = SlotFormat::new(pool.layout.heap_bytes_max());
         let hasher = Hasher::new(pool.settings.hash_seed);
         let hotness = HotnessMap::new(pool.layout.chunks_max, pool.settings.group_objects_max);
-        Ok(Arc::new(Self { pool: Arc::new(pool), settings, layout, format, hasher, hotness, annex }))
+        let (pool, reserve) = (Arc::new(pool), Reserve::default());
+        Ok(Arc::new(Self { pool, settings, layout, format, hasher, hotness, reserve, annex }))
     }
 
     fn pool(&self) -> &Pool {
         &self.pool
+    }
+
+    fn reserve(&self) -> Option<&Reserve> {
+        Some(&self.reserve)
     }
 
     fn describe_own(&self, at: Address) -> Option<String> {
@@ -230,6 +240,8 @@ pub struct Forge<E: Endpoint, T: Technique<E> = Shipped> {
     groups: RefCell<OpenGroups>,
     /// Its stock of free chunks.
     stock: Stock,
+    /// What it has done for the next chunk, if it is an evictor.
+    effort: Cell<Effort>,
     /// Operations that are not under way.
     operations: Idle<Slot, Notes>,
     limit: Limit,
@@ -281,6 +293,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             client,
             groups: RefCell::default(),
             stock: Stock::new(),
+            effort: Cell::default(),
             operations: Idle::default(),
             limit: Limit::default(),
             spares: Spares::default(),

@@ -47,6 +47,7 @@ impl<E: Endpoint, T: Technique<E>> Engine for Forge<E, T> {
     async fn update<C: Change>(&self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
         let op = &mut *self.operations.take(&self.client);
         self.begin(op).await?;
+        let wants_next = self.stock.wants_next.get();
         let outcome = self.apply(op, key, change).await;
         let mut outcome = self.judged(outcome).await;
         match &outcome {
@@ -60,6 +61,10 @@ impl<E: Endpoint, T: Technique<E>> Engine for Forge<E, T> {
         if self.close_full_groups() && !self.client.is_lost() {
             let queued = Box::pin(self.queue_settled_groups()).await;
             self.judged(queued).await?;
+        }
+        if wants_next && !self.client.is_lost() {
+            let obtained = Box::pin(self.obtain_next()).await;
+            self.judged(obtained).await?;
         }
         // This client frees the chunks that it does not need now, so that every client can allocate
         // them.
@@ -116,6 +121,7 @@ impl<E: Endpoint, T: Technique<E>> Engine for Forge<E, T> {
     }
 
     fn stats(&self) -> Stats {
+        self.take_counted();
         self.stats.stats(self.client.upkeep(), self.client.endpoint.traffic())
     }
 

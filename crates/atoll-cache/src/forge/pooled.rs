@@ -2,9 +2,9 @@
 
 use super::technique::Technique;
 use super::{Forge, ForgePoolWith};
-use crate::CacheError;
 use crate::audit::Audit;
 use crate::pooled::Pooled;
+use crate::{Ahead, CacheError};
 use atoll_fabric::Endpoint;
 use atoll_pool::{Client, PoolError, Repaired};
 use std::sync::Arc;
@@ -44,6 +44,10 @@ impl<E: Endpoint, T: Technique<E>> Pooled<E> for Forge<E, T> {
 
     async fn retire_chunks(&self, most: u64) -> Result<u64, CacheError> {
         Self::retire_chunks(self, most).await
+    }
+
+    async fn evict_ahead(&self) -> Result<Ahead, CacheError> {
+        Self::evict_ahead(self).await
     }
 
     async fn restore_chunk(&self) -> Result<bool, CacheError> {

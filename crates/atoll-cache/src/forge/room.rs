@@ -9,6 +9,9 @@
 //!
 //! A few free chunks are kept for clients that clean: a group's live objects are copied to another
 //! chunk first. A client takes one of them when it has none in stock.
+//!
+//! Where an evictor works (`ahead`), a few more chunks are free, so that most often the first row
+//! applies.
 
 use super::evict::Evicted;
 use super::layout::Queue;
@@ -31,7 +34,7 @@ const ROUNDS_MAX: u32 = 3;
 const LOOKS_ANYWAY: u64 = 64;
 /// One chunk in so many is kept free for clients that clean: at most one for each client that there
 /// ever was at a time.
-const CHUNKS_PER_KEPT: u32 = 64;
+pub(super) const CHUNKS_PER_KEPT: u32 = 64;
 
 /// Tries to get a spare chunk while other clients' operations protect the chunks that this client
 /// emptied.
@@ -64,7 +67,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     }
 
     /// Waits until no other operation of this client makes room; returns whether it had to wait.
-    async fn turn_to_make_room(&self, op: &mut Operation) -> Result<(Loan<'_, ()>, bool), CacheError> {
+    pub(super) async fn turn_to_make_room(&self, op: &mut Operation) -> Result<(Loan<'_, ()>, bool), CacheError> {
         if let Some(turn) = self.stock.turn.lend() {
             return Ok((turn, false));
         }
@@ -136,6 +139,9 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let (before, mut effort, mut tried, mut cleaned) = (self.stock.chunks.len(), 0, 0, 0);
         let kept = self.chunks_kept();
         self.recheck_waiting(false).await?;
+        if self.obtain_offered(kept).await? {
+            return Ok(());
+        }
         while self.stock.chunks.len() <= before {
             let count = match self.client.are_counts_estimated() {
                 false if tried == 0 => FreeCount::Glance,
@@ -146,7 +152,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             // With nothing to evict, the chunks kept for cleaning may be used.
             if let Some(chunk) = self.allocate(count, if tried == 0 { kept } else { 0 }).await? {
                 self.stock.chunks.push(chunk);
-                return Ok(());
+                return self.call_evictor_if_short(effort == 0).await;
             }
             if self.is_open(Hole::IdleEvictor) && self.client.me().slot != 0 {
                 return Err(CacheError::OutOfMemory);
@@ -177,7 +183,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                 }
             }
         }
-        Ok(())
+        self.call_evictor_if_short(false).await
     }
 
     /// Free chunks that are kept for clients that clean.

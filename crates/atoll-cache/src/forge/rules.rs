@@ -11,7 +11,10 @@
 //! |---|---|
 //! | reads a sampled key | a hit or a miss; an operation on another key costs one test of hash bits |
 //! | writes a sampled key | an insertion or an overwrite |
-//! | evicts a group | its number among all evicted groups, and how many objects live in a group |
+//! | evicts a group, or allocates a chunk that an evictor has emptied | its number among all evicted groups, and how many objects live in a group |
+//!
+//! An evictor (`ahead`) makes no requests. It follows the rule of the writer that was short of
+//! chunks last.
 //!
 //! | rule of [`RULES`] | loads |
 //! |---|---|
@@ -137,6 +140,27 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         self.rules.choice.borrow().as_ref().filter(|_| is_chosen).map(Choice::leader)
     }
 
+    /// Tells the evictor of this process which rule this client follows.
+    pub(super) fn announce_rule(&self) {
+        if let Some(number) = self.chosen_rule() {
+            self.shared.reserve.note_rule(number);
+        }
+    }
+
+    /// Follows the rule of a writer of this process: an evictor has no requests of its own.
+    pub(super) fn adopt_rule(&self) {
+        let is_chosen = self.shared.settings.options.rule == Rule::Chosen;
+        if let Some(rule) = self.shared.reserve.rule().filter(|_| is_chosen) {
+            self.rules.rule.set(RULES[rule]);
+        }
+    }
+
+    /// Objects that live in a group which leaves its queue, on the mean, in sixteenths. Zero before
+    /// the first.
+    pub(super) fn live_objects(&self) -> u64 {
+        self.rules.live_objects.get()
+    }
+
     /// Notes a read of a key. `is_hit`: the pool had it.
     #[inline(always)]
     pub(super) fn note_read(&self, hash: KeyHash, is_hit: bool) {
@@ -175,6 +199,12 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let before = self.rules.live_objects.get();
         let mean = if before == 0 { live } else { (15 * before + live) / 16 };
         self.rules.live_objects.set(mean.max(1));
+        self.note_share(cursors, mean);
+    }
+
+    /// Notes a group that was evicted for this client. `mean` objects live in a group, in
+    /// sixteenths.
+    pub(super) fn note_share(&self, cursors: [Cursors; 2], mean: u64) {
         {
             let Some(choice) = &mut *self.rules.choice.borrow_mut() else { return };
             let [small, main] = cursors;

@@ -28,6 +28,8 @@ pub(super) struct Stock {
     pub(super) chunks: OpenChunks,
     /// The chunk that is set aside for the objects that stay of the group that is being cleaned.
     aside: Cell<Option<OpenChunk>>,
+    /// Whether a group has begun, and no operation has looked for the next group's chunk since.
+    pub(super) wants_next: Cell<bool>,
     /// How many chunks the operation that makes room wants.
     pub(super) wanted: Cell<usize>,
     /// Lent to the operation that makes room.
@@ -44,6 +46,7 @@ impl Stock {
         Self {
             chunks: OpenChunks::default(),
             aside: Cell::default(),
+            wants_next: Cell::default(),
             wanted: Cell::default(),
             turn: Lender::new(()),
             waiting: RefCell::default(),
@@ -94,6 +97,11 @@ impl Stock {
         !self.waiting.borrow().is_empty()
     }
 
+    /// How many chunks this client emptied and another client protects.
+    pub(super) fn waiting(&self) -> u64 {
+        self.waiting.borrow().len() as u64
+    }
+
     /// Notes a chunk that this client emptied and another client protects.
     pub(super) fn let_wait(&self, chunk: ChunkId) {
         self.waiting.borrow_mut().push(chunk);
@@ -121,13 +129,20 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// Frees the chunks in the stock beyond the first `kept`.
     pub(super) async fn free_stock_beyond(&self, kept: usize) -> Result<(), CacheError> {
         while self.stock.chunks.len() > kept {
-            let Some((chunk, generation)) = self.stock.chunks.pop() else { break };
-            let before = self.client.endpoint.purpose(Purpose::Eviction);
-            let freed = self.client.free_own(chunk, Chunk::owned(ChunkState::Open, self.client.me(), generation)).await;
-            self.client.endpoint.purpose(before);
-            freed?;
+            self.free_stocked().await?;
         }
         Ok(())
+    }
+
+    /// Frees a chunk of the stock, if there is one. Returns its number, and the generation in which
+    /// it is free.
+    pub(super) async fn free_stocked(&self) -> Result<Option<OpenChunk>, CacheError> {
+        let Some((chunk, generation)) = self.stock.chunks.pop() else { return Ok(None) };
+        let before = self.client.endpoint.purpose(Purpose::Eviction);
+        let freed = self.client.free_own(chunk, Chunk::owned(ChunkState::Open, self.client.me(), generation)).await;
+        self.client.endpoint.purpose(before);
+        freed?;
+        Ok(Some((chunk, generation.wrapping_add(1))))
     }
 
     /// Takes a chunk that nothing points to or protects into the stock.

@@ -28,6 +28,9 @@ pub struct FaultyCase<S: Subject = ForgeSubject> {
     pub successors: u32,
     /// Chunks by which a client makes the pool smaller and then larger again.
     pub resized_chunks: u64,
+    /// Clients that only make room ahead. Every other one is of the process of the first client
+    /// that joined.
+    pub evictors: u32,
     /// Whether the pool is made with a few chunks' memory, and the rest is provided while clients
     /// use it.
     pub sparse: bool,
@@ -97,6 +100,7 @@ impl<S: Subject> FaultyCase<S> {
             reach,
             successors,
             resized_chunks,
+            evictors: 0,
             sparse,
             absences: 0,
             #[cfg(feature = "holes")]
@@ -111,6 +115,12 @@ impl<S: Subject> FaultyCase<S> {
         self.case.evictions = Evictions::Anytime;
         self.faults.node_losses_max = 0;
         self.absences = absences;
+        self
+    }
+
+    /// The same with so many evictors.
+    pub fn with_evictors(mut self, evictors: u32) -> Self {
+        self.evictors = evictors;
         self
     }
 
@@ -134,10 +144,14 @@ impl<S: Subject> FaultyCase<S> {
     }
 
     /// Everything from the seed, and how many operations of each client are under way and are
-    /// dropped, too.
+    /// dropped, and how many evictors there are, too.
     pub fn crowded(seed: u64) -> Self {
         let lanes = Random::stream(seed, 40).pick(&[1, 1, 1, 2, 4, 16, 64]);
-        Self::drawn(seed).with_lanes(lanes).with_dropped(Random::stream(seed, 42).pick(&[0, 0, 5, 40]))
+        let evictors = Random::stream(seed, 43).pick(&[0, 0, 1, 2]);
+        Self::drawn(seed)
+            .with_evictors(evictors)
+            .with_lanes(lanes)
+            .with_dropped(Random::stream(seed, 42).pick(&[0, 0, 5, 40]))
     }
 
     /// The same with so many percent of the operations' futures dropped on the way; at so many keys
@@ -166,7 +180,7 @@ impl<S: Subject> FaultyCase<S> {
     pub(crate) fn settings(&self) -> PoolSettings {
         let settings = self.case.settings();
         let lost_at_once = if self.absences > 0 { 2 * self.case.clients } else { 0 };
-        let places = 2 * self.successors + 2 + lost_at_once;
+        let places = 2 * self.successors + 2 + lost_at_once + self.evictors;
         let place_bytes = if self.absences > 0 { 2048 } else { 1280 };
         PoolSettings {
             clients_max: settings.clients_max + places,

@@ -1,21 +1,25 @@
 //! What each client of a run with faults does: it plays the load, adds a node, provides memory,
-//! resizes the pool, or replaces the clients that are killed.
+//! resizes the pool, makes room ahead, or replaces the clients that are killed.
 
 use crate::endpoint::CaseEndpoint;
-use crate::faulty::state::RunState;
+use crate::faulty::state::{CountedCache, RunState};
 use crate::load;
 use crate::play::GROWTH_NS_MAX;
 use crate::subject::Subject;
-use atoll_cache::{CacheError, EnginePool, Pooled};
-use atoll_fabric::{Address, Endpoint, Identity, VerbError};
+use atoll_cache::{Ahead, CacheError, Engine, EnginePool, Lasting, Pooled};
+use atoll_fabric::{Address, Endpoint, VerbError};
+use atoll_pool::PoolError;
 use atoll_pool::provision::{self, Step};
 use atoll_sim::Control;
-use std::cell::Cell;
 use std::future::Future;
 use std::rc::Rc;
+use std::task::Waker;
 
 /// The longest time between two ends of a memory node, and the longest that it is away.
 const ABSENCE_NS_MAX: u64 = 400_000;
+/// Steps of an evictor, and the longest time after one that found nothing to do.
+const AHEAD_STEPS: u32 = 100;
+const AHEAD_NS_MAX: u64 = 20_000;
 
 /// A client's life, if nothing cuts it short. While it lasts, the server_spawner has to be there.
 pub(crate) async fn live<S: Subject>(run: Rc<RunState<S>>, control: Control, number: u32, present: Rc<()>) {
@@ -115,31 +119,72 @@ pub(crate) async fn provide<S: Subject>(run: Rc<RunState<S>>, control: Control) 
 
 /// Makes the pool smaller at some moment and larger again, if nothing cuts that short.
 pub(crate) async fn resize<S: Subject>(run: Rc<RunState<S>>, control: Control, _present: Rc<()>) {
-    let me = Cell::new(Identity::default());
-    let outcome = async {
-        let mut cache = match run.join(&control, "resizer", true).await {
-            Ok(cache) => cache,
-            Err(error) => {
-                if !run.explains_join_error(&error) {
-                    run.errors.borrow_mut().push(format!("the resizer: {error}"));
-                }
-                return Ok(());
-            }
-        };
-        me.set(cache.cache.engine().client().endpoint.identity());
-        let engine = cache.cache.engine();
+    let joined = run.join(&control, "resizer", true).await;
+    let chunks = run.faulty.resized_chunks;
+    let resize = async |engine: &Lasting<S::Engine>| {
         let when_ns = engine.client().endpoint.random() % GROWTH_NS_MAX;
         engine.client().endpoint.pause(when_ns).await;
         for _ in 0..1 + engine.client().endpoint.random() % 3 {
-            shrink_and_restore(engine, run.faulty.resized_chunks).await?;
+            shrink_and_restore(engine, chunks).await?;
         }
-        cache.leave().await
+        Ok(())
     };
-    match outcome.await {
+    play(&run, &control, "the resizer", joined, resize).await;
+}
+
+/// Makes room ahead while clients play, if nothing cuts that short.
+pub(crate) async fn evict_ahead<S: Subject>(run: Rc<RunState<S>>, control: Control, number: u32) {
+    let name = format!("evictor {number}");
+    let is_of_first = number.is_multiple_of(2);
+    let joined = match is_of_first {
+        true => run.join_first(&control, &name).await,
+        false => run.join(&control, &name, true).await,
+    };
+    let evict_ahead = async |engine: &Lasting<S::Engine>| {
+        let reserve = engine.shared().reserve().filter(|_| is_of_first);
+        let is_attended = reserve.is_some_and(|reserve| reserve.attend(Waker::noop().clone()));
+        for _ in 0..AHEAD_STEPS {
+            if engine.evict_ahead().await? != Ahead::Worked {
+                let when_ns = engine.client().endpoint.random() % AHEAD_NS_MAX;
+                engine.client().endpoint.pause(when_ns).await;
+                engine.tend().await?;
+            }
+        }
+        if is_attended {
+            reserve.iter().for_each(|reserve| reserve.leave());
+        }
+        Ok(())
+    };
+    play(&run, &control, &name, joined, evict_ahead).await;
+}
+
+/// Lets a client play that has no load, and notes how it ended, unless the run's faults explain it.
+async fn play<S: Subject>(
+    run: &RunState<S>,
+    control: &Control,
+    name: &str,
+    joined: Result<CountedCache<Lasting<S::Engine>>, PoolError>,
+    part: impl AsyncFnOnce(&Lasting<S::Engine>) -> Result<(), CacheError>,
+) {
+    let mut cache = match joined {
+        Ok(cache) => cache,
+        Err(error) => {
+            if !run.explains_join_error(&error) {
+                run.errors.borrow_mut().push(format!("{name}: {error}"));
+            }
+            return;
+        }
+    };
+    let mut outcome = part(cache.cache.engine()).await;
+    if outcome.is_ok() {
+        outcome = cache.leave().await;
+    }
+    let me = cache.cache.engine().client().endpoint.identity();
+    match named(cache.cache.engine().client(), outcome) {
         Ok(()) => {}
-        Err(CacheError::Verb(error)) if run.explains_error(&control, me.get(), &error) => {}
+        Err(CacheError::Verb(error)) if run.explains_error(control, me, &error) => {}
         Err(CacheError::Damaged { .. }) if run.faulty.faults.node_losses_max > 0 => {}
-        Err(error) => run.errors.borrow_mut().push(format!("the resizer: {error}")),
+        Err(error) => run.errors.borrow_mut().push(format!("{name}: {error}")),
     }
 }
 

@@ -99,6 +99,9 @@ impl<S: Subject> FaultyCase<S> {
         if self.resized_chunks > 0 {
             sim.spawn("resizer", roles::resize(run.clone(), sim.control(), present.clone()));
         }
+        for number in 0..self.evictors {
+            sim.spawn(&format!("evictor {number}"), roles::evict_ahead(run.clone(), sim.control(), number));
+        }
         if self.sparse {
             sim.spawn("provider", roles::provide(run.clone(), sim.control()));
         }

@@ -2,7 +2,7 @@
 
 use crate::endpoint::CaseEndpoint;
 use crate::faulty::case::FaultyCase;
-use crate::subject::Subject;
+use crate::subject::{Shared, Subject};
 use atoll_cache::{Cache, CacheError, Engine, EnginePool, Lasting, Pooled};
 use atoll_fabric::{Address, Endpoint, Identity, VerbError};
 use atoll_pool::PoolError;
@@ -10,6 +10,7 @@ use atoll_sim::{ClientId, Control, Fencing, History};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Incarnations of each client that one absence of a memory node may end: when the node ends, while
 /// the pool is cleared of it, and when the node comes back.
@@ -65,6 +66,8 @@ pub(crate) struct RunState<S: Subject> {
     pub(crate) counts: Rc<Counts>,
     /// Each client's number in the history.
     pub(crate) numbers: Rc<RefCell<BTreeMap<ClientId, u32>>>,
+    /// The pool, as the process of the first client that joined has it open.
+    first_pool: RefCell<Option<Arc<Shared<S>>>>,
     /// The words of a client's place that change with each of its rounds.
     pub(crate) leases: RefCell<HashMap<Identity, [Address; 2]>>,
 }
@@ -81,6 +84,7 @@ impl<S: Subject> RunState<S> {
             next_number,
             counts: Rc::default(),
             numbers: Rc::default(),
+            first_pool: RefCell::default(),
             leases: RefCell::default(),
         })
     }
@@ -94,6 +98,29 @@ impl<S: Subject> RunState<S> {
     ) -> Result<CountedCache<Lasting<S::Engine>>, PoolError> {
         let endpoint = CaseEndpoint::new(control.endpoint(name));
         let pool = S::Engine::open(&endpoint, self.bytes).await?;
+        self.first_pool.borrow_mut().get_or_insert_with(|| pool.clone());
+        self.join_process(pool, endpoint, hole).await
+    }
+
+    /// Joins the pool as a client of the process of the first client, if that has joined.
+    pub(crate) async fn join_first(
+        &self,
+        control: &Control,
+        name: &str,
+    ) -> Result<CountedCache<Lasting<S::Engine>>, PoolError> {
+        let first_pool = self.first_pool.borrow().clone();
+        match first_pool {
+            Some(pool) => self.join_process(pool, CaseEndpoint::new(control.endpoint(name)), true).await,
+            None => self.join(control, name, true).await,
+        }
+    }
+
+    async fn join_process(
+        &self,
+        pool: Arc<Shared<S>>,
+        endpoint: CaseEndpoint,
+        hole: bool,
+    ) -> Result<CountedCache<Lasting<S::Engine>>, PoolError> {
         #[cfg(feature = "holes")]
         if let Some(hole) = self.faulty.loss_hole {
             pool.pool().open_hole(hole);

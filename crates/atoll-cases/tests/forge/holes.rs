@@ -5,6 +5,7 @@
 //! |---|---|---|
 //! | `Generation` | the tag of the chunk's generation in the slot | `a_lookup_never_gives_a_record_of_a_later_life_of_its_chunk`, a script in `orders` |
 //! | `Protection` | protections, which chunks wait for | `a_slot_word_that_comes_back_is_not_taken_for_the_old_one` |
+//! | `ProtectedRoom` | the same of an evictor, which frees chunks for others | `an_evictor_frees_no_chunk_that_an_operation_protects` |
 //! | `FirstsAlone` | notices of protections that are not among the firsts | `a_near_clients_protection_is_not_overlooked` |
 //! | `EarlyReuse` | moving and unlinking before a chunk's reuse | `hot_objects_outlive_the_chunk_that_they_are_moved_from` |
 //! | `UnfilledNode` | dequeuers taking back the tickets that they pass | `a_group_whose_enqueuer_was_slow_is_not_stranded`, the same at the wrap of the cursors |
@@ -86,6 +87,57 @@ fn show_that_a_slot_word_comes_back(hole: Hole, distance: Distance) {
                         client.set_returning(b"k", value, Condition::Always).await?;
                     }
                     client.rejoin().await?;
+                    turn_free_generations(&mut client).await?;
+                }
+                Ok(client)
+            }
+        });
+        checked.map(drop)
+    });
+}
+
+/// As above: an evictor takes what client 0 protects.
+#[test]
+fn an_evictor_frees_no_chunk_that_an_operation_protects() {
+    const SETS: u64 = 150;
+    let case = |seed| Case {
+        chunk_bytes: 256,
+        chunks: 14 + seed % 4,
+        group_objects_max: 1,
+        clients: 4,
+        rejoins: 1200,
+        publish_delay_ns_max: 50_000,
+        verified: false,
+        ..Case::default()
+    };
+    show_run::<ForgeSubject>(Hole::ProtectedRoom, 150, case, |case, seed| {
+        let done = Rc::new(Cell::new(false));
+        let checked = case.run_part(seed, |mut client| {
+            let done = done.clone();
+            async move {
+                if client.number == 0 {
+                    for step in 0..SETS {
+                        let value = load::unique_value(client.number, step, 20);
+                        client.set_returning(b"k", value, Condition::Always).await?;
+                    }
+                    done.set(true);
+                }
+                for step in 0..1200 {
+                    if done.get() {
+                        break;
+                    }
+                    match client.number {
+                        1 => {
+                            client.cache.set(b"large", &[0; 1200], &SetOptions::default()).await?;
+                            client.rejoin().await?;
+                        }
+                        2 => {
+                            let value = load::unique_value(client.number, step, 20);
+                            client.set_returning(b"k", value, Condition::Always).await?;
+                            client.rejoin().await?;
+                        }
+                        _ => drop(client.cache.engine().evict_ahead().await?),
+                    }
                     turn_free_generations(&mut client).await?;
                 }
                 Ok(client)

@@ -13,11 +13,13 @@
 //! | `growing` | the index grows while clients use it |
 //! | `expiry` | the bytes of dead objects are used again |
 //! | `fits` | what fits stays |
+//! | `ahead` | an evictor makes room ahead, and may die or stand still anywhere |
 //! | `timed`, `round_trips` | what verbs cost, in virtual time |
 //! | `processes` | shared memory, processes of several threads, their common history (`ticketed`) |
 //!
 //! `cargo test -p atoll-cases --test forge crashes::` runs one of them.
 
+mod ahead;
 mod crashes;
 mod expiry;
 mod fits;

@@ -16,7 +16,9 @@
 //! | `memory` | the memory of that pool: this host's, or a memory node's |
 //! | `reference` | a policy in ordinary memory |
 //! | `client` | a client of any of them |
+//! | `ahead` | a client whose process has an evictor |
 
+mod ahead;
 mod client;
 mod memory;
 mod name;

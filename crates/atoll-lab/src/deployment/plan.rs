@@ -33,6 +33,8 @@ pub struct Plan {
     /// `tcp:HOST:PORT[,HOST:PORT...]`; `None` for a cache of
     /// this process alone.
     pub name: Option<String>,
+    /// Whether each process that changes the cache has an evictor, where its engine has one.
+    pub evicts_ahead: bool,
     /// The file of the secret that the memory nodes want to be known.
     pub secret_file: Option<PathBuf>,
 }

@@ -1,5 +1,6 @@
 //! An engine in a pool, by its descriptor.
 
+use super::ahead::EvictedAhead;
 use super::client::Client;
 use super::memory::PoolMemory;
 use super::name::EngineName;
@@ -10,6 +11,8 @@ use atoll_cache::{Cache, CacheError, EngineKind, EnginePool, Pooled};
 use atoll_fabric::{Batch, Clock, Endpoint, block_on, block_on_with};
 use atoll_pool::registry::Incarnation;
 use atoll_pool::{PlaceState, PoolSettings, Repaired, registry};
+use std::cell::OnceCell;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// Seed of the keys' hash.
@@ -25,7 +28,7 @@ fn settings<K: EngineKind>(plan: &Plan) -> Result<PoolSettings, LabError> {
     };
     let options =
         named.ok_or_else(|| LabError::Options(format!("{} is no engine {}", plan.engine, K::Options::ENGINE.name)))?;
-    let clients_max = plan.clients_max + 1;
+    let clients_max = plan.clients_max + 1 + u32::from(plan.evicts_ahead);
     Ok(match plan.bound {
         Bound::Objects(objects) => options.of_objects(objects, clients_max, HEADER_BYTES + plan.object_bytes as u32),
         Bound::Bytes(bytes) => {
@@ -37,16 +40,32 @@ fn settings<K: EngineKind>(plan: &Plan) -> Result<PoolSettings, LabError> {
 }
 
 /// An engine's pool, on that memory.
-pub(super) struct PooledCache<K: EngineKind, M> {
+pub(super) struct PooledCache<K: EngineKind, M: PoolMemory> {
     memory: M,
     shared: Arc<K::Shared>,
     clock: Clock,
+    evicts_ahead: bool,
+    /// Joins with the first client.
+    evictor: OnceCell<Rc<K::Client<M::Endpoint>>>,
 }
 
 impl<K: EngineKind + 'static, M: PoolMemory + 'static> PooledCache<K, M> {
+    fn new(plan: &Plan, clock: &Clock, memory: M, shared: Arc<K::Shared>) -> Self {
+        let (clock, evicts_ahead, evictor) = (clock.clone(), plan.evicts_ahead, OnceCell::new());
+        Self { memory, shared, clock, evicts_ahead, evictor }
+    }
+
     fn join(&self) -> Result<K::Client<M::Endpoint>, LabError> {
         let joined = K::Client::join(&self.shared, self.memory.endpoint(&self.clock));
         Ok(block_on_with(|| self.memory.wait(), joined)?)
+    }
+
+    fn evictor(&self) -> Result<Rc<K::Client<M::Endpoint>>, LabError> {
+        if let Some(evictor) = self.evictor.get() {
+            return Ok(evictor.clone());
+        }
+        let joined = Rc::new(self.join()?);
+        Ok(self.evictor.get_or_init(|| joined).clone())
     }
 }
 
@@ -55,6 +74,10 @@ impl<K: EngineKind + 'static, M: PoolMemory + 'static> Deployment for PooledCach
         let engine = self.join()?;
         let Incarnation { slot, epoch } = engine.client().me();
         let number = u64::from(epoch) << 32 | u64::from(slot);
+        if self.evicts_ahead {
+            let engine = EvictedAhead::<M::Endpoint, _>::new(engine, self.evictor()?);
+            return Ok(Cache::new(Client::new(engine, number, |ahead| ahead.engine().client().endpoint.wait())));
+        }
         Ok(Cache::new(Client::new(engine, number, |engine| engine.client().endpoint.wait())))
     }
 
@@ -104,14 +127,14 @@ impl<K: EngineKind + 'static, M: PoolMemory + 'static> Made for PooledCache<K, M
         let memory = M::create(plan, &settings)?;
         let endpoint = memory.endpoint(clock);
         let shared = block_on(&endpoint, K::Client::format(&endpoint, settings))?;
-        Ok(Self { memory, shared, clock: clock.clone() })
+        Ok(Self::new(plan, clock, memory, shared))
     }
 
     fn open(plan: &Plan, clock: &Clock) -> Result<Self, LabError> {
         let memory = M::open(plan)?;
         let endpoint = memory.endpoint(clock);
         let shared = block_on(&endpoint, K::Client::open(&endpoint, memory.bytes()))?;
-        Ok(Self { memory, shared, clock: clock.clone() })
+        Ok(Self::new(plan, clock, memory, shared))
     }
 
     fn remove(plan: &Plan) -> Result<(), LabError> {

@@ -243,8 +243,15 @@ fn measure_point(
 ) -> Result<Measured, LabError> {
     let (clock, time) = Clock::manual(0);
     let bound = Bound::Objects(cache_objects);
-    let plan =
-        Plan { engine: engine.clone(), bound, object_bytes: 9, clients_max: clients, name: None, secret_file: None };
+    let plan = Plan {
+        engine: engine.clone(),
+        bound,
+        object_bytes: 9,
+        clients_max: clients,
+        name: None,
+        evicts_ahead: false,
+        secret_file: None,
+    };
     let deployment = plan.create(&clock)?;
     let mut clients = (0..clients).map(|_| deployment.client()).collect::<Result<Vec<_>, _>>()?;
     let mut run = Run { clients: &mut clients, time: &time, misses: 0, objects_max: 0, next: 0, value: Value::new() };

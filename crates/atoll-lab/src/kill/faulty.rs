@@ -129,6 +129,7 @@ impl Caught {
             object_bytes: 8192,
             clients_max: 4,
             name: None,
+            evicts_ahead: false,
             secret_file: None,
         };
         let (deployment, old) = (plan.create(&Clock::host())?, plan.create(&Clock::host())?);

@@ -177,6 +177,7 @@ impl KillCommand {
             object_bytes: 8192,
             clients_max: 64,
             name: Some(name),
+            evicts_ahead: false,
             secret_file: nodes.and_then(Nodes::secret_file),
         }
     }

@@ -126,6 +126,7 @@ impl MicroCommand {
             object_bytes,
             clients_max: 8,
             name: Some(name),
+            evicts_ahead: false,
             secret_file: None,
         }
     }

@@ -44,6 +44,10 @@ pub struct ReplayCommand {
     /// Processes on one shared cache
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     processes: u32,
+    /// Let an evictor make room after each change, as the product's thread does (`forge`, one
+    /// process)
+    #[arg(long, conflicts_with = "processes")]
+    evict_ahead: bool,
     /// Seed of a generated load
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -127,7 +131,15 @@ impl ReplayCommand {
         let name = (self.processes > 1).then(|| format!("shm:/atoll-replay-{}", std::process::id()));
         // One client more than replay, for the check at the end.
         let clients_max = self.processes * self.clients + 1;
-        let plan = Plan { engine: self.engine, bound, object_bytes, clients_max, name, secret_file: None };
+        let plan = Plan {
+            engine: self.engine,
+            bound,
+            object_bytes,
+            clients_max,
+            name,
+            evicts_ahead: self.evict_ahead,
+            secret_file: None,
+        };
         let (trace, seed, clients, processes) = (self.trace, self.seed, self.clients, self.processes);
         Settings { trace, seed, plan, sizes, clients, processes }
     }

@@ -11,6 +11,7 @@ fn replay(trace: &str, engine: EngineName, cache_objects: u64, clients: u32) -> 
         engine,
         clients,
         processes: 1,
+        evict_ahead: false,
         seed: 1,
         json: false,
     };

@@ -365,8 +365,22 @@ impl<E: Endpoint> Client<E> {
         count: FreeCount,
         kept: u64,
     ) -> impl Future<Output = Result<Option<(ChunkId, u32)>, VerbError>> {
-        let wanted = Wanted { owner: self.me(), state: ChunkState::Open, count, kept, absent: self.endpoint.absent() };
-        chunks::allocate(&self.endpoint, &self.pool.layout, wanted)
+        chunks::allocate(&self.endpoint, &self.pool.layout, self.wanted(count, kept))
+    }
+
+    fn wanted(&self, count: FreeCount, kept: u64) -> Wanted {
+        Wanted { owner: self.me(), state: ChunkState::Open, count, kept, absent: self.endpoint.absent() }
+    }
+
+    /// Allocates a chunk that was free in this generation, as Open: see
+    /// [`chunks::allocate_known`]. Returns whether it still was free.
+    pub fn allocate_known(&self, known: (ChunkId, u32)) -> impl Future<Output = Result<bool, VerbError>> {
+        chunks::allocate_known(&self.endpoint, &self.pool.layout, self.wanted(FreeCount::Trusted, 0), known)
+    }
+
+    /// Free chunks that have memory: see [`chunks::usable_free_chunks`].
+    pub fn usable_free_chunks(&self) -> impl Future<Output = Result<u64, VerbError>> {
+        chunks::usable_free_chunks(&self.endpoint, &self.pool.layout, self.endpoint.absent())
     }
 
     /// Frees a chunk that this client owns as `owned`. If another client has changed the word, this

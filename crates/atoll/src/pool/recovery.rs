@@ -14,6 +14,7 @@
 //! open it. A further memory node's region that a client still has open is an error, and the next
 //! client that joins tries again.
 
+use super::evictor::{PLACES_LEAST, TEND_PERIOD};
 use super::{OpenError, Opened, Pool};
 use crate::fabric::{EndpointOf, PoolFabric};
 use atoll_cache::Chosen;
@@ -21,12 +22,16 @@ use atoll_fabric::{CostClass, FabricError, VerbError};
 use atoll_pool::PoolError;
 use std::sync::{Arc, PoisonError};
 
+/// Tries to join a full pool, each after [`TEND_PERIOD`]: evictors leave within twice that time.
+const JOINS_FULL: u32 = 4;
+
 /// Joins the pool. If its memory is gone, joins the pool that is there now.
 pub(super) fn join<F: PoolFabric>(pool: &Pool<F>) -> Result<Chosen<EndpointOf<F>>, OpenError> {
     let opened = pool.opened_now();
     let joined = match opened.join() {
         // What it had read of a memory node was out of date before it had joined.
         Err(OpenError::Pool(PoolError::Verb(VerbError::Fenced))) => opened.join(),
+        Err(OpenError::Pool(PoolError::Full { clients_max })) if clients_max >= PLACES_LEAST => join_full(&opened),
         joined => joined,
     };
     match joined {
@@ -36,6 +41,18 @@ pub(super) fn join<F: PoolFabric>(pool: &Pool<F>) -> Result<Chosen<EndpointOf<F>
         }
         joined => joined,
     }
+}
+
+/// Joins a pool without a free place. The evictors of processes leave such a pool.
+fn join_full<F: PoolFabric>(opened: &Opened<F>) -> Result<Chosen<EndpointOf<F>>, OpenError> {
+    for _ in 1..JOINS_FULL {
+        std::thread::sleep(TEND_PERIOD);
+        match opened.join() {
+            Err(OpenError::Pool(PoolError::Full { .. })) => {}
+            joined => return joined,
+        }
+    }
+    opened.join()
 }
 
 /// Whether the region may be gone.

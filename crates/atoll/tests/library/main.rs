@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod ahead;
 mod examples;
 mod listener;
 mod shared;
