@@ -37,8 +37,8 @@
 //!
 //! Two processes share a cache by the pool's name: see `examples/two_processes.rs`.
 //!
-//! A writer that needs room evicts objects. Once a pool is full, a thread of the process does so
-//! ahead of need: see [`Pool::evict_ahead`].
+//! A writer that needs room evicts objects. A thread of the process can do so ahead of need: see
+//! [`Pool::evict_ahead`].
 //!
 //! Operations also find clients whose process died, and reclaim what those held. In an idle program
 //! a thread of the [`Cache`] does that. An idle program with bare [`Client`]s must call

@@ -396,6 +396,9 @@ mod tests {
             let mut found = Vec::new();
             cache.get_many(&[b"k", b"k"], |_, value| found.push(value.unwrap().bytes().to_vec())).await.unwrap();
             assert_eq!((found, text(&other, b"k").await.as_deref()), (vec![b"4".to_vec(); 2], Some("3")));
+            let mut place = [0; 2];
+            let meta = cache.get_to_slice(b"k", &mut place).await.unwrap().unwrap();
+            assert_eq!((meta.value_bytes, place), (1, *b"4\0"));
             drop(hold);
             // A hold that has only read is looked at before anything else is changed.
             let hold = cache.hold(b"k").await.unwrap();

@@ -38,6 +38,7 @@ fn fill_until(client: &mut Client, time: Duration, mut is_so: impl FnMut() -> bo
 /// A pool whose evictor has joined it, and the writer that was short of chunks.
 fn with_evictor(options: &PoolOptions) -> (Pool, Client) {
     let pool = Pool::anonymous(options).unwrap();
+    pool.evict_ahead(true);
     let mut writer = pool.client().unwrap();
     assert!(fill_until(&mut writer, SOON, || clients(&pool) == 2), "no evictor has joined");
     (pool, writer)
@@ -47,6 +48,7 @@ fn with_evictor(options: &PoolOptions) -> (Pool, Client) {
 fn an_evictor_joins_a_full_pool_and_leaves_with_its_process() {
     let name = format!("shm:/atoll-ahead-{}", std::process::id());
     let pool = Pool::create(&name, &options()).unwrap();
+    pool.evict_ahead(true);
     let mut writer = pool.client().unwrap();
     (0u64..1000).for_each(|number| writer.set(&number.to_le_bytes(), &VALUE).unwrap());
     assert_eq!(clients(&pool), 1, "nothing was short yet");
@@ -89,14 +91,18 @@ fn no_evictor_joins_where_none_is_wanted() {
     let joins =
         |pool: &Pool, writer: &mut Client| fill_until(writer, Duration::from_millis(500), || clients(pool) != 1);
     let pool = Pool::anonymous(&options()).unwrap();
+    assert!(!joins(&pool, &mut pool.client().unwrap()), "it is not asked for");
+    pool.evict_ahead(true);
     pool.evict_ahead(false);
     assert!(!joins(&pool, &mut pool.client().unwrap()));
     for options in [options().clients_max(7), options().engine(EngineOptions::named("ditto").unwrap().unwrap())] {
         let pool = Pool::anonymous(&options).unwrap();
+        pool.evict_ahead(true);
         assert!(!joins(&pool, &mut pool.client().unwrap()));
     }
     // The program asks for what is evicted, and an evictor would not tell.
     let pool = Pool::anonymous(&options()).unwrap();
+    pool.evict_ahead(true);
     let mut writer = pool.client().unwrap();
     writer.note_removals();
     assert!(!fill_until(&mut writer, Duration::from_millis(500), || clients(&pool) != 1));
@@ -106,6 +112,7 @@ fn no_evictor_joins_where_none_is_wanted() {
 #[test]
 fn what_an_evictor_evicts_is_in_the_caches_statistics() {
     let pool = Pool::anonymous(&options()).unwrap();
+    pool.evict_ahead(true);
     let cache = Cache::builder().clients(1).build(&pool).unwrap();
     let begun = Instant::now();
     let mut numbers = 0u64..;
