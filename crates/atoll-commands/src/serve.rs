@@ -58,8 +58,8 @@ pub struct ServeCommand {
     /// Connections served at most
     #[arg(long, value_name = "COUNT", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     maxclients: u32,
-    /// Whether a thread evicts ahead of need, if a processor is free: the slowest SETs of a full pool
-    /// in shared memory take less than half of the time
+    /// Whether a thread evicts ahead of need, if a processor is free: the slowest SETs of a full
+    /// pool in shared memory take less than half of the time
     #[arg(long, value_name = "yes|no", default_value = "no", value_parser = yes_or_no, action = clap::ArgAction::Set)]
     evict_ahead: bool,
     /// Seconds after which a client that says nothing is disconnected; 0 for never

@@ -291,7 +291,7 @@ impl<G: Engine> Cache<G> {
 mod tests {
     use super::*;
     use crate::model::Model;
-    use crate::{Attributes, Condition, ExpireCondition, Expiry, Number, SetOptions, Stats};
+    use crate::{Attributes, Condition, ExpireCondition, Expiry, Number, SetOptions};
     use atoll_fabric::{Clock, run_ready};
     use std::rc::Rc;
     use std::sync::atomic::Ordering::Relaxed;

@@ -38,9 +38,15 @@ fn a_server_takes_options_from_the_command_line_then_the_environment_then_a_file
     command.args(["serve", "--config", "--config-file", &file, "--port", "7003"]);
     let output = command.env("ATOLL_SERVE_PORT", "7002").env("ATOLL_SERVE_MAXCLIENTS", "6").output().unwrap();
     let shown = String::from_utf8(output.stdout).unwrap();
-    for line in
-        ["port = 7003", "maxclients = 6", "threads = 3", "evict_ahead = no", "protected_mode = no", "timeout = 0", "log_level = info"]
-    {
+    for line in [
+        "port = 7003",
+        "maxclients = 6",
+        "threads = 3",
+        "evict_ahead = no",
+        "protected_mode = no",
+        "timeout = 0",
+        "log_level = info",
+    ] {
         assert!(shown.lines().any(|other| other == line), "{line} in {shown}");
     }
     assert!(shown.contains(&format!("config_file = {file}")), "{shown}");
