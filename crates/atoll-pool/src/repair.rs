@@ -187,6 +187,31 @@ pub async fn repair<S: Estate>(estate: &S) -> Result<Repaired, S::Error> {
     Ok(repaired)
 }
 
+/// A repair that a user asks for, by this client's own `repair` and `tend`. Where memory is far, it
+/// cannot always be seen whether a client is dead: its host may have vanished. So this watches the
+/// other clients for the time after which one that stands still is suspected, and repairs again.
+/// That shuts out those which the home's agent has not heard for its lease either.
+pub async fn repair_watching<E: Endpoint, X: From<VerbError>>(
+    client: &Client<E>,
+    repair: impl AsyncFn() -> Result<Repaired, X>,
+    tend: impl AsyncFn() -> Result<(), X>,
+) -> Result<Repaired, X> {
+    let mut repaired = repair().await?;
+    let (endpoint, me, suspect_ns) = (&client.endpoint, client.me(), client.times().suspect_ns);
+    let is_another = |place: &Place| place.state != PlaceState::Free && place.incarnation != me;
+    if endpoint.is_near() || !registry::places(endpoint, &client.pool).await?.iter().any(is_another) {
+        return Ok(repaired);
+    }
+    let until_ns = endpoint.now_ns().saturating_add(suspect_ns);
+    while endpoint.now_ns() < until_ns {
+        // Others must not see this client stand still meanwhile.
+        endpoint.pause(suspect_ns / 8).await;
+        tend().await?;
+    }
+    repaired += repair().await?;
+    Ok(repaired)
+}
+
 async fn look<S: Estate>(estate: &S, everybody: bool) -> Result<Repaired, S::Error> {
     let mut repaired = Repaired::default();
     let is_left_behind = fence(estate, everybody, &mut repaired.clients).await?;

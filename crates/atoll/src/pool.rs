@@ -27,6 +27,7 @@ use atoll_cache::experts::ExpertSet;
 use atoll_cache::{CacheError, Chosen, ChosenPool, Engine, EngineId};
 use atoll_fabric::{Endpoint, FabricError, Identity, Reach, Region, Sharing, block_on, block_on_with};
 use atoll_pool::boot::{self, Verdict};
+use atoll_pool::repair::repair_watching;
 use atoll_pool::{PoolError, PoolSettings, Repaired, chunks};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -443,17 +444,8 @@ impl<F: PoolFabric> Pool<F> {
         let opened = self.opened_now();
         let client = opened.join()?;
         let endpoint = &client.client().endpoint;
-        let mut mended = block_on(endpoint, client.repair())?;
-        let (me, times) = (client.client().me(), client.client().times());
-        if !endpoint.is_near() && self.clients(endpoint)?.iter().any(|(place, _)| place.incarnation != me) {
-            let until_ns = endpoint.now_ns().saturating_add(times.suspect_ns);
-            while endpoint.now_ns() < until_ns {
-                // Others must not see this client stand still meanwhile.
-                block_on(endpoint, endpoint.pause(times.suspect_ns / 8));
-                block_on(endpoint, client.tend())?;
-            }
-            mended += block_on(endpoint, client.repair())?;
-        }
+        let repaired = repair_watching(client.client(), async || client.repair().await, async || client.tend().await);
+        let mended = block_on(endpoint, repaired)?;
         block_on(endpoint, client.leave())?;
         Ok(mended)
     }

@@ -7,9 +7,10 @@ use super::name::EngineName;
 use super::plan::{AuditSummary, Bound, Deployment, Made, Plan, PoolClock};
 use crate::LabError;
 use atoll_cache::engines::{EngineChoices, PoolSize};
-use atoll_cache::{Cache, CacheError, EngineKind, EnginePool, Pooled};
+use atoll_cache::{Cache, CacheError, Engine as _, EngineKind, EnginePool, Pooled};
 use atoll_fabric::{Batch, Clock, Endpoint, block_on, block_on_with};
 use atoll_pool::registry::Incarnation;
+use atoll_pool::repair::repair_watching;
 use atoll_pool::{PlaceState, PoolSettings, Repaired, registry};
 use std::cell::OnceCell;
 use std::rc::Rc;
@@ -101,7 +102,8 @@ impl<K: EngineKind + 'static, M: PoolMemory + 'static> Deployment for PooledCach
     fn repair(&self) -> Result<Repaired, LabError> {
         let engine = self.join()?;
         let endpoint = &engine.client().endpoint;
-        let repaired = block_on(endpoint, engine.repair())?;
+        let repaired = repair_watching(engine.client(), async || engine.repair().await, async || engine.tend().await);
+        let repaired = block_on(endpoint, repaired)?;
         block_on(endpoint, engine.leave())?;
         Ok(repaired)
     }
