@@ -412,7 +412,7 @@ async fn remake<E: Endpoint>(client: &Client<E>, node: u8, identity: u32, chunks
             _ => Err(error),
         };
     }
-    if !nodes::is_new(endpoint, pool, (node, chunks, identity)).await? {
+    if !nodes::is_unused(endpoint, pool, (node, chunks)).await? {
         let why = "its agent has an old region of it: start `atoll node` there again";
         return Err(VerbError::node_absent(node, why));
     }

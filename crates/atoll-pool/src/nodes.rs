@@ -158,17 +158,24 @@ pub fn is_member_or_empty(first_word: u64) -> bool {
     first_word == 0 || first_word << 8 == MAGIC << 8
 }
 
-/// Whether the region of a node, which was just made, holds nothing, or the header that another
-/// client has just written into it.
-pub(crate) async fn is_new<E: Endpoint>(
+/// Bytes at the beginning of a region that tell whether it was used: the engine's words are among
+/// them, or the first chunk.
+const LOOKED_AT: u64 = 4096;
+
+/// Whether the region of a node, which is to be made anew, seems never to have been used. It may
+/// have a header of this node: a client that was slow may have made it for an earlier return.
+pub(crate) async fn is_unused<E: Endpoint>(
     endpoint: &E,
     pool: &Pool,
-    (node, chunks, identity): (u8, u32, u32),
+    (node, chunks): (u8, u32),
 ) -> Result<bool, VerbError> {
-    let found = endpoint.read(Address::new(node, 0, 0), Buffer::sized(8 * WORDS)).await?;
+    let bytes = LOOKED_AT.min(pool.layout.member_end(node, chunks)) / 8 * 8;
+    let found = endpoint.read(Address::new(node, 0, 0), Buffer::sized(bytes as usize)).await?;
+    let (header, rest) = found.words().split_at(MEMBER_HEADER_BYTES as usize / 8);
+    let ours = [MAGIC, pool.id, node.into()];
     // The magic comes last.
-    let expected = member_words(pool, node, chunks, identity);
-    Ok(found.words().iter().zip(&expected).all(|(word, expected)| *word == 0 || word == expected))
+    let is_ours = header.iter().zip(&ours).all(|(word, ours)| *word == 0 || word == ours);
+    Ok(is_ours && rest.iter().all(|word| *word == 0))
 }
 
 /// The difference between a header and the one `expected`.
