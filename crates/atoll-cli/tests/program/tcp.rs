@@ -292,6 +292,9 @@ fn a_server_with_the_old_address_of_a_moved_node_harms_nothing() {
     let new = format!("tcp:{},{}", home.address, moved.address);
     printed(&["pool", "create", &old]);
     let old_server = Serving::start(&["--pool", &old]);
+    // It has joined.
+    let mut early = old_server.connect();
+    until("the server with the old address stores a key", || early.set::<_, _, ()>("early", "v").is_ok());
     let said = refused(&["pool", "repair", &new, "--give-up", "1"]);
     assert!(said.contains("clients use it"), "{said}");
     assert!(printed(&["pool", "repair", &new, "--give-up", "1", "--force"]).contains("given up"));
