@@ -222,12 +222,12 @@ fn a_key_that_is_named_twice_is_one_key() {
     assert_eq!(numbers(&sum).last(), Some(&(4 * ROUNDS)));
 }
 
-/// A script that was killed does not begin again, although another server has changed its key.
+/// A script that was ended does not begin again, although another server has changed its key.
 #[test]
-fn a_step_whose_script_is_killed_ends() {
+fn a_step_whose_script_takes_too_long_ends() {
     const SPIN: &str = "redis.call('SET', KEYS[1], 'mine') while true do end";
     let servers = servers(&engines()[0]);
-    let [mut other, mut killer] = [1, 0].map(|index: usize| Raw::connect(servers[index].address));
+    let mut other = Raw::connect(servers[1].address);
     for commands in [&[&["EVAL", SPIN, "1", "k"][..]][..], &[&["MULTI"], &["EVAL", SPIN, "1", "k"], &["EXEC"]]] {
         let mut raw = Raw::connect(servers[0].address);
         let began = Instant::now();
@@ -235,11 +235,10 @@ fn a_step_whose_script_is_killed_ends() {
         // By then it runs, on a busy machine too.
         std::thread::sleep(Duration::from_millis(1500));
         assert_eq!(call(&mut other, &["SET", "k", "other"]), "+OK\r\n");
-        assert_eq!(call(&mut killer, &["SCRIPT", "KILL"]), "+OK\r\n");
         let replies: Vec<_> = commands.iter().map(|_| String::from_utf8(raw.reply()).unwrap()).collect();
         assert!(replies.last().unwrap().starts_with("-ERR "), "{replies:?}");
-        // Another run would take its five seconds.
-        assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+        // A script is ended after five seconds; another run would take as many.
+        assert!(began.elapsed() < Duration::from_secs(9), "{:?}", began.elapsed());
         assert_eq!(call(&mut other, &["GET", "k"]), "$5\r\nother\r\n");
     }
 }
