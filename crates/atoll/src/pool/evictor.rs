@@ -1,8 +1,9 @@
 //! A thread that evicts ahead of need, so that a writer seldom has to.
 //!
-//! An open pool has at most one, from the moment when a writer of this process finds few chunks
-//! free. Its client makes room for all writers of the process: see [`Reserve`]. A writer never
-//! waits for it.
+//! A handle from an open of the pool has at most one, if the program asks for it
+//! ([`Pool::evict_ahead`](super::Pool::evict_ahead)). The thread begins when a writer of this
+//! process finds few chunks free. Its client makes room for all writers of the process: see
+//! [`Reserve`]. A writer never waits for it.
 //!
 //! | the evictor | when |
 //! |---|---|
