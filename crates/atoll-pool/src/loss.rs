@@ -328,11 +328,9 @@ pub(crate) async fn recover<S: Estate>(estate: &S) -> Result<(), S::Error> {
         let table = if has_read { client.check_nodes().await? } else { client.adopt_nodes().await? };
         let Some((node, state)) = undecided(&table) else { return Ok(()) };
         has_read |= matches!(state, NodeState::Absent { phase: Phase::Lost, .. });
-        if !Box::pin(take_step(estate, node, state)).await? {
+        if let Step::Waits(why) = Box::pin(take_step(estate, node, state)).await? {
             let client = estate.client();
             if client.endpoint.now_ns().wrapping_sub(begun_ns) > PATIENCE_NS {
-                let why = "its region is gone, and a client that stands still may still use it; or it comes back \
-                           at another address than this process names";
                 return Err(VerbError::node_absent(node, why).into());
             }
             // It relies on nothing that it has read so far.
@@ -342,43 +340,55 @@ pub(crate) async fn recover<S: Estate>(estate: &S) -> Result<(), S::Error> {
     }
 }
 
-/// Takes the next step with a node, if nothing is in the way; returns whether it did.
-async fn take_step<S: Estate>(estate: &S, node: u8, state: NodeState) -> Result<bool, S::Error> {
-    let NodeState::Absent { phase, identity, chunks } = state else { return Ok(true) };
+/// How far a step with a node has come.
+enum Step {
+    /// It is taken, by this client or another one.
+    Taken,
+    /// Something is in the way, in words for the user.
+    Waits(&'static str),
+}
+
+const IN_USE: &str = "its region is gone, and a client that stands still may still use it";
+const WITHOUT_IT: &str = "it comes back, and a client that stands still may still use the pool without it";
+const HELD: &str = "its region is gone, and what dead clients held is not reclaimed yet";
+const OWNED: &str = "its region is gone, and a client that stands still may still own parts of it";
+const NAMED: &str = "its region is gone, and not all that was there is forgotten yet";
+const ELSEWHERE: &str = "it comes back at another address than this process names";
+
+/// Takes the next step with a node, if nothing is in the way.
+async fn take_step<S: Estate>(estate: &S, node: u8, state: NodeState) -> Result<Step, S::Error> {
+    let NodeState::Absent { phase, identity, chunks } = state else { return Ok(Step::Taken) };
     let client = estate.client();
     let NodeUsers { used, absent } = registry::node_users(&client.endpoint, &client.pool, client.me().slot).await?;
     let waited_for = if phase == Phase::Lost { used } else { absent };
     if waited_for >> node & 1 == 1 && (phase == Phase::Lost || !client.pool.is_hasty(phase)) {
         // Clients that are alive end by themselves. What dead ones held is not read yet.
         Box::pin(repair::fence(estate, true, &mut 0)).await?;
-        return Ok(false);
+        return Ok(Step::Waits(if phase == Phase::Lost { IN_USE } else { WITHOUT_IT }));
     }
     let next = match phase {
-        Phase::Lost => {
-            if !Box::pin(clear(estate, node)).await? {
-                return Ok(false);
-            }
-            NodeState::Absent { phase: Phase::Cleared, identity, chunks }
-        }
+        Phase::Lost => match Box::pin(clear(estate, node)).await? {
+            Step::Taken => NodeState::Absent { phase: Phase::Cleared, identity, chunks },
+            waits => return Ok(waits),
+        },
         // A process that names another agent leaves it to one that names the right one.
         Phase::Returning if !nodes::is_at_its_place(&*client.endpoint, &client.pool, node).await? => {
-            return Ok(false);
+            return Ok(Step::Waits(ELSEWHERE));
         }
         Phase::Returning => match remake(estate.client(), node, identity, chunks).await? {
             true => NodeState::Ready { identity, chunks },
             false => NodeState::Absent { phase: Phase::Cleared, identity, chunks },
         },
-        Phase::Cleared => return Ok(true),
+        Phase::Cleared => return Ok(Step::Taken),
     };
     let client = estate.client();
     // Another client may have been faster.
     swap(&client.endpoint, client.pool.layout.node(node), state.word(), next.word()).await?;
-    Ok(true)
+    Ok(Step::Taken)
 }
 
 /// Makes sure that no word points into a node that is lost. No client is left that may use it.
-/// `false` if there is something left that a dead client held.
-async fn clear<S: Estate>(estate: &S, node: u8) -> Result<bool, S::Error> {
+async fn clear<S: Estate>(estate: &S, node: u8) -> Result<Step, S::Error> {
     Box::pin(repair::repair(estate)).await?;
     // Chunks that this client took over and that were protected when it emptied them.
     estate.end_look().await?;
@@ -386,17 +396,20 @@ async fn clear<S: Estate>(estate: &S, node: u8) -> Result<bool, S::Error> {
     let places = registry::places(&client.endpoint, &client.pool).await?;
     let is_settled = places.iter().all(|place| place.state != PlaceState::Fenced) && !estate.has_unsettled();
     // First the chunks, so that no repairer names anything in them again.
-    if !is_settled || !client.free_chunks_of(node).await? {
-        return Ok(false);
+    if !is_settled {
+        return Ok(Step::Waits(HELD));
+    }
+    if !client.free_chunks_of(node).await? {
+        return Ok(Step::Waits(OWNED));
     }
     if !client.pool.is_hasty(Phase::Lost) && !estate.forget_absent().await? {
-        return Ok(false);
+        return Ok(Step::Waits(NAMED));
     }
     // What was counted there is not known: everything is recounted.
     let client = estate.client();
     registry::count_death(&client.endpoint, client.pool.layout.deaths()).await?;
     client.endpoint.flush().await?;
-    Ok(true)
+    Ok(Step::Taken)
 }
 
 /// Makes a node's region anew and writes its header; `false` if its agent is away again.

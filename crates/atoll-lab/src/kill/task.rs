@@ -61,12 +61,12 @@ impl Task for KillTask {
 /// What one thread does until the load ends.
 fn work(task: &KillTask, post: &Post, place: u64) -> Result<Option<Measured>, LabError> {
     let ledger = Ledger::open(&task.ledger)?;
-    let Some(deployment) = persist(task, &ledger, || task.plan.open(&Clock::host()))? else { return Ok(None) };
     let mut timings = if task.checks { Timings::of_this_thread() } else { Timings::none() };
     let scheduled = Scheduled::this_thread();
     let mut core_ns = 0;
     let mut nonce = task.serial << 32 | (place - task.places.start) << 24;
-    while let Some(cache) = joined(&*deployment, task, &ledger, place)? {
+    let mut opened = None;
+    while let Some(cache) = joined(task, &ledger, place, &mut opened)? {
         nonce += 1;
         let writer = Writer { place: (place, task.writers), nonce, reads: task.checks };
         let mut wrong = |what: String| post.note(&what);
@@ -103,50 +103,51 @@ fn work(task: &KillTask, post: &Post, place: u64) -> Result<Option<Measured>, La
 
 /// A new client of the place, once the last one has ended; `None` if the load ends first.
 fn joined(
-    deployment: &dyn Deployment,
     task: &KillTask,
     ledger: &Ledger,
     place: u64,
+    opened: &mut Option<Box<dyn Deployment>>,
 ) -> Result<Option<Cache<Client>>, LabError> {
-    if ledger.is_ending() {
-        return Ok(None);
-    }
-    if task.plan.is_over_network() {
-        let last = ledger.last_client(place);
-        let mut looks = 0;
-        while last > 0 && persist(task, ledger, || deployment.has_ended(last))? == Some(false) {
-            std::thread::sleep(PAUSE);
-            looks += 1;
-            // The end of a memory node ends all clients. Then no client is left that finds them
-            // dead.
-            if looks % LOOKS_PER_REPAIR == 0 {
-                persist(task, ledger, || deployment.repair())?;
+    let (last, mut looks) = (ledger.last_client(place), 0);
+    while !ledger.is_ending() {
+        match try_join(task, last, &mut looks, opened) {
+            Ok(Some(client)) => {
+                if task.plan.is_over_network() {
+                    ledger.set_last_client(place, client.engine().number());
+                }
+                return Ok(Some(client));
             }
-        }
-    }
-    let client = persist(task, ledger, || deployment.client())?;
-    if let Some(client) = client.as_ref().filter(|_| task.plan.is_over_network()) {
-        ledger.set_last_client(place, client.engine().number());
-    }
-    Ok(client)
-}
-
-/// Does it, over a network until it is done; `None` if the load ends first.
-fn persist<T>(
-    task: &KillTask,
-    ledger: &Ledger,
-    mut what: impl FnMut() -> Result<T, LabError>,
-) -> Result<Option<T>, LabError> {
-    loop {
-        match what() {
+            Ok(None) => {}
             Err(error) if task.plan.is_over_network() && is_loss(&error) => {}
-            done => return done.map(Some),
-        }
-        if ledger.is_ending() {
-            return Ok(None);
+            Err(error) => return Err(error),
         }
         std::thread::sleep(PAUSE);
     }
+    Ok(None)
+}
+
+/// A new client, if the last one has ended. Over a network each try opens the pool: what has a
+/// memory node's last region open reaches no later one.
+fn try_join(
+    task: &KillTask,
+    last: u64,
+    looks: &mut u32,
+    opened: &mut Option<Box<dyn Deployment>>,
+) -> Result<Option<Cache<Client>>, LabError> {
+    let deployment = match opened.take().filter(|_| !task.plan.is_over_network()) {
+        Some(deployment) => deployment,
+        None => task.plan.open(&Clock::host())?,
+    };
+    let deployment = opened.insert(deployment);
+    if last > 0 && !deployment.has_ended(last)? {
+        *looks += 1;
+        // The end of a memory node ends all clients. Then no client is left that finds them dead.
+        if looks.is_multiple_of(LOOKS_PER_REPAIR) {
+            deployment.repair()?;
+        }
+        return Ok(None);
+    }
+    deployment.client().map(Some)
 }
 
 /// Whether the fabric has failed a client, or another client had it shut out while its process was
