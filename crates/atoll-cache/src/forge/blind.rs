@@ -72,18 +72,28 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let header = Header::of_new(key.len(), value.len(), true, (expiry_ms, attributes), 0);
         let record_bytes = header.small_record_bytes();
         let is_large = record_bytes > self.client.pool.layout.chunk_bytes / 2;
-        if is_large || !self.has_room(queue, record_bytes) {
+        if is_large {
             return Ok(None);
+        }
+        if !self.draw_stock(op, usize::from(!self.has_room(queue, record_bytes))) {
+            return Ok(Some(Try::Short(1)));
         }
         let token = self.client.next_token().await?;
         self.client.member().prepare(&self.client.endpoint, &mut op.notes.protection).await?;
         let header = Header { main: known.main, ..header.with_token(token) };
         let hits = self.shared.hotness.count(guess.chunk, known.number, self.shared.format.tag_of(known.word));
         let carry = hits.saturating_add(1).min(3);
-        // Another operation may have used the room meanwhile.
-        let Some(place) = self.take_place(queue, (self.home_slot(hash, known.slot), hash), carry, &header) else {
+        let slot = (self.home_slot(hash, known.slot), hash);
+        let mut placed = self.take_place(queue, slot, carry, &header);
+        if placed.is_none() {
+            placed = self.open_place(op, (queue, carry), slot, &header).await?;
+        }
+        // Other operations of this client have used the room.
+        let Some(place) = placed else { return Ok(Some(Try::Short(1))) };
+        if self.is_late(&known) {
+            self.settle_place(&place, &header, Fate::Withdrawn);
             return Ok(None);
-        };
+        }
         let new = New { header, large: None };
         let word = self.encode(op, hash, key, value, &new, &place).in_place_of(known.word);
         let (at, record) = self.outgoing_record(op, &place);
@@ -142,8 +152,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// The remembered object of a key, if a blind swap may replace it.
     fn guess(&self, hash: KeyHash, key: &[u8]) -> Option<Guess> {
         let known = self.remembered(hash, key)?;
-        let age_ns = self.client.endpoint.now_ns().wrapping_sub(known.seen_ns);
-        if (age_ns > REUSE_NS && !self.is_open(Hole::UncheckedSwap)) || known.word.is_large() {
+        if self.is_late(&known) || known.word.is_large() {
             return None;
         }
         let (at, bytes, chunk) = self.record_span(known.word)?;
@@ -152,6 +161,12 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let home = self.client.pool.layout.clock();
         let is_in_order = self.is_in_order(home, slot) && self.is_in_order(at, slot);
         is_in_order.then_some(Guess { known, slot, at, bytes, chunk })
+    }
+
+    /// Whether the client saw the word too long ago to use it.
+    fn is_late(&self, known: &Known) -> bool {
+        let age_ns = self.client.endpoint.now_ns().wrapping_sub(known.seen_ns);
+        age_ns > REUSE_NS && !self.is_open(Hole::UncheckedSwap)
     }
 
     /// Undoes a swap that has replaced another key's object, whose record has the header `other`.

@@ -54,16 +54,12 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         }
     }
 
-    /// Begins to fill a chunk for `queue`, and closes the previous group, which has no room. If
-    /// another operation has begun to fill a chunk meanwhile, this chunk is put into the stock.
+    /// Closes the group that is filled for `queue`, which has no room, and begins to fill a chunk.
+    /// The other operations of this client find room there while this one queues the closed group.
     pub(super) async fn open_group(&self, queue: Queue, chunk: (ChunkId, u32)) -> Result<(), CacheError> {
-        self.close_group(queue, 0).await?;
-        let left = self.groups.borrow_mut().open(queue, chunk);
-        match left {
-            Some(left) => self.stock.chunks.push(left),
-            None => self.stock.wants_next.set(true),
-        }
-        Ok(())
+        self.groups.borrow_mut().open_next(queue, chunk);
+        self.stock.wants_next.set(true);
+        self.queue_settled_groups().await
     }
 
     /// Closes the group that is filled for `queue`. The client queues it when all its places are

@@ -178,16 +178,11 @@ impl OpenGroups {
         record_bytes
     }
 
-    /// Begins to fill a chunk. Returns the chunk if another one is being filled.
-    pub(super) fn open(&mut self, queue: Queue, chunk: (ChunkId, u32)) -> Option<(ChunkId, u32)> {
-        let filled = &mut self.filled[queue as usize];
-        if filled.is_some() {
-            return Some(chunk);
-        }
+    /// Closes the group that is filled for a queue, and begins to fill a chunk.
+    pub(super) fn open_next(&mut self, queue: Queue, (chunk, generation): (ChunkId, u32)) {
+        self.close(queue, 0);
         let OpenGroup { map, expiries, .. } = self.memory.pop().unwrap_or_default();
-        let (chunk, generation) = chunk;
-        *filled = Some(OpenGroup { map, expiries, ..OpenGroup::of(chunk, generation) });
-        None
+        self.filled[queue as usize] = Some(OpenGroup { map, expiries, ..OpenGroup::of(chunk, generation) });
     }
 
     /// Closes the group that is filled for a queue.

@@ -379,7 +379,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
 
     /// Allocates a place for a record in a chunk that the operation drew. `None` if the operation
     /// has no chunk.
-    async fn open_place(
+    pub(super) async fn open_place(
         &self,
         op: &mut Operation,
         (queue, carry): (Queue, u8),
