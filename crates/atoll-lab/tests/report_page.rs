@@ -25,7 +25,7 @@ fn experiment() -> Experiment {
     let places = (0..6).map(|place| format!("place {place}")).collect();
     let bars = Figure { x: Axis { categories: places, ..axis("cache") }, ..lines.clone() };
     let (name, title) = ("page".to_owned(), "A page".to_owned());
-    Experiment { name, title, what: "A page for a browser.".to_owned(), figures: vec![lines, bars] }
+    Experiment { name, title, what: "A page for a browser.".to_owned(), figures: vec![lines, bars], run: None }
 }
 
 #[test]

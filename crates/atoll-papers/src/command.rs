@@ -4,6 +4,7 @@ use crate::bench::{Baseline, Experiment, Options};
 use crate::list::{ALL, named};
 use crate::validation::ValidateCommand;
 use crate::verbs::VerbsCommand;
+use atoll_lab::report::verdict::Tally;
 use atoll_lab::{LabError, report};
 use std::path::PathBuf;
 use std::time::Instant;
@@ -108,6 +109,10 @@ impl RunCommand {
             }
             eprintln!("{} took {:.1} s", experiment.name, since.elapsed().as_secs_f64());
             results.push(result);
+        }
+        let tally: Tally = results.iter().map(report::Experiment::tally).sum();
+        if !self.json && results.len() > 1 && tally.printed() > 0 {
+            println!("Of all together, {tally}.");
         }
         if self.json {
             println!("{}", serde_json::to_string(&results).expect("results are plain data"));

@@ -192,7 +192,7 @@ fn figure(advice: &Advice) -> Figure {
     };
     Figure {
         title: format!("Hit ratio by capacity: {}", advice.source),
-        x: Axis { label: "capacity".to_owned(), unit: "MiB".to_owned(), logarithmic: true, categories: Vec::new() },
+        x: Axis { label: "capacity".to_owned(), unit: "MiB".to_owned(), logarithmic: true, ..Axis::default() },
         y: Axis { label: "hit ratio".to_owned(), unit: "%".to_owned(), ..Axis::default() },
         series: names.into_iter().map(series).collect(),
     }

@@ -5,8 +5,8 @@
 //! the folder, and each figure has its `NAME-N.csv` (figures count from 1). [`write()`] makes them
 //! all. [`ReportCommand`] makes page and tables from existing JSON files.
 //!
-//! A figure shows what was measured beside what the paper prints. Nothing is rounded in the JSON
-//! and the CSV.
+//! A figure shows what was measured beside what the paper prints, and [`verdict`] says of each
+//! printed number how far the measured one is from it. Nothing is rounded in the JSON and the CSV.
 //!
 //! | module | concept |
 //! |---|---|
@@ -14,11 +14,13 @@
 //! | `plot` | a figure as SVG |
 //! | [`places`] | the places along a figure, and the lines over them |
 //! | [`text`] | figures as text for a terminal |
+//! | [`verdict`] | what results say beside printed numbers |
 
 mod page;
 pub mod places;
 mod plot;
 pub mod text;
+pub mod verdict;
 
 pub(crate) use plot::svg;
 
@@ -40,6 +42,23 @@ pub struct Experiment {
     pub what: String,
     /// The plots.
     pub figures: Vec<Figure>,
+    /// How it was run; `None` for results of an earlier version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<Run>,
+}
+
+/// How an experiment was run: what its results can be repeated from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Run {
+    /// A small version, which says nothing about the full one.
+    pub quick: bool,
+    /// Seed of loads and simulations.
+    pub seed: u64,
+    /// Version of Atoll.
+    pub version: String,
+    /// The commit that it was built from; `None` if it was not built in a checkout.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
 }
 
 /// One plot.
@@ -66,6 +85,10 @@ pub struct Axis {
     /// Whether distances are ratios. All values are then above 0.
     #[serde(default)]
     pub logarithmic: bool,
+    /// Whether its values say how many times one thing is better than another one: values above and
+    /// below 1 then say the opposite of each other.
+    #[serde(default)]
+    pub factor: bool,
     /// Names of the places 0, 1, 2 and so on, for an axis of things instead of numbers. Only the
     /// axis along may have them.
     #[serde(default)]
@@ -122,6 +145,12 @@ pub(crate) fn number(value: f64) -> String {
 }
 
 impl Experiment {
+    /// The title, which says so if it was a quick run.
+    pub fn heading(&self) -> String {
+        let is_quick = self.run.as_ref().is_some_and(|run| run.quick);
+        if is_quick { format!("{} (quick run)", self.title) } else { self.title.clone() }
+    }
+
     /// Why the results cannot be shown, if they cannot.
     fn check(&self) -> Result<(), String> {
         let named = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-';
@@ -153,13 +182,15 @@ impl Figure {
 
     fn csv(&self) -> Result<Vec<u8>, csv::Error> {
         let mut table = csv::Writer::from_writer(Vec::new());
-        table.write_record(["series", &self.x.caption(), &self.y.caption(), "paper", "ratio to paper"])?;
+        let columns = ["series", &self.x.caption(), &self.y.caption(), "paper", "ratio to paper", "verdict"];
+        table.write_record(columns)?;
         for series in &self.series {
             for point in &series.points {
                 let x = self.x.categories.get(point.x as usize).cloned().unwrap_or_else(|| point.x.to_string());
                 let optional = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
-                let row = [series.name.clone(), x, point.y.to_string(), optional(point.paper), optional(point.ratio())];
-                table.write_record(&row)?;
+                let verdict = self.verdict(point).map(|verdict| verdict.to_string()).unwrap_or_default();
+                let numbers = [point.y.to_string(), optional(point.paper), optional(point.ratio())];
+                table.write_record([series.name.clone(), x].into_iter().chain(numbers).chain([verdict]))?;
             }
         }
         Ok(table.into_inner().expect("memory takes it all"))

@@ -1,6 +1,7 @@
 //! The page: one HTML file that contains everything, well-formed as XML too.
 
-use super::{Experiment, Figure, number, plot};
+use super::verdict::Tally;
+use super::{Experiment, Figure, Run, number, plot};
 use crate::LabError;
 use std::fmt::{self, Write};
 use std::ops::Range;
@@ -13,7 +14,7 @@ const STYLE: &str = "
 body { margin: 0 auto; padding: 2rem 1rem; max-width: 60rem; background: var(--back); color: var(--text);
   font: 16px/1.5 system-ui, sans-serif; }
 h1 { font-size: 1.6rem; } h2 { font-size: 1.3rem; margin-top: 3rem; } h3 { font-size: 1.05rem; margin: 0; }
-p, .faint { color: var(--faint); } a { color: inherit; }
+p, .faint { color: var(--faint); } p.verdict { color: var(--text); margin: .25rem 0; } a { color: inherit; }
 figure { margin: 1.5rem 0; padding: 1rem; background: var(--card); border: 1px solid var(--line); border-radius: 8px; }
 svg { display: block; width: 100%; height: auto; }
 .legend { display: flex; flex-wrap: wrap; gap: .25rem 1.25rem; margin: .5rem 0; font-size: .9rem; }
@@ -40,13 +41,28 @@ fn write_page(page: &mut String, experiments: &[Experiment]) -> Result<(), Box<d
     let head = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>Atoll: results</title>\n";
     writeln!(page, "{head}<style>{STYLE}</style>\n</head>\n<body>\n<h1>Atoll: results</h1>\n<ul>")?;
-    for Experiment { name, title, .. } in experiments {
-        writeln!(page, "<li><a href=\"#{name}\">{}</a></li>", escaped(title))?;
+    for experiment in experiments {
+        let (name, tally) = (&experiment.name, experiment.tally());
+        let told = if tally.printed() > 0 { format!(": {tally}") } else { String::new() };
+        writeln!(page, "<li><a href=\"#{name}\">{}</a>{told}</li>", escaped(&experiment.heading()))?;
     }
     writeln!(page, "</ul>")?;
+    let total: Tally = experiments.iter().map(Experiment::tally).sum();
+    if total.printed() > 0 {
+        writeln!(page, "<p>Together: {total}.</p>")?;
+    }
     for experiment in experiments {
-        let Experiment { name, title, what, figures } = experiment;
-        writeln!(page, "<section id=\"{name}\">\n<h2>{}</h2>\n<p>{}</p>", escaped(title), escaped(what))?;
+        let Experiment { name, what, figures, run, .. } = experiment;
+        writeln!(page, "<section id=\"{name}\">\n<h2>{}</h2>", escaped(&experiment.heading()))?;
+        for line in experiment.verdict() {
+            writeln!(page, "<p class=\"verdict\">{}</p>", escaped(&line))?;
+        }
+        writeln!(page, "<p>{}</p>", escaped(what))?;
+        if let Some(Run { quick, seed, version, commit }) = run {
+            let (kind, commit) = (if *quick { "Quick" } else { "Full" }, commit.as_deref().unwrap_or("unknown"));
+            let told = format!("{kind} run with seed {seed}, Atoll {version}, commit {commit}.");
+            writeln!(page, "<p class=\"faint\">{}</p>", escaped(&told))?;
+        }
         for (index, figure) in figures.iter().enumerate() {
             writeln!(page, "<figure id=\"{name}-{}\">\n<h3>{}</h3>", index + 1, escaped(&figure.title))?;
             for part in plot::parts(figure) {
@@ -79,11 +95,12 @@ fn legend(page: &mut String, figure: &Figure, part: Range<usize>) -> fmt::Result
 fn table(page: &mut String, figure: &Figure) -> fmt::Result {
     let captions = [figure.x.caption(), figure.y.caption()].map(|caption| escaped(&caption));
     writeln!(page, "<div class=\"wide\"><table>\n<tr><th>series</th><th>{}</th><th>{}</th>", captions[0], captions[1])?;
-    writeln!(page, "<th>paper</th><th>ratio</th></tr>")?;
+    writeln!(page, "<th>paper</th><th>ratio</th><th>verdict</th></tr>")?;
     for series in &figure.series {
         for point in &series.points {
             let optional = |value: Option<f64>| value.map(number).unwrap_or_default();
-            let cells = [number(point.y), optional(point.paper), optional(point.ratio())].join("</td><td>");
+            let verdict = figure.verdict(point).map(|verdict| verdict.to_string()).unwrap_or_default();
+            let cells = [number(point.y), optional(point.paper), optional(point.ratio()), verdict].join("</td><td>");
             let at = escaped(&figure.x.at(point.x));
             writeln!(page, "<tr><td>{}</td><td>{at}</td><td>{cells}</td></tr>", escaped(&series.name))?;
         }

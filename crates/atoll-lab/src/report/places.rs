@@ -43,6 +43,13 @@ impl Places {
     pub fn figure(&self, title: impl Into<String>, y: (&str, &str), lines: impl IntoIterator<Item = Series>) -> Figure {
         Figure { title: title.into(), x: self.axis.clone(), y: axis(y.0, y.1), series: lines.into_iter().collect() }
     }
+
+    /// The same of factors: how many times one thing is better than another one.
+    pub fn factors(&self, title: impl Into<String>, label: &str, lines: impl IntoIterator<Item = Series>) -> Figure {
+        let mut figure = self.figure(title, (label, ""), lines);
+        figure.y.factor = true;
+        figure
+    }
 }
 
 fn axis(label: &str, unit: &str) -> Axis {

@@ -6,8 +6,8 @@ use std::fmt::Write;
 
 /// The text for a terminal.
 pub fn render(experiment: &Experiment) -> String {
-    let mut text = format!("{}: {}\n", experiment.name, experiment.title);
-    for line in wrapped(&experiment.what, 120) {
+    let mut text = format!("{}: {}\n", experiment.name, experiment.heading());
+    for line in experiment.verdict().iter().chain([&experiment.what]).flat_map(|told| wrapped(told, 120)) {
         let _ = writeln!(text, "{line}");
     }
     for figure in &experiment.figures {
@@ -77,6 +77,7 @@ mod tests {
             title: "a test".to_owned(),
             what: "word ".repeat(60),
             figures: vec![figure],
+            run: None,
         };
         let text = render(&experiment);
         assert!(text.contains("one   50 (paper 40, ratio 1.25)"), "{text}");

@@ -60,6 +60,13 @@ impl Experiment {
     /// Runs it.
     pub fn run(&self, options: &Options) -> Result<report::Experiment, LabError> {
         let Findings { what, figures } = (self.measure)(options)?;
-        Ok(report::Experiment { name: self.name.to_owned(), title: self.what.to_owned(), what, figures })
+        let run = report::Run {
+            quick: options.quick,
+            seed: options.seed,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            commit: option_env!("ATOLL_COMMIT").map(str::to_owned),
+        };
+        let (name, title) = (self.name.to_owned(), self.what.to_owned());
+        Ok(report::Experiment { name, title, what, figures, run: Some(run) })
     }
 }

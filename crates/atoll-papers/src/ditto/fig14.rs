@@ -102,7 +102,7 @@ fn times(swept: &Swept<Measured>, (_, ditto, baseline): Pair) -> impl Iterator<I
 /// The same as a figure.
 fn ratios(over: &str, swept: &Swept<Measured>, pairs: &[Pair]) -> Figure {
     let lines = pairs.iter().map(|pair| swept.places().line(pair.0, times(swept, *pair)));
-    swept.places().figure(format!("Throughput of Ditto over {over}"), ("times higher", ""), lines)
+    swept.places().factors(format!("Throughput of Ditto over {over}"), "times higher", lines)
 }
 
 /// The most of those, beside the paper's, which is not of one of the baselines.
@@ -111,5 +111,5 @@ fn most(of: &[(&str, &[Pair])], swept: &Swept<Measured>, is_full: bool) -> Figur
     let of_pairs = |pairs: &[Pair]| pairs.iter().flat_map(|pair| times(swept, *pair)).fold(0.0, f64::max);
     let line = places.line("throughput", of.iter().map(|(_, pairs)| of_pairs(pairs)));
     let line = line.beside([is_full.then_some(TIMES_MOST); 2]);
-    places.figure("The most that Ditto has over its baselines", ("times higher", ""), [line])
+    places.factors("The most that Ditto has over its baselines", "times higher", [line])
 }

@@ -90,7 +90,7 @@ fn figures(cores: &[usize], ditto: &[Measured], cliquemaps: &[Swept<Measured>], 
     }
     vec![
         places.figure("Throughput", ("throughput", "Mops/s"), throughput),
-        places.figure("Throughput of Ditto over CliqueMap", ("times higher", ""), ratios),
+        places.factors("Throughput of Ditto over CliqueMap", "times higher", ratios),
         workloads.figure(
             "Additional cores with which CliqueMap has Ditto's throughput, if any of these numbers is enough",
             ("cores", ""),

@@ -68,7 +68,7 @@ fn figures(measured: &Swept<Measured>, portions: &[f64], quick: bool) -> Vec<Fig
     let all = Places::named("", ["all portions"]);
     let printed = (!quick).then_some(PRINTED_PORTION);
     vec![
-        measured.places().figure("Hit ratio over Ditto-LRU's", ("times higher", ""), over_lru),
+        measured.places().factors("Hit ratio over Ditto-LRU's", "times higher", over_lru),
         measured.figure("Hit ratio", ("hit ratio", "%"), Measured::hit_percent),
         all.figure(
             "Portion up to which Ditto-LFU hits more than Ditto-LRU, if there is one",

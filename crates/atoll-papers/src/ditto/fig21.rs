@@ -44,7 +44,7 @@ pub(crate) fn measure(options: &Options) -> Result<Findings, LabError> {
             counts[0],
         ),
         figures: vec![
-            counted.places().figure("Hit ratio over Ditto-LRU's", ("times higher", ""), over_lru),
+            counted.places().factors("Hit ratio over Ditto-LRU's", "times higher", over_lru),
             counted.figure("Hit ratio", ("hit ratio", "%"), Counted::hit_percent),
             staged::weights(counted.names(), counted.lines(), 1),
         ],

@@ -94,7 +94,7 @@ fn gains(swept: &Swept<Measured>, quick: bool) -> Figure {
         let gains = places.line(trace.clone(), GAINS.map(|(_, with, without, _)| gain(with, without)));
         gains.beside(GAINS.map(|(.., printed)| printed.filter(|_| !quick)))
     });
-    places.figure("Gain in throughput", ("times higher", ""), lines)
+    places.factors("Gain in throughput", "times higher", lines)
 }
 
 #[cfg(test)]

@@ -148,7 +148,7 @@ fn gains(metric: usize, swept: &Swept<Measured>) -> Figure {
     let mut series: Vec<_> = WORKLOADS.iter().enumerate().map(on_one).collect();
     series.push(line("least", &|technique| on_all(technique).fold(f64::INFINITY, f64::min), &|told| told.least));
     series.push(line("most", &|technique| on_all(technique).fold(0.0, f64::max), &|told| told.most));
-    places.figure(format!("Gain in {label}"), (if is_latency { "times lower" } else { "times higher" }, ""), series)
+    places.factors(format!("Gain in {label}"), if is_latency { "times lower" } else { "times higher" }, series)
 }
 
 #[cfg(test)]

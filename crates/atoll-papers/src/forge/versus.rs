@@ -95,14 +95,10 @@ fn over(baseline: Baseline, forge: &Swept<Measured>, other: &Swept<Measured>, pr
     let least = of_all("least", |all| all.into_iter().fold(f64::MAX, f64::min));
     let most = of_all("most", |all| all.into_iter().fold(0.0, f64::max));
     [
-        forge.places().figure(
-            format!("Throughput of FORGE over {}", baseline.title()),
-            ("times higher", ""),
-            throughput,
-        ),
-        metrics.figure(
+        forge.places().factors(format!("Throughput of FORGE over {}", baseline.title()), "times higher", throughput),
+        metrics.factors(
             format!("FORGE over {}", baseline.title()),
-            ("times better", ""),
+            "times better",
             [
                 least.beside(printed.map(|of| of.map(|(least, _)| least))),
                 of_all("mean", geometric_mean),
