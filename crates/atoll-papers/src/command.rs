@@ -1,7 +1,9 @@
 //! The commands of `atoll lab` that are of the simulated network.
 
+use crate::bench::experiment::workers;
 use crate::bench::{Baseline, Experiment, Options};
 use crate::list::{ALL, named};
+use crate::sweep::SweepCommand;
 use crate::validation::ValidateCommand;
 use crate::verbs::VerbsCommand;
 use atoll_lab::report::verdict::Tally;
@@ -16,6 +18,8 @@ pub enum PapersCommand {
     List(ListCommand),
     /// Run an experiment in virtual time, beside what its paper prints
     Run(RunCommand),
+    /// Run engines in virtual time over threads, memory nodes, sizes and loads of your choice
+    Sweep(SweepCommand),
     /// Count round trips, verbs and bytes of single operations on a simulated network
     Verbs(VerbsCommand),
     /// Hold the simulated networks against every figure that the papers print of their hardware
@@ -28,6 +32,7 @@ impl PapersCommand {
         match self {
             Self::List(command) => command.run(),
             Self::Run(command) => command.run(),
+            Self::Sweep(command) => command.run(),
             Self::Verbs(command) => command.run(),
             Self::Validate(command) => command.run(),
         }
@@ -91,8 +96,7 @@ pub struct RunCommand {
 impl RunCommand {
     /// Runs the experiment, or all of them one after the other; prints results as they come.
     pub fn run(self) -> Result<(), LabError> {
-        let workers = self.workers.map(usize::from);
-        let workers = workers.or_else(|| std::thread::available_parallelism().ok().map(usize::from)).unwrap_or(1);
+        let workers = workers(self.workers);
         let all = if self.alone { Vec::new() } else { Baseline::ALL.to_vec() };
         let baselines = self.beside.unwrap_or(all);
         let options = Options { quick: self.quick, traces: self.traces, seed: self.seed, workers, baselines };

@@ -13,6 +13,7 @@
 //! | `forge` | the figures of FORGE's paper |
 //! | `ditto` | the figures of Ditto's paper |
 //! | [`list`] | the list of experiments |
+//! | `sweep` | sweeps of the user's own |
 //! | [`validation`] | the simulated networks beside what the papers print of theirs |
 //! | [`verbs`] | round trips, verbs and bytes of single operations |
 //! | `command` | the command line |
@@ -23,6 +24,7 @@ mod command;
 mod ditto;
 mod forge;
 pub mod list;
+mod sweep;
 pub mod validation;
 pub mod verbs;
 

@@ -26,6 +26,22 @@ impl Options {
     pub fn scaled<T>(&self, full: T, quick: T) -> T {
         if self.quick { quick } else { full }
     }
+
+    /// How a run with these options is told in its report.
+    pub fn run(&self) -> report::Run {
+        report::Run {
+            quick: self.quick,
+            seed: self.seed,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            commit: option_env!("ATOLL_COMMIT").map(str::to_owned),
+        }
+    }
+}
+
+/// How many points run at a time: as many as the user says, else one for each processor.
+pub fn workers(said: Option<u16>) -> usize {
+    let processors = || std::thread::available_parallelism().ok().map(usize::from);
+    said.map(usize::from).or_else(processors).unwrap_or(1)
 }
 
 /// What an experiment found.
@@ -60,13 +76,7 @@ impl Experiment {
     /// Runs it.
     pub fn run(&self, options: &Options) -> Result<report::Experiment, LabError> {
         let Findings { what, figures } = (self.measure)(options)?;
-        let run = report::Run {
-            quick: options.quick,
-            seed: options.seed,
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            commit: option_env!("ATOLL_COMMIT").map(str::to_owned),
-        };
         let (name, title) = (self.name.to_owned(), self.what.to_owned());
-        Ok(report::Experiment { name, title, what, figures, run: Some(run) })
+        Ok(report::Experiment { name, title, what, figures, run: Some(options.run()) })
     }
 }

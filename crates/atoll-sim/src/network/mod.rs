@@ -36,6 +36,7 @@
 //! | module | concept |
 //! |---|---|
 //! | [`profile`], [`profiles`] | what a network costs; those known by name |
+//! | `written` | those that users write |
 //! | [`cpu`] | what the steps of a protocol cost the client's processor |
 //! | [`bound`] | the most that a memory node gives for an operation's verbs |
 //! | [`traffic`] | what has passed, and which limit was reached |
@@ -57,6 +58,7 @@ pub mod service;
 pub mod stop;
 pub(crate) mod timed;
 pub mod traffic;
+mod written;
 
 pub use cpu::CpuCosts;
 pub use profile::Profile;

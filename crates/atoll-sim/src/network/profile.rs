@@ -5,6 +5,7 @@
 
 use super::traffic::VerbKind;
 use atoll_fabric::Kind;
+use serde::{Deserialize, Serialize};
 
 /// The time between two verbs of a server that does so many million in a second, in picoseconds;
 /// rounded to the nearest.
@@ -13,7 +14,7 @@ pub const fn verb_ps(million_per_s: u64) -> u64 {
 }
 
 /// For how long a verb holds a NIC's processing engine, by verb, in picoseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EngineTimes {
     /// A READ.
     pub read_ps: u64,
@@ -26,7 +27,7 @@ pub struct EngineTimes {
 }
 
 /// How the atomics unit of a NIC works through one kind of memory; see `atomics`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AtomicTimes {
     /// Between the beginnings of two atomics, whatever they touch: the reciprocal of the NIC's
     /// rate.
@@ -38,7 +39,7 @@ pub struct AtomicTimes {
 
 /// What the network asks of the client's processor, besides the steps of
 /// [`CpuCosts`](super::CpuCosts).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientTimes {
     /// Ringing the doorbell of a batch.
     pub batch_ps: u64,
@@ -53,9 +54,10 @@ pub struct ClientTimes {
 
 /// What a network costs. See [`profiles`](super::profiles) for those that are known by name, with
 /// the source of every number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Profile {
     /// As users write it.
+    #[serde(skip)]
     pub name: &'static str,
     /// The client's processor.
     pub client: ClientTimes,
