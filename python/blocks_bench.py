@@ -3,10 +3,11 @@
 
     python blocks_bench.py                          # copies of blocks of 2 MiB
     python blocks_bench.py --trace TRACE            # and the prefix hit ratios of a trace
+    python blocks_bench.py --pool tcp:HOST:PORT     # copies to and from a memory node without a pool
     python blocks_bench.py --json > figures.json
 
 Copies: batches of 16 blocks, one thread, beside a plain copy of as much memory. The time is the
-thread's processor time, so that other programs disturb less.
+thread's processor time, so that other programs disturb less; over a network it is the time that passes.
 
 The trace is in libCacheSim's format oracleGeneral, packed by zstd (`pip install zstandard`), and its
 requests begin with its first id, as those of Mooncake's conversation trace do. A request asks for
@@ -35,12 +36,14 @@ SHARES = (0.01, 0.05, 0.1, 0.2)
 SCALED_BYTES = (16 << 10) - 64
 
 
-def rates(block_bytes, rounds):
+def rates(block_bytes, rounds, remote=None):
     """Gigabytes a second of a plain copy, of get and of put: medians of rounds in turn."""
-    address = f"shm:/atoll-blocks-bench-{os.getpid()}"
+    address = remote or f"shm:/atoll-blocks-bench-{os.getpid()}"
+    clock = time.perf_counter if remote else time.thread_time
     pool_bytes = 2 * POOL_BLOCKS * block_bytes + (64 << 20)
     with atoll.Cache(address, capacity=pool_bytes) as cache:
-        atoll.remove(address, force=True)
+        if not remote:
+            atoll.remove(address, force=True)
         blocks = Blocks(cache)
         keys = [f"{number}" for number in range(POOL_BLOCKS)]
         sources = [bytearray(number.to_bytes(1, "little") * block_bytes) for number in range(POOL_BLOCKS)]
@@ -64,11 +67,13 @@ def rates(block_bytes, rounds):
         for number in range(rounds):
             place = number * BATCH % POOL_BLOCKS
             for name, operation in operations.items():
-                begun = time.thread_time()
+                begun = clock()
                 operation(place)
-                seconds[name].append(time.thread_time() - begun)
+                seconds[name].append(clock() - begun)
             if targets[BATCH - 1] != sources[place + BATCH - 1]:
                 raise SystemExit("a wrong block was read")
+    if remote:
+        atoll.remove(address)
     return {name: BATCH * block_bytes / statistics.median(times) / 1e9 for name, times in seconds.items()}
 
 
@@ -140,9 +145,10 @@ def main():
     parser.add_argument("--mib", type=float, nargs="+", default=[2], help="sizes of blocks (default: 2)")
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--trace", help="a trace whose prefix hit ratios are measured")
+    parser.add_argument("--pool", help="the address of memory nodes that hold no pool (tcp:HOST:PORT)")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    found = {"copies": {f"{mib:g}": rates(int(mib * (1 << 20)), options.rounds) for mib in options.mib}}
+    found = {"copies": {f"{mib:g}": rates(int(mib * (1 << 20)), options.rounds, options.pool) for mib in options.mib}}
     if options.trace:
         found["trace"] = hit_ratios(options.trace)
     if options.json:

@@ -7,6 +7,7 @@ use crate::cache::Cache;
 use crate::error::of_operation;
 use crate::key::bytes_of;
 use crate::memory::Memory;
+use crate::opened::on_cache;
 use atoll::{Attributes, Condition, Error};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -50,9 +51,8 @@ pub(crate) fn get_blocks(
     paired(&keys, &buffers)?;
     let keys = all_bytes(&keys)?;
     let mut memory = buffers.iter().map(Memory::writable).collect::<PyResult<Vec<_>>>()?;
-    let cache = cache.get().cache(py)?;
-    let cache: &atoll::Cache = &cache;
-    let copied = py.detach(|| {
+    let opened = cache.get().cache(py)?;
+    let copied = on_cache!(py, &*opened, true, |cache| {
         let mut lengths = Vec::with_capacity(keys.len());
         for (place, (key, memory)) in keys.iter().zip(&mut memory).enumerate() {
             let into = memory.bytes_mut();
@@ -82,9 +82,8 @@ pub(crate) fn set_blocks(
     let memory = buffers.iter().map(Memory::readable).collect::<PyResult<Vec<_>>>()?;
     let mut options = cache.get().set_options(ttl, Condition::Always)?;
     options.attributes = Attributes::NONE;
-    let cache = cache.get().cache(py)?;
-    let cache: &atoll::Cache = &cache;
-    let set = py.detach(|| {
+    let opened = cache.get().cache(py)?;
+    let set = on_cache!(py, &*opened, true, |cache| {
         keys.iter().zip(&memory).try_for_each(|(key, memory)| {
             cache.set_with(key, memory.bytes(), &options).map(drop).map_err(Ended::Failed)
         })
@@ -96,14 +95,16 @@ pub(crate) fn set_blocks(
 #[pyfunction]
 pub(crate) fn count_blocks(py: Python<'_>, cache: &Bound<'_, Cache>, keys: Vec<Bound<'_, PyAny>>) -> PyResult<usize> {
     let keys = all_bytes(&keys)?;
-    let cache = cache.get().cache(py)?;
-    let cache: &atoll::Cache = &cache;
-    let mut count = 0;
-    for key in keys {
-        match cache.contains(key).map_err(|error| of_operation(py, &error))? {
-            true => count += 1,
-            false => break,
+    let opened = cache.get().cache(py)?;
+    let counted = on_cache!(py, &*opened, false, |cache| {
+        let mut count = 0;
+        for key in &keys {
+            if !cache.contains(key)? {
+                break;
+            }
+            count += 1;
         }
-    }
-    Ok(count)
+        Ok(count)
+    });
+    counted.map_err(|error| of_operation(py, &error))
 }

@@ -4,10 +4,11 @@
 //! there into the object that the program gets. Where a thread expects a large value of `bytes`, it
 //! looks at the length first, and the value is copied straight into the object.
 
-use crate::current::{Current, Opening, Use};
+use crate::current::{Current, Use};
 use crate::error::{of_operation, raise};
 use crate::key::bytes_of;
 use crate::memory::Memory;
+use crate::opened::{Opening, on_cache};
 use crate::ttl;
 use crate::value::{self, Codec, INTEGER_ATTRIBUTES};
 use atoll::{Beginning, Condition, Error, Expiry, Lease, Meta, PoolOptions, SetOptions, Value};
@@ -73,12 +74,9 @@ impl Cache {
         let py = key.py();
         let (encoded, attributes) = value::encode(value, self.codec.as_ref())?;
         options.attributes = attributes;
-        let (key, bytes, cache) = (bytes_of(key)?, encoded.bytes()?, self.cache(py)?);
-        let cache: &atoll::Cache = &cache;
-        let outcome = match bytes.len() < LARGE_BYTES {
-            true => cache.set_with(key, bytes, &options),
-            false => py.detach(|| cache.set_with(key, bytes, &options)),
-        };
+        let (key, bytes, opened) = (bytes_of(key)?, encoded.bytes()?, self.cache(py)?);
+        let is_large = bytes.len() >= LARGE_BYTES;
+        let outcome = on_cache!(py, &*opened, is_large, |cache| cache.set_with(key, bytes, &options));
         outcome.map(|outcome| outcome.stored).map_err(|error| of_operation(py, &error))
     }
 
@@ -105,13 +103,9 @@ impl Cache {
         found: &mut Value,
         use_found: impl FnOnce(&Value) -> PyResult<T>,
     ) -> PyResult<Option<T>> {
-        let cache = self.cache(py)?;
-        let cache: &atoll::Cache = &cache;
+        let opened = self.cache(py)?;
         let expects_large = self.expects_large.load(Relaxed);
-        let hit = match expects_large {
-            false => cache.get_into(key, found),
-            true => py.detach(|| cache.get_into(key, found)),
-        };
+        let hit = on_cache!(py, &*opened, expects_large, |cache| cache.get_into(key, found));
         if !hit.map_err(|error| of_operation(py, &error))? {
             return Ok(None);
         }
@@ -128,13 +122,13 @@ impl Cache {
 
     /// The value of a key, if it is large and `bytes`: copied once, from the pool to the object.
     fn find_large<'py>(&self, py: Python<'py>, key: &[u8]) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let cache = self.cache(py)?;
-        let cache: &atoll::Cache = &cache;
+        let opened = self.cache(py)?;
         let is_large = |meta: &Meta| meta.value_bytes >= LARGE_BYTES && value::is_bytes(meta.attributes);
-        let Some(seen) = done(py, cache.peek(key))?.filter(is_large) else { return Ok(None) };
+        let seen = done(py, on_cache!(py, &*opened, false, |cache| cache.peek(key)))?;
+        let Some(seen) = seen.filter(is_large) else { return Ok(None) };
         let mut found = None;
         let bytes = PyBytes::new_with(py, seen.value_bytes, |into| {
-            found = done(py, py.detach(|| cache.get_to_slice(key, into)))?;
+            found = done(py, on_cache!(py, &*opened, true, |cache| cache.get_to_slice(key, into)))?;
             Ok(())
         })?;
         // Another process may have changed it since.
@@ -178,7 +172,8 @@ impl Cache {
             true => Some(Beginning { expiry: ttl::expiry(ttl, self.expiry)?, attributes: INTEGER_ATTRIBUTES }),
             false => None,
         };
-        let sum = self.cache(py)?.increment_from(bytes_of(key)?, by, beginning);
+        let (bytes, opened) = (bytes_of(key)?, self.cache(py)?);
+        let sum = on_cache!(py, &*opened, false, |cache| cache.increment_from(bytes, by, beginning));
         match sum.map_err(|error| of_operation(py, &error))? {
             Some(sum) => Ok(sum),
             None => Err(PyKeyError::new_err(key.clone().unbind())),
@@ -243,14 +238,10 @@ impl Cache {
     /// `ValueError`. The bytes are those that are stored, whatever type was set.
     fn get_into(&self, py: Python<'_>, key: &Bound<'_, PyAny>, buffer: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
         let mut memory = Memory::writable(buffer)?;
-        let (key, cache) = (bytes_of(key)?, self.cache(py)?);
-        let cache: &atoll::Cache = &cache;
+        let (key, opened) = (bytes_of(key)?, self.cache(py)?);
         let into = memory.bytes_mut();
         let room = into.len();
-        let found = match room < LARGE_BYTES {
-            true => cache.get_to_slice(key, into),
-            false => py.detach(|| cache.get_to_slice(key, into)),
-        };
+        let found = on_cache!(py, &*opened, room >= LARGE_BYTES, |cache| cache.get_to_slice(key, into));
         match done(py, found)?.map(|meta| meta.value_bytes) {
             Some(bytes) if bytes > room => {
                 Err(PyValueError::new_err(format!("the value has {bytes} bytes, the buffer {room}")))
@@ -289,7 +280,9 @@ impl Cache {
 
     /// Removes `key`; returns whether it was present.
     fn delete(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
-        done(key.py(), self.cache(key.py())?.delete(bytes_of(key)?))
+        let (py, bytes) = (key.py(), bytes_of(key)?);
+        let opened = self.cache(py)?;
+        done(py, on_cache!(py, &*opened, false, |cache| cache.delete(bytes)))
     }
 
     fn __delitem__(&self, key: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -300,15 +293,17 @@ impl Cache {
     }
 
     fn __contains__(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
-        done(key.py(), self.cache(key.py())?.contains(bytes_of(key)?))
+        let (py, bytes) = (key.py(), bytes_of(key)?);
+        let opened = self.cache(py)?;
+        done(py, on_cache!(py, &*opened, false, |cache| cache.contains(bytes)))
     }
 
     /// Sets the time to live of `key` anew; returns whether it is present.
     #[pyo3(signature = (key, ttl = None))]
     fn touch(&self, key: &Bound<'_, PyAny>, ttl: Option<&Bound<'_, PyAny>>) -> PyResult<bool> {
-        let py = key.py();
-        let (cache, expiry) = (self.cache(py)?, ttl::expiry(ttl, self.expiry)?);
-        done(py, cache.set_expiry(bytes_of(key)?, expiry))
+        let (py, bytes) = (key.py(), bytes_of(key)?);
+        let (opened, expiry) = (self.cache(py)?, ttl::expiry(ttl, self.expiry)?);
+        done(py, on_cache!(py, &*opened, false, |cache| cache.set_expiry(bytes, expiry)))
     }
 
     /// Adds `delta` to the number at `key`, in one step for all processes, and returns the sum. An
@@ -336,9 +331,8 @@ impl Cache {
             let keep = |index: usize, value: Option<&Value>| {
                 found[index] = value.map(|value| (value.bytes().to_vec(), value.meta().attributes));
             };
-            let cache = self.cache(py)?;
-            let cache: &atoll::Cache = &cache;
-            done(py, cache.get_each(&bytes, keep))?;
+            let opened = self.cache(py)?;
+            done(py, on_cache!(py, &*opened, false, |cache| cache.get_each(&bytes, keep)))?;
             for (key, (bytes, attributes)) in keys.iter().zip(found).filter_map(|(key, found)| Some((key, found?))) {
                 values.set_item(key, value::decode(py, &bytes, attributes, self.codec.as_ref())?)?;
             }
@@ -359,19 +353,18 @@ impl Cache {
     }
 
     /// Removes keys; returns how many were present.
-    fn delete_many(&self, py: Python<'_>, keys: &Bound<'_, PyAny>) -> PyResult<usize> {
+    fn delete_many(&self, keys: &Bound<'_, PyAny>) -> PyResult<usize> {
         let mut deleted = 0;
         for key in keys.try_iter()? {
-            deleted += usize::from(done(py, self.cache(py)?.delete(bytes_of(&key?)?))?);
+            deleted += usize::from(self.delete(&key?)?);
         }
         Ok(deleted)
     }
 
     /// Removes every key of the pool, whichever process set it; returns how many.
     fn clear(&self, py: Python<'_>) -> PyResult<u64> {
-        let cache = self.cache(py)?;
-        let cache: &atoll::Cache = &cache;
-        done(py, py.detach(|| cache.flush()))
+        let opened = self.cache(py)?;
+        done(py, on_cache!(py, &*opened, true, |cache| cache.flush()))
     }
 
     /// The token of a lease of a key, which one caller among all processes holds; `None` while
@@ -379,22 +372,28 @@ impl Cache {
     fn _lease(&self, key: &Bound<'_, PyAny>, seconds: f64) -> PyResult<Option<u64>> {
         let time = Duration::try_from_secs_f64(seconds).ok().filter(|time| !time.is_zero());
         let time = time.ok_or_else(|| PyValueError::new_err("a lease is more than 0 seconds"))?;
-        match done(key.py(), self.cache(key.py())?.lease(bytes_of(key)?, time))? {
+        let (py, bytes) = (key.py(), bytes_of(key)?);
+        let opened = self.cache(py)?;
+        match done(py, on_cache!(py, &*opened, false, |cache| cache.lease(bytes, time)))? {
             Lease::Held { token } => Ok(Some(token)),
             Lease::Value(_) | Lease::Another => Ok(None),
         }
     }
 
     fn _release_lease(&self, key: &Bound<'_, PyAny>, token: u64) -> PyResult<()> {
-        self.cache(key.py())?.release_lease(bytes_of(key)?, token);
+        let (py, bytes) = (key.py(), bytes_of(key)?);
+        let opened = self.cache(py)?;
+        on_cache!(py, &*opened, false, |cache| cache.release_lease(bytes, token));
         Ok(())
     }
 
     /// What this process has counted (`hits`, `misses`, `sets`, `deletes`, `evictions`,
     /// `expirations`), and what the pool holds (`objects`, `used_bytes`, `capacity_bytes`).
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let cache = self.cache(py)?;
-        let counted = cache.statistics();
+        let opened = self.cache(py)?;
+        let (counted, objects, capacity_bytes) = on_cache!(py, &*opened, false, |cache| {
+            (cache.statistics(), cache.objects(), cache.pool().capacity_bytes())
+        });
         let stats = PyDict::new(py);
         for (name, count) in [
             ("hits", counted.pool.hits),
@@ -403,9 +402,9 @@ impl Cache {
             ("deletes", counted.pool.removes),
             ("evictions", counted.pool.evictions),
             ("expirations", counted.pool.expirations),
-            ("objects", done(py, cache.objects())?),
+            ("objects", done(py, objects)?),
             ("used_bytes", counted.weight_bytes),
-            ("capacity_bytes", cache.pool().capacity_bytes()),
+            ("capacity_bytes", capacity_bytes),
         ] {
             stats.set_item(name, count)?;
         }

@@ -11,50 +11,28 @@
 //! that the kernel wipes in a fork, so that it also sees a fork that no Python code made.
 
 use crate::error::{of_opening, raise};
+use crate::opened::{Opened, Opening};
 use arc_swap::{ArcSwapOption, Guard};
-use atoll::{BuildError, Cache, Pool, PoolOptions};
 use pyo3::prelude::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-
-/// What a process needs to open the pool.
-pub(crate) struct Opening {
-    pub(crate) address: String,
-    pub(crate) options: PoolOptions,
-    /// Whether the pool is created if there is none.
-    pub(crate) creates: bool,
-    /// The most clients that this process has of the pool.
-    pub(crate) clients: usize,
-}
-
-impl Opening {
-    fn open(&self) -> Result<Cache, BuildError> {
-        let pool = match self.creates {
-            true => Pool::open_or_create(&self.address, &self.options)?,
-            false => Pool::open(&self.address)?,
-        };
-        // Without a thread of its own: a process with threads cannot fork without a warning, and
-        // over shared memory nothing is lost. Operations tend the pool.
-        Cache::builder().clients(self.clients).tend(false).build(&pool)
-    }
-}
 
 /// The pool as this process has it open; see the module.
 pub(crate) struct Current {
     opening: Opening,
     /// `None` if it is closed.
-    opened: ArcSwapOption<Cache>,
+    opened: ArcSwapOption<Opened>,
     is_closed: AtomicBool,
 }
 
 /// A cache for one operation.
-pub(crate) struct Use(Guard<Option<Arc<Cache>>>);
+pub(crate) struct Use(Guard<Option<Arc<Opened>>>);
 
 impl std::ops::Deref for Use {
-    type Target = Cache;
+    type Target = Opened;
 
     #[inline]
-    fn deref(&self) -> &Cache {
+    fn deref(&self) -> &Opened {
         self.0.as_ref().expect("a use is made of an open cache")
     }
 }
@@ -80,7 +58,7 @@ impl Current {
     }
 
     #[cold]
-    fn reopened(&self, py: Python<'_>, mut found: Guard<Option<Arc<Cache>>>) -> PyResult<Use> {
+    fn reopened(&self, py: Python<'_>, mut found: Guard<Option<Arc<Opened>>>) -> PyResult<Use> {
         loop {
             match &*found {
                 None => return Err(raise(py, "Closed", "the cache is closed: make a new one")),

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `cache` | the class: every operation that is one call of the library |
 //! | `current` | the pool as this process has it open, also after a fork |
+//! | `opened` | a cache on the fabric that its address names |
 //! | `blocks` | large values straight to and from buffers of the program, many at a time |
 //! | `memory` | the buffers as slices |
 //! | `key`, `ttl` | keys and times as Python programs write them |
@@ -15,7 +16,7 @@
 //!
 //! Over shared memory no operation waits for another process, so an operation keeps the interpreter
 //! lock: to release it costs more than a lookup. It is released for what takes long: values of
-//! 64 KiB or more, opening a pool, removing every key.
+//! 64 KiB or more, opening a pool, removing every key. Over a network every operation releases it.
 
 mod blocks;
 mod cache;
@@ -23,6 +24,7 @@ mod current;
 mod error;
 mod key;
 mod memory;
+mod opened;
 mod ttl;
 mod value;
 
@@ -33,10 +35,7 @@ use pyo3::prelude::*;
 #[pyfunction]
 #[pyo3(signature = (address, *, force = false))]
 fn remove(py: Python<'_>, address: &str, force: bool) -> PyResult<u64> {
-    let removed = py.detach(|| match force {
-        true => atoll::Pool::remove_by_force(address),
-        false => atoll::Pool::remove(address),
-    });
+    let removed = py.detach(|| opened::remove(address, force));
     removed.map(|removed| removed.bytes).map_err(|refused| error::of_removal(py, &refused))
 }
 

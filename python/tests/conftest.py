@@ -2,6 +2,10 @@
 
 import itertools
 import os
+import pathlib
+import re
+import shutil
+import signal
 import subprocess
 import sys
 
@@ -12,9 +16,85 @@ import atoll
 _numbers = itertools.count()
 
 
+class Node:
+    """A memory node of a test's own: `atoll node`, on a port that stays the same."""
+
+    def __init__(self, program):
+        self._program = program
+        self._port = 0
+        self._start()
+        self.address = f"tcp:127.0.0.1:{self._port}"
+
+    def _start(self):
+        listen = f"127.0.0.1:{self._port}"
+        command = [self._program, "node", "--listen", listen, "--capacity", "256MiB"]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        told = self._process.stdout.readline()
+        found = re.search(r" at 127\.0\.0\.1:(\d+) ", told)
+        assert found, f"the node says {told!r}"
+        self._port = int(found[1])
+
+    def stop(self):
+        self._process.send_signal(signal.SIGSTOP)
+
+    def go_on(self):
+        self._process.send_signal(signal.SIGCONT)
+
+    def end(self):
+        self._process.kill()
+        self._process.communicate()
+
+    def restart(self):
+        """The node dies, and another one begins at its port, empty."""
+        self.end()
+        self._start()
+
+
+def _program():
+    """The program `atoll`: what the environment names, else the last build of the workspace, else that of the
+    path."""
+    named = os.environ.get("ATOLL_PROGRAM")
+    target = pathlib.Path(__file__).resolve().parents[2] / "target"
+    built = [path for path in (target / "debug/atoll", target / "release/atoll") if path.exists()]
+    built.sort(key=lambda path: path.stat().st_mtime)
+    return named or (str(built[-1]) if built else shutil.which("atoll"))
+
+
 @pytest.fixture
-def address():
+def node():
+    program = _program()
+    if program is None:
+        assert "ATOLL_TEST_NEED" not in os.environ, "no program atoll: cargo build -p atoll-cli"
+        pytest.skip("no program atoll: cargo build -p atoll-cli")
+    node = Node(program)
+    yield node
+    node.end()
+
+
+@pytest.fixture
+def fabric(request):
+    """The fabric of a test's pool."""
+    return getattr(request, "param", "shm")
+
+
+def pytest_generate_tests(metafunc):
+    """What each operation promises holds on every fabric. A test of `on_this_host` is of memory of this host."""
+    on_all = metafunc.module.__name__ in ("test_operations", "test_blocks")
+    if on_all and "fabric" in metafunc.fixturenames and not hasattr(metafunc.function, "on_this_host"):
+        metafunc.parametrize("fabric", ["shm", "tcp"], indirect=True)
+
+
+def on_this_host(test):
+    test.on_this_host = True
+    return test
+
+
+@pytest.fixture
+def address(request, fabric):
     """The address of a pool that no other test has. It is removed after the test."""
+    if fabric == "tcp":
+        yield request.getfixturevalue("node").address
+        return
     address = f"shm:/atoll-python-{os.getpid()}-{next(_numbers)}"
     yield address
     try:

@@ -6,6 +6,7 @@ import time
 from datetime import timedelta
 
 import pytest
+from conftest import on_this_host
 
 import atoll
 
@@ -228,6 +229,7 @@ def test_a_pool_keeps_its_settings_and_opening_can_be_without_creating(address):
             atoll.Cache(wrong)
 
 
+@on_this_host
 def test_a_pool_in_use_is_removed_by_force_only(cache, program):
     user = program("cache = atoll.Cache(sys.argv[1]); print('in', flush=True); sys.stdin.read()", cache.address)
     assert user.stdout.readline() == "in\n"

@@ -1,4 +1,4 @@
-"""A cache that the processes of a host share at memory speed.
+"""A cache that the processes of a host share at memory speed, and those of several hosts over a network.
 
 >>> import atoll
 >>> cache = atoll.Cache("shm:/app", capacity="256MiB")   # in every process: opens or creates

@@ -35,6 +35,9 @@ class Cache(_atoll.Cache):
 
     The pool is opened, or created if there is none. ``shm:/NAME`` is memory of this host; it stays
     until it is removed (``atoll.remove``) or the host reboots. The path of a file stays longer.
+    ``tcp:HOST:PORT[,HOST:PORT...]`` is memory of other hosts, which ``atoll node`` lends; their
+    secret is in the file that the environment variable ``ATOLL_SECRET_FILE`` names, and behind
+    ``?ca=FILE`` connections are TLS.
     A process makes one cache of a pool, because each has a place of its own among the pool's
     clients. Any number of threads may use it. A forked child goes on with the same object: its
     first operation opens the pool anew, by itself.
@@ -80,7 +83,15 @@ class Cache(_atoll.Cache):
             "clients_max": clients_max,
             "object_bytes": object_bytes,
         }
+        self._waits = address.startswith("tcp:")
         _process.closes_at_exit(self)
+
+    async def _run(self, operation: Callable[..., T], *arguments: Any, **options: Any) -> T:
+        """Runs an operation. Over a network it waits, so that it runs on a thread; over shared memory
+        none waits."""
+        if self._waits:
+            return await asyncio.to_thread(operation, *arguments, **options)
+        return operation(*arguments, **options)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Another process that gets the cache, such as one of multiprocessing, opens the pool.
@@ -99,7 +110,7 @@ class Cache(_atoll.Cache):
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self.close()
+        await self._run(self.close)
 
     def get_or_set(
         self, key: Key, loader: Callable[[], T], ttl: TTL = None, *, lease: float = _LEASE_SECONDS
@@ -137,19 +148,34 @@ class Cache(_atoll.Cache):
         and processes one loads. If its task is cancelled, another caller loads."""
         pauses = _pauses()
         value: Any
-        while (value := self.get(key, _ABSENT)) is _ABSENT:
-            token = self._lease(key, lease)
+        while (value := await self._run(self.get, key, _ABSENT)) is _ABSENT:
+            token = await self._alease(key, lease)
             if token is not None:
                 try:
                     value = loader()
                     if inspect.isawaitable(value):
                         value = await value
-                    self._keep(key, value, ttl)
+                    await self._run(self._keep, key, value, ttl)
                 finally:
-                    self._release_lease(key, token)
+                    await self._run(self._release_lease, key, token)
                 break
             await asyncio.sleep(next(pauses))
         return cast(T, value)
+
+    async def _alease(self, key: Key, lease: float) -> int | None:
+        if not self._waits:
+            return self._lease(key, lease)
+        taking = asyncio.ensure_future(asyncio.to_thread(self._lease, key, lease))
+        try:
+            return await asyncio.shield(taking)
+        except asyncio.CancelledError:
+            # The thread goes on. The lease that it gets is given back, so that no caller waits for it.
+            taking.add_done_callback(functools.partial(self._give_back, key))
+            raise
+
+    def _give_back(self, key: Key, taken: "asyncio.Future[int | None]") -> None:
+        if not taken.cancelled() and taken.exception() is None and (token := taken.result()) is not None:
+            self._release_lease(key, token)
 
     def _keep(self, key: Key, value: Any, ttl: TTL) -> None:
         try:
@@ -199,53 +225,53 @@ class Cache(_atoll.Cache):
         return decorate if function is None else decorate(function)
 
     async def aget(self, key: Key, default: Any = None) -> Any:
-        """As ``get``. This and the other operations in ``a`` take as long as those without: over
-        shared memory none of them waits."""
-        return self.get(key, default)
+        """As ``get``. Over shared memory this and the other operations in ``a`` take as long as those
+        without, since none of them waits; over a network they run on threads."""
+        return await self._run(self.get, key, default)
 
     async def aget_many(self, keys: Iterable[K]) -> dict[K, Any]:
         """As ``get_many``."""
-        return self.get_many(keys)
+        return await self._run(self.get_many, keys)
 
     async def aset(self, key: Key, value: Any, ttl: TTL = None) -> None:
         """As ``set``."""
-        self.set(key, value, ttl)
+        await self._run(self.set, key, value, ttl)
 
     async def aadd(self, key: Key, value: Any, ttl: TTL = None) -> bool:
         """As ``add``."""
-        return self.add(key, value, ttl)
+        return await self._run(self.add, key, value, ttl)
 
     async def areplace(self, key: Key, value: Any, ttl: TTL = None) -> bool:
         """As ``replace``."""
-        return self.replace(key, value, ttl)
+        return await self._run(self.replace, key, value, ttl)
 
     async def aset_many(self, values: Mapping[K, Any], ttl: TTL = None) -> None:
         """As ``set_many``."""
-        self.set_many(values, ttl)
+        await self._run(self.set_many, values, ttl)
 
     async def adelete(self, key: Key) -> bool:
         """As ``delete``."""
-        return self.delete(key)
+        return await self._run(self.delete, key)
 
     async def adelete_many(self, keys: Iterable[Key]) -> int:
         """As ``delete_many``."""
-        return self.delete_many(keys)
+        return await self._run(self.delete_many, keys)
 
     async def atouch(self, key: Key, ttl: TTL = None) -> bool:
         """As ``touch``."""
-        return self.touch(key, ttl)
+        return await self._run(self.touch, key, ttl)
 
     async def aincr(self, key: Key, delta: int = 1, ttl: TTL = None, *, create: bool = True) -> int:
         """As ``incr``."""
-        return self.incr(key, delta, ttl, create=create)
+        return await self._run(self.incr, key, delta, ttl, create=create)
 
     async def adecr(self, key: Key, delta: int = 1, ttl: TTL = None, *, create: bool = True) -> int:
         """As ``decr``."""
-        return self.decr(key, delta, ttl, create=create)
+        return await self._run(self.decr, key, delta, ttl, create=create)
 
     async def acontains(self, key: Key) -> bool:
         """Whether ``key`` is there."""
-        return key in self
+        return await self._run(self.__contains__, key)
 
     async def aclear(self) -> int:
         """As ``clear``, on a thread of its own: it takes as long as there are keys."""
@@ -253,7 +279,7 @@ class Cache(_atoll.Cache):
 
     async def aclose(self) -> None:
         """As ``close``."""
-        self.close()
+        await self._run(self.close)
 
 
 def _opened(cls: type[Cache], address: str, options: dict[str, Any]) -> Cache:

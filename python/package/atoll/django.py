@@ -109,31 +109,31 @@ class AtollCache(BaseCache):
         await self.atoll.aclear()
 
     async def aadd(self, key: Any, value: Any, timeout: Any = DEFAULT_TIMEOUT, version: Any = None) -> bool:
-        return self.add(key, value, timeout, version)
+        return await self.atoll._run(self.add, key, value, timeout, version)
 
     async def aget(self, key: Any, default: Any = None, version: Any = None) -> Any:
-        return self.get(key, default, version)
+        return await self.atoll._run(self.get, key, default, version)
 
     async def aset(self, key: Any, value: Any, timeout: Any = DEFAULT_TIMEOUT, version: Any = None) -> None:
-        self.set(key, value, timeout, version)
+        await self.atoll._run(self.set, key, value, timeout, version)
 
     async def atouch(self, key: Any, timeout: Any = DEFAULT_TIMEOUT, version: Any = None) -> bool:
-        return self.touch(key, timeout, version)
+        return await self.atoll._run(self.touch, key, timeout, version)
 
     async def adelete(self, key: Any, version: Any = None) -> bool:
-        return self.delete(key, version)
+        return await self.atoll._run(self.delete, key, version)
 
     async def ahas_key(self, key: Any, version: Any = None) -> bool:
-        return self.has_key(key, version)
+        return await self.atoll._run(self.has_key, key, version)
 
     async def aincr(self, key: Any, delta: int = 1, version: Any = None) -> int:
-        return self.incr(key, delta, version)
+        return await self.atoll._run(self.incr, key, delta, version)
 
     async def aget_many(self, keys: Any, version: Any = None) -> dict[Any, Any]:
-        return self.get_many(keys, version)
+        return await self.atoll._run(self.get_many, keys, version)
 
     async def aset_many(self, data: Any, timeout: Any = DEFAULT_TIMEOUT, version: Any = None) -> list[Any]:
-        return self.set_many(data, timeout, version)
+        return await self.atoll._run(self.set_many, data, timeout, version)
 
     async def adelete_many(self, keys: Any, version: Any = None) -> None:
-        self.delete_many(keys, version)
+        await self.atoll._run(self.delete_many, keys, version)
