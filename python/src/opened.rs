@@ -49,7 +49,7 @@ impl Opening {
     pub(crate) fn open(&self) -> Result<Opened, BuildError> {
         if self.address.starts_with("tcp:") {
             let fabric = TcpFabric::named(&self.address).map_err(OpenError::from)?;
-            // Memory nodes take a client for gone that is silent. So a thread speaks for an idle one.
+            // Memory nodes take a silent client for gone. So a thread speaks for an idle one.
             return self.open_on(&fabric, true).map(Opened::Far);
         }
         // Without a thread of its own: a process with threads cannot fork without a warning, and

@@ -1,5 +1,6 @@
 """What the tests share: pools with names of their own, and processes."""
 
+import contextlib
 import itertools
 import os
 import pathlib
@@ -8,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -36,13 +38,18 @@ class Node:
 
     def stop(self):
         self._process.send_signal(signal.SIGSTOP)
+        threads = pathlib.Path(f"/proc/{self._process.pid}/task")
+        # Each of its threads stops by itself.
+        while any("State:\tT" not in each.read_text() for each in threads.glob("*/status")):
+            time.sleep(0.001)
 
     def go_on(self):
         self._process.send_signal(signal.SIGCONT)
 
     def end(self):
         self._process.kill()
-        self._process.communicate()
+        self._process.wait()
+        self._process.stdout.close()
 
     def restart(self):
         """The node dies, and another one begins at its port, empty."""
@@ -60,15 +67,29 @@ def _program():
     return named or (str(built[-1]) if built else shutil.which("atoll"))
 
 
-@pytest.fixture
-def node():
+@contextlib.contextmanager
+def _started_node():
     program = _program()
     if program is None:
         assert "ATOLL_TEST_NEED" not in os.environ, "no program atoll: cargo build -p atoll-cli"
         pytest.skip("no program atoll: cargo build -p atoll-cli")
     node = Node(program)
-    yield node
-    node.end()
+    try:
+        yield node
+    finally:
+        node.end()
+
+
+@pytest.fixture
+def node():
+    with _started_node() as node:
+        yield node
+
+
+@pytest.fixture
+def another_node():
+    with _started_node() as node:
+        yield node
 
 
 @pytest.fixture

@@ -73,21 +73,26 @@ def test_tasks_go_on_while_one_waits_for_the_network(node):
 
 
 def test_a_task_that_is_cancelled_while_it_takes_a_lease_keeps_none(node):
+    taken, goes_on = threading.Event(), threading.Event()
+
+    class Slow(atoll.Cache):
+        def _lease(self, key, seconds):
+            token = super()._lease(key, seconds)
+            taken.set()
+            assert goes_on.wait(30)
+            return token
+
     async def cancel(cache):
-        await cache.aset("key", 1)
-        node.stop()
-        try:
-            loading = asyncio.create_task(cache.aget_or_set("loaded", lambda: 7))
-            await asyncio.sleep(0.1)
-        finally:
-            node.go_on()
+        loading = asyncio.create_task(cache.aget_or_set("loaded", lambda: 7, lease=300))
+        assert await asyncio.to_thread(taken.wait, 30)
         loading.cancel()
         with pytest.raises(asyncio.CancelledError):
             await loading
-        # With a lease of the other task it would take that long.
-        return await asyncio.wait_for(cache.aget_or_set("loaded", lambda: 8, lease=60), 20)
+        goes_on.set()
+        # While the cancelled task had the lease, it would take that long.
+        return await asyncio.wait_for(cache.aget_or_set("loaded", lambda: 8, lease=300), 60)
 
-    with atoll.Cache(node.address, capacity="16MiB") as cache:
+    with Slow(node.address, capacity="16MiB") as cache:
         assert asyncio.run(cancel(cache)) == 8
 
 
@@ -120,6 +125,26 @@ def test_a_node_that_comes_back_empty_is_used_again(node):
                 assert time.monotonic() < until, "the pool stays lost"
                 time.sleep(0.05)
         assert cache["key"] == 2
+
+
+def test_several_nodes_hold_one_pool(node, another_node):
+    address = f"{node.address},{another_node.address.removeprefix('tcp:')}"
+    with atoll.Cache(address, capacity="32MiB") as cache:
+        values = {f"key:{number}": bytes([number % 256]) * 4000 for number in range(2000)}
+        cache.set_many(values)
+        assert cache.get_many(values) == values
+        another_node.end()
+        # What was on the other node misses, and the rest is there.
+        until = time.monotonic() + 60
+        while True:
+            try:
+                left = cache.get_many(values)
+                break
+            except atoll.PoolLost:
+                assert time.monotonic() < until, "the pool stays lost"
+                time.sleep(0.05)
+        assert 0 < len(left) < len(values)
+        assert all(values[key] == value for key, value in left.items())
 
 
 def test_a_wrong_address_is_an_error_that_says_so(node):

@@ -9,8 +9,8 @@
 //!
 //! | the owner | verbs |
 //! |---|---|
-//! | allocates a chunk | WRITE descriptor's home number, CAS Open -> Extent |
-//! | fills it | WRITE chunk |
+//! | allocates a chunk | WRITE descriptor's home number, CAS Open -> Extent: of several chunks in one batch |
+//! | fills it | WRITE chunk; where memory is far, up to [`ROUND_BYTES`] in one batch |
 //! | publishes the record | as the engine does |
 //! | announces that | CAS Extent -> Bound, unawaited |
 //!
@@ -27,9 +27,13 @@
 
 use crate::CacheError;
 use crate::record::{Hasher, Header, LARGE_EXTENTS, LargeBody, PIECE_BYTES};
-use atoll_fabric::{Batch, Buffer, Endpoint};
+use atoll_fabric::{BATCH_VERBS_MAX, Batch, Buffer, Endpoint};
 use atoll_pool::{Chunk, ChunkId, ChunkState, Client, Layout, chunks};
 use std::collections::BTreeMap;
+
+/// Bytes of extents that are READ or WRITTEN in one batch where memory is far. They take much
+/// longer than a round trip.
+const ROUND_BYTES: u64 = 1 << 20;
 
 /// An empty chunk in state Open that its client owns, with its generation.
 pub(crate) type OpenChunk = (ChunkId, u32);
@@ -187,8 +191,17 @@ impl<E: Endpoint> ExtentIo<'_, E> {
         assert_eq!(into.len(), header.value_bytes, "the memory is as long as the value");
         let Some(extents) = self.extents(header, body).await? else { return Ok(false) };
         let mut read_key = vec![0; header.key_bytes];
-        let is_sound = self.read_pieces(&extents, body, &mut read_key, into).await?;
-        Ok(is_sound && read_key == key)
+        if self.client.endpoint.is_near() {
+            let is_sound = self.read_pieces(&extents, body, &mut read_key, into).await?;
+            return Ok(is_sound && read_key == key);
+        }
+        let place = |start, bytes: &[u8]| {
+            let (of_key, of_value) = bytes.split_at(bytes.len().min(read_key.len().saturating_sub(start)));
+            read_key[start.min(header.key_bytes)..][..of_key.len()].copy_from_slice(of_key);
+            into[start.saturating_sub(header.key_bytes)..][..of_value.len()].copy_from_slice(of_value);
+        };
+        self.read_rounds(&extents, header.body_bytes(), place).await?;
+        Ok(read_key == key && self.is_sound(body, key, into))
     }
 
     /// Whether these are the key and the value that were written.
@@ -267,16 +280,16 @@ impl<E: Endpoint> ExtentIo<'_, E> {
         spare: &mut Buffer,
     ) -> Result<(u64, u64), CacheError> {
         let key_hash = self.hasher.hash(key);
+        if !self.client.endpoint.is_near() {
+            self.write_rounds(extents, key, value).await?;
+            return Ok((key_hash, self.hasher.body_checksum(key_hash, value)));
+        }
         // The key's last word has the first bytes of the value.
         let shared = (key.len().next_multiple_of(8) - key.len()).min(value.len());
         let head = [key, &value[..shared]].concat();
         self.write_span(extents, 0, &head, spare).await?;
         let rest = &value[shared..];
         let start = head.len();
-        if !self.client.endpoint.is_near() {
-            self.write_span(extents, start, rest, spare).await?;
-            return Ok((key_hash, self.hasher.body_checksum(key_hash, value)));
-        }
         let mut checksum = key_hash;
         let mut written = 0;
         for piece in value.chunks(PIECE_BYTES) {
@@ -289,6 +302,71 @@ impl<E: Endpoint> ExtentIo<'_, E> {
         Ok((key_hash, checksum))
     }
 
+    /// Verbs of a batch.
+    fn verbs_max(&self) -> usize {
+        self.client.endpoint.limits().batch_verbs_max.min(BATCH_VERBS_MAX)
+    }
+
+    /// Extents that are READ or WRITTEN in one batch.
+    fn round_extents(&self) -> usize {
+        ((ROUND_BYTES / self.client.pool.layout.chunk_bytes) as usize).clamp(1, self.verbs_max())
+    }
+
+    /// READs the first `bytes` of key and value, and gives the bytes of each extent to `place`,
+    /// with where they begin.
+    async fn read_rounds(
+        &self,
+        extents: &Extents,
+        bytes: usize,
+        mut place: impl FnMut(usize, &[u8]),
+    ) -> Result<(), CacheError> {
+        let layout = &self.client.pool.layout;
+        let chunk_bytes = layout.chunk_bytes as usize;
+        let (mut spares, mut start) = (Vec::new(), 0);
+        for round in extents.body[..bytes.div_ceil(chunk_bytes)].chunks(self.round_extents()) {
+            let (mut batch, mut tickets) = (Batch::new(), Vec::with_capacity(round.len()));
+            for (index, extent) in round.iter().enumerate() {
+                let length = (bytes - start - index * chunk_bytes).min(chunk_bytes);
+                let mut buffer: Buffer = spares.pop().unwrap_or_default();
+                buffer.resize(length.next_multiple_of(8));
+                tickets.push((length, batch.read(layout.chunk(extent.chunk), buffer)));
+            }
+            self.client.endpoint.post(&mut batch).await?;
+            for (length, ticket) in tickets {
+                let buffer = batch.take(ticket);
+                place(start, &buffer.bytes()[..length]);
+                spares.push(buffer);
+                start += length;
+            }
+        }
+        Ok(())
+    }
+
+    /// WRITEs key and value into their extents. The last word is padded with zero bytes.
+    async fn write_rounds(&self, extents: &Extents, key: &[u8], value: &[u8]) -> Result<(), CacheError> {
+        let layout = &self.client.pool.layout;
+        let (chunk_bytes, bytes) = (layout.chunk_bytes as usize, key.len() + value.len());
+        let (mut spares, mut start) = (Vec::new(), 0);
+        for round in extents.body.chunks(self.round_extents()) {
+            let (mut batch, mut tickets) = (Batch::new(), Vec::with_capacity(round.len()));
+            for extent in round {
+                let end = bytes.min(start + chunk_bytes);
+                let mut buffer: Buffer = spares.pop().unwrap_or_default();
+                buffer.resize((end - start).next_multiple_of(8));
+                let (of_key, rest) = buffer.bytes_mut().split_at_mut(key.len().clamp(start, end) - start);
+                let (of_value, padding) = rest.split_at_mut(end - start - of_key.len());
+                of_key.copy_from_slice(&key[start.min(key.len())..][..of_key.len()]);
+                of_value.copy_from_slice(&value[start.saturating_sub(key.len())..][..of_value.len()]);
+                padding.fill(0);
+                tickets.push(batch.write(layout.chunk(extent.chunk), buffer));
+                start = end;
+            }
+            self.client.endpoint.post(&mut batch).await?;
+            spares.extend(tickets.into_iter().map(|ticket| batch.take(ticket)));
+        }
+        Ok(())
+    }
+
     /// READs the first `bytes` of key and value.
     pub(crate) async fn read_extents(
         &self,
@@ -299,6 +377,12 @@ impl<E: Endpoint> ExtentIo<'_, E> {
         let layout = &self.client.pool.layout;
         let chunk_bytes = layout.chunk_bytes as usize;
         buffer.resize(bytes);
+        if !self.client.endpoint.is_near() {
+            let into = buffer.bytes_mut();
+            let place = |start: usize, bytes: &[u8]| into[start..start + bytes.len()].copy_from_slice(bytes);
+            self.read_rounds(extents, bytes, place).await?;
+            return Ok(buffer);
+        }
         for (index, extent) in extents.body.iter().enumerate().take(bytes.div_ceil(chunk_bytes)) {
             let start = index * chunk_bytes;
             buffer.narrow(start, (bytes - start).min(chunk_bytes).next_multiple_of(8));
@@ -321,19 +405,23 @@ impl<E: Endpoint> ExtentIo<'_, E> {
         let layout = &self.client.pool.layout;
         let (bodies, _) = chunks_needed(key.len() + value.len(), layout.chunk_bytes);
         let mut extents = Extents::default();
-        for (index, (chunk, generation)) in open.into_iter().enumerate() {
-            let open = Chunk::owned(ChunkState::Open, self.client.me(), generation);
-            let taken = Chunk { state: ChunkState::Extent, ..open };
-            let descriptor = layout.descriptor(chunk);
-            let mut batch = Batch::new();
-            batch.write_word(layout.contents(chunk), home.into());
-            let swap = batch.compare_and_swap(descriptor, open.word(), taken.word());
+        for (round, open) in open.chunks(self.verbs_max() / 2).enumerate() {
+            let (mut batch, mut swaps) = (Batch::new(), Vec::with_capacity(open.len()));
+            for (chunk, generation) in open {
+                let open = Chunk::owned(ChunkState::Open, self.client.me(), *generation);
+                let taken = Chunk { state: ChunkState::Extent, ..open };
+                batch.write_word(layout.contents(*chunk), home.into());
+                swaps.push(batch.compare_and_swap(layout.descriptor(*chunk), open.word(), taken.word()));
+            }
             self.client.endpoint.post(&mut batch).await?;
-            if !batch.swapped(swap) {
+            if !swaps.iter().all(|swap| batch.swapped(*swap)) {
                 return Err(CacheError::Damaged { what: "another client changed the state of an open chunk" });
             }
-            let extent = Extent { chunk, generation };
-            if index < bodies { extents.body.push(extent) } else { extents.lists.push(extent) }
+            for (index, (chunk, generation)) in open.iter().enumerate() {
+                let extent = Extent { chunk: *chunk, generation: *generation };
+                let is_body = round * (self.verbs_max() / 2) + index < bodies;
+                if is_body { extents.body.push(extent) } else { extents.lists.push(extent) }
+            }
         }
         let mut spare = outgoing;
         let (key_hash, checksum) = self.write_body(&extents, key, value, &mut spare).await?;
@@ -368,8 +456,16 @@ impl<E: Endpoint> ExtentIo<'_, E> {
 
     /// Frees the extents of an object that is dead.
     pub(crate) async fn free_extents(&self, extents: &Extents) -> Result<(), CacheError> {
-        for extent in extents.all() {
-            self.free_extent(extent).await?;
+        let (endpoint, layout) = (&self.client.endpoint, &self.client.pool.layout);
+        let all: Vec<Extent> = extents.all().collect();
+        for extents in all.chunks(self.verbs_max()) {
+            let numbers: Vec<ChunkId> = extents.iter().map(|extent| extent.chunk).collect();
+            let is_it =
+                |place: usize, chunk: &Chunk| chunk.state.is_extent() && chunk.generation == extents[place].generation;
+            for place in chunks::free_together(endpoint, layout, &numbers, is_it).await? {
+                // Its owner may be binding it just now.
+                self.free_extent(extents[place]).await?;
+            }
         }
         Ok(())
     }

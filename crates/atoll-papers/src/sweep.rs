@@ -155,8 +155,8 @@ pub struct SweepCommand {
     /// Requests of all threads of a point
     #[arg(long, default_value_t = 500_000, value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
     requests: u64,
-    /// The network: cx3-56g, cx4-100g, cx5-100g, cx6-100g, cxl, tcp-25g, or a TOML file with a name,
-    /// a base (one of these) and the fields that differ
+    /// The network: cx3-56g, cx4-100g, cx5-100g, cx6-100g, cxl, tcp-25g, or a TOML file with a
+    /// name, a base (one of these) and the fields that differ
     #[arg(long, default_value = "cx5-100g")]
     profile: String,
     /// The option whose values are along the figures [default: the first after --engine and --load

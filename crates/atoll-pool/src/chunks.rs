@@ -250,15 +250,54 @@ pub async fn transition<E: Endpoint>(
 
 /// Frees a chunk that the caller owns in state `from`. Nothing points to it or protects it.
 pub async fn free<E: Endpoint>(endpoint: &E, layout: &Layout, chunk: ChunkId, from: Chunk) -> Result<bool, VerbError> {
-    let generation = from.generation.wrapping_add(1);
-    let to = Chunk { state: ChunkState::Free, owner_slot: 0, owner_epoch: 0, generation };
-    let freed = transition(endpoint, layout, chunk, from.word(), to).await?;
+    let freed = transition(endpoint, layout, chunk, from.word(), freed(from)).await?;
     if freed {
-        let mut batch = Batch::new();
-        batch.fetch_and_add(layout.free_chunks(), 1);
-        endpoint.post_unawaited(&mut batch);
+        count_freed(endpoint, layout, 1);
     }
     Ok(freed)
+}
+
+/// A chunk in state `from`, once it is free.
+fn freed(from: Chunk) -> Chunk {
+    let generation = from.generation.wrapping_add(1);
+    Chunk { state: ChunkState::Free, owner_slot: 0, owner_epoch: 0, generation }
+}
+
+fn count_freed<E: Endpoint>(endpoint: &E, layout: &Layout, chunks: u64) {
+    let mut batch = Batch::new();
+    batch.fetch_and_add(layout.free_chunks(), chunks);
+    endpoint.post_unawaited(&mut batch);
+}
+
+/// Frees as many chunks as a batch has verbs, at most: those of `wanted` whose states are `is_it`,
+/// which is asked with the place in `wanted`. Nothing points to them or protects them. Returns the
+/// places of chunks whose state another client changed meanwhile.
+pub async fn free_together<E: Endpoint>(
+    endpoint: &E,
+    layout: &Layout,
+    wanted: &[ChunkId],
+    is_it: impl Fn(usize, &Chunk) -> bool,
+) -> Result<Vec<usize>, VerbError> {
+    let mut reads = Batch::new();
+    let tickets: Vec<Ticket> = wanted.iter().map(|chunk| reads.read_word(layout.descriptor(*chunk))).collect();
+    endpoint.post(&mut reads).await?;
+    let (mut swaps, mut tried) = (Batch::new(), Vec::new());
+    for (place, (chunk, ticket)) in wanted.iter().zip(tickets).enumerate() {
+        let Some(from) = Chunk::from_word(reads.word(ticket)).filter(|from| is_it(place, from)) else { continue };
+        assert!(from.state.may_become(ChunkState::Free), "no transition leads from {from:?} to a free chunk");
+        tried.push((place, swaps.compare_and_swap(layout.descriptor(*chunk), from.word(), freed(from).word())));
+    }
+    if tried.is_empty() {
+        return Ok(Vec::new());
+    }
+    endpoint.post(&mut swaps).await?;
+    let overtaken: Vec<usize> =
+        tried.iter().filter(|(_, ticket)| !swaps.swapped(*ticket)).map(|(place, _)| *place).collect();
+    let count = tried.len() - overtaken.len();
+    if count > 0 {
+        count_freed(endpoint, layout, count as u64);
+    }
+    Ok(overtaken)
 }
 
 /// READs `count` descriptors from `first` on.

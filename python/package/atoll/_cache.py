@@ -175,7 +175,7 @@ class Cache(_atoll.Cache):
 
     def _give_back(self, key: Key, taken: "asyncio.Future[int | None]") -> None:
         if not taken.cancelled() and taken.exception() is None and (token := taken.result()) is not None:
-            self._release_lease(key, token)
+            asyncio.get_running_loop().run_in_executor(None, self._release_lease, key, token)
 
     def _keep(self, key: Key, value: Any, ttl: TTL) -> None:
         try:

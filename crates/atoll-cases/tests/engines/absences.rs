@@ -8,8 +8,6 @@ use atoll_sim::{Faults, Random};
 
 /// Runs in which an open hole is looked for.
 const SEEDS: u64 = 100;
-/// The same of long runs.
-const LONG_SEEDS: u64 = 25;
 
 /// Nodes end, and nothing else goes wrong.
 fn ending<S: Subject>(seed: u64) -> FaultyCase<S> {
@@ -45,7 +43,8 @@ fn is_seen(hole: Hole, seeds: u64, change: impl Fn(&mut FaultyCase<ForgeSubject>
         let closed = faulty.run_traced(seed, 0).0;
         assert!(closed.is_ok(), "seed {seed}, no hole open: {closed:?}");
         faulty.loss_hole = Some(hole);
-        faulty.run_traced(seed, 0).0.err()
+        // A history that the checker gives up shows no harm.
+        faulty.run_traced(seed, 0).0.err().filter(|harm| !harm.contains("no answer after"))
     };
     let shown: Vec<_> = (0..seeds).filter_map(run).collect();
     println!("{hole:?}: shown by {} of {seeds} seeds, {:?}", shown.len(), shown.first());
@@ -60,7 +59,7 @@ fn slots_that_still_point_into_a_node_that_is_gone_are_seen() {
 /// Clients that look at the table of nodes seldom use the pool without the node for long.
 #[test]
 fn a_node_that_is_ready_before_all_clients_use_it_is_seen() {
-    is_seen(Hole::HastyReturn, LONG_SEEDS, |faulty| {
+    is_seen(Hole::HastyReturn, SEEDS, |faulty| {
         faulty.times.look_ns = 40 * faulty.times.suspect_ns;
         faulty.case.load.operations = 200;
     });
