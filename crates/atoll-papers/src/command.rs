@@ -19,7 +19,7 @@ pub enum PapersCommand {
     /// Run an experiment in virtual time, beside what its paper prints
     Run(RunCommand),
     /// Run engines in virtual time over threads, memory nodes, sizes and loads of your choice
-    Sweep(SweepCommand),
+    Sweep(Box<SweepCommand>),
     /// Count round trips, verbs and bytes of single operations on a simulated network
     Verbs(VerbsCommand),
     /// Hold the simulated networks against every figure that the papers print of their hardware
