@@ -25,7 +25,7 @@ use crate::fabric::{self, AddressedFabric, EndpointOf, PoolFabric};
 use atoll_cache::audit::Audit;
 use atoll_cache::experts::ExpertSet;
 use atoll_cache::{CacheError, Chosen, ChosenPool, Engine, EngineId};
-use atoll_fabric::{Endpoint, FabricError, Identity, Reach, Region, Sharing, block_on, block_on_with};
+use atoll_fabric::{Endpoint, FabricError, Identity, Reach, Region, Sharing, VerbError, block_on, block_on_with};
 use atoll_pool::boot::{self, Verdict};
 use atoll_pool::repair::repair_watching;
 use atoll_pool::{PoolError, PoolSettings, Repaired, chunks};
@@ -55,6 +55,8 @@ pub enum UpkeepError {
     Cache(#[from] CacheError),
 }
 
+/// Clients that one after the other try a repair, because memory nodes come and go.
+const REPAIRS_MAX: u32 = 4;
 /// A killed process that is not dead after this time hangs in the kernel.
 const DEATH_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -441,8 +443,21 @@ impl<F: PoolFabric> Pool<F> {
     /// stand still and that the home's agent has not heard for its lease. A [`Cache`](crate::Cache)
     /// that was only cut off or stopped joins anew by itself; a [`Client`] must be made anew.
     pub fn repair(&self) -> Result<Repaired, UpkeepError> {
-        let opened = self.opened_now();
-        let client = opened.join()?;
+        for _ in 1..REPAIRS_MAX {
+            match self.repair_once() {
+                // A memory node was lost or came back meanwhile, which ends every client.
+                Err(
+                    UpkeepError::Cache(CacheError::Verb(VerbError::Fenced))
+                    | UpkeepError::Open(OpenError::Pool(PoolError::Verb(VerbError::Fenced))),
+                ) => {}
+                done => return done,
+            }
+        }
+        self.repair_once()
+    }
+
+    fn repair_once(&self) -> Result<Repaired, UpkeepError> {
+        let client = recovery::join(self)?;
         let endpoint = &client.client().endpoint;
         let repaired = repair_watching(client.client(), async || client.repair().await, async || client.tend().await);
         let mended = block_on(endpoint, repaired)?;
