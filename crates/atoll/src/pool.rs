@@ -55,7 +55,7 @@ pub enum UpkeepError {
     Cache(#[from] CacheError),
 }
 
-/// Clients that one after the other try a repair, because memory nodes come and go.
+/// How many clients try a repair, one after the other: a memory node that comes or goes ends each.
 const REPAIRS_MAX: u32 = 4;
 /// A killed process that is not dead after this time hangs in the kernel.
 const DEATH_PATIENCE: Duration = Duration::from_secs(5);
