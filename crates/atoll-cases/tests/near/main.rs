@@ -1,0 +1,9 @@
+//! Coherent near caches: what reads promise, over many seeds, in every interleaving of small cases,
+//! and with each guard of the protocol switched off.
+
+mod case;
+mod explored;
+mod holes;
+mod object;
+mod regular;
+mod swarm;

@@ -1,0 +1,229 @@
+//! What all compute nodes share: who they are, and the mode of every stripe.
+//!
+//! The directory is on the memory nodes. Its home is on one of them; each memory node whose objects
+//! may be cached has a table of modes, so that a writer READs the mode in the batch of its WRITE.
+//!
+//! ```text
+//! home    0  magic                              data
+//!         8  options                            data
+//!        64  64 x address of a table of modes   data
+//!       576  64 x member                        atomics only
+//!      1088  end
+//! table      stripes x mode                     atomics only
+//! ```
+//!
+//! A stripe is a number: the hash of an object's address, among the stripes of the object's memory
+//! node. It is the same on every compute node.
+
+use crate::error::NearError;
+use crate::object::Object;
+use crate::protocol::{Promise, Protocol};
+use crate::verbs::read_word;
+use atoll_fabric::{Address, Batch, Buffer, Endpoint};
+use atoll_pool::fields::{Fields, Numbers};
+
+/// Most compute nodes at a time.
+pub const MEMBERS_MAX: usize = 64;
+/// Memory nodes that a directory can know.
+const TABLES_MAX: usize = 64;
+/// Of the directory and of near regions: "near" and a version.
+pub(crate) const MAGIC: u64 = 0x0001_7261_656e_0001;
+const OPTIONS: u64 = 8;
+const TABLES: u64 = 64;
+const MEMBERS: u64 = TABLES + 8 * TABLES_MAX as u64;
+const HOME_BYTES: u64 = MEMBERS + 8 * MEMBERS_MAX as u64;
+const _: () = assert!(HOME_BYTES == 1088);
+
+const STRIPES_MIN: u32 = 1;
+const STRIPES_MAX: u32 = 1 << 28;
+
+/// `log2 of stripes | protocol | promise`.
+const FIELDS: Fields<3> = Fields::new([8, 8, 8]);
+const PROMISES: Numbers<Promise, 2> = Numbers([(1, Promise::Regular), (2, Promise::Linearizable)]);
+
+/// What all compute nodes agree on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DirectoryOptions {
+    /// Stripes of each memory node, a power of two; 65 536 by default. Each takes 8 bytes of the
+    /// memory node and 64 bytes of every compute node. More stripes than objects that are written
+    /// now and then keep these objects apart.
+    pub stripes: u32,
+    /// The protocol.
+    pub protocol: Protocol,
+    /// What reads promise.
+    pub promise: Promise,
+}
+
+impl Default for DirectoryOptions {
+    fn default() -> Self {
+        Self { stripes: 1 << 16, protocol: Protocol::default(), promise: Promise::default() }
+    }
+}
+
+impl DirectoryOptions {
+    /// Bytes that a memory node has to lend for its table; the home lends [`Directory::HOME_BYTES`]
+    /// besides.
+    pub fn table_bytes(&self) -> u64 {
+        8 * u64::from(self.stripes)
+    }
+
+    fn check(&self) -> Result<(), NearError> {
+        if !self.stripes.is_power_of_two() || !(STRIPES_MIN..=STRIPES_MAX).contains(&self.stripes) {
+            let wanted = "a power of two from 1 to 268435456";
+            return Err(NearError::Option { what: "the number of stripes", found: self.stripes.into(), wanted });
+        }
+        if self.promise == Promise::Linearizable && self.protocol != Protocol::Difache {
+            let (what, found) = ("the protocol of linearizable reads", Protocol::NUMBERS.number(self.protocol));
+            return Err(NearError::Option { what, found, wanted: "difache" });
+        }
+        Ok(())
+    }
+}
+
+/// A stripe of objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Stripe {
+    /// Its number among those of all memory nodes.
+    pub(crate) number: u64,
+    /// Its mode in the directory.
+    pub(crate) mode_at: Address,
+}
+
+/// The directory, as one client has it open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Directory {
+    home: Address,
+    options: DirectoryOptions,
+    /// By memory node, its table; `None` for a node whose objects are not cached.
+    tables: Vec<Option<Address>>,
+}
+
+impl Directory {
+    /// Bytes of the home, without its memory node's table.
+    pub const HOME_BYTES: u64 = HOME_BYTES;
+
+    /// Creates a directory in memory that is zero, and that no other client uses. `home` has
+    /// [`Directory::HOME_BYTES`]; each table has [`DirectoryOptions::table_bytes`], on the memory
+    /// node whose objects it is for.
+    ///
+    /// # Errors
+    /// [`NearError::Option`], or a verb's error; then the memory holds no directory.
+    ///
+    /// # Panics
+    /// If two tables are on one memory node, or one is on a compute node.
+    pub async fn create<E: Endpoint>(
+        endpoint: &E,
+        home: Address,
+        tables: &[Address],
+        options: DirectoryOptions,
+    ) -> Result<Self, NearError> {
+        options.check()?;
+        let mut addresses = Buffer::sized(8 * TABLES_MAX);
+        let mut by_node = vec![None; TABLES_MAX];
+        for table in tables {
+            let node = usize::from(table.memory_node().expect("a table is on a memory node"));
+            assert!(by_node[node].is_none(), "one table a memory node");
+            (by_node[node], addresses.words_mut()[node]) = (Some(*table), Self::table_word(*table));
+        }
+        let packed = FIELDS.pack([
+            options.stripes.ilog2().into(),
+            Protocol::NUMBERS.number(options.protocol),
+            PROMISES.number(options.promise),
+        ]);
+        let mut batch = Batch::new();
+        batch.write(home.add(TABLES), addresses);
+        batch.write_word(home.add(OPTIONS), packed);
+        batch.write_word(home, MAGIC);
+        endpoint.post(&mut batch).await?;
+        Ok(Self { home, options, tables: by_node })
+    }
+
+    /// Opens the directory at `home`.
+    ///
+    /// # Errors
+    /// [`NearError::NoDirectory`] if the words there are none.
+    pub async fn open<E: Endpoint>(endpoint: &E, home: Address) -> Result<Self, NearError> {
+        if read_word(endpoint, home).await? != MAGIC {
+            return Err(NearError::NoDirectory { what: "its first word is another" });
+        }
+        let mut batch = Batch::new();
+        let options = batch.read_word(home.add(OPTIONS));
+        let addresses = batch.read(home.add(TABLES), Buffer::sized(8 * TABLES_MAX));
+        endpoint.post(&mut batch).await?;
+        let [stripes_log2, protocol, promise] = FIELDS.unpack(batch.word(options));
+        let protocol = Protocol::NUMBERS.value(protocol);
+        let protocol = protocol.ok_or(NearError::NoDirectory { what: "its protocol is unknown" })?;
+        let promise = PROMISES.value(promise).ok_or(NearError::NoDirectory { what: "its promise is unknown" })?;
+        let stripes = u32::try_from(stripes_log2).ok().and_then(|log2| 1_u32.checked_shl(log2));
+        let stripes = stripes.ok_or(NearError::NoDirectory { what: "its number of stripes is not valid" })?;
+        let options = DirectoryOptions { stripes, protocol, promise };
+        options.check().map_err(|_| NearError::NoDirectory { what: "its options are not valid" })?;
+        let addresses = batch.take(addresses);
+        let tables = addresses.words().iter().map(|word| Self::table_of(*word)).collect();
+        Ok(Self { home, options, tables })
+    }
+
+    /// A table's address as a word: 0 for none. An address has an odd bit to spare.
+    fn table_word(at: Address) -> u64 {
+        at.to_bits() | 1
+    }
+
+    fn table_of(word: u64) -> Option<Address> {
+        (word & 1 == 1).then(|| Address::from_bits(word & !1))
+    }
+
+    /// Where it is.
+    pub fn home(&self) -> Address {
+        self.home
+    }
+
+    /// What all compute nodes agree on.
+    pub fn options(&self) -> DirectoryOptions {
+        self.options
+    }
+
+    /// Stripes of all memory nodes together. A memory node without a table has none.
+    pub(crate) fn stripes(&self) -> u64 {
+        self.tables.iter().flatten().count() as u64 * u64::from(self.options.stripes)
+    }
+
+    /// The stripe of an object, by the hash of its address; `None` if its memory node has no table.
+    pub(crate) fn stripe(&self, object: &Object, hash: u64) -> Option<Stripe> {
+        let node = usize::from(object.at().memory_node()?);
+        let table = (*self.tables.get(node)?)?;
+        let within = hash & u64::from(self.options.stripes - 1);
+        let tables_before = self.tables[..node].iter().flatten().count() as u64;
+        let number = tables_before * u64::from(self.options.stripes) + within;
+        Some(Stripe { number, mode_at: table.add(8 * within) })
+    }
+
+    /// The tables of all memory nodes.
+    pub(crate) fn tables(&self) -> impl Iterator<Item = Address> + '_ {
+        self.tables.iter().flatten().copied()
+    }
+
+    pub(crate) fn member_at(&self, place: usize) -> Address {
+        debug_assert!(place < MEMBERS_MAX);
+        self.home.add(MEMBERS + 8 * place as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stripes_of_memory_nodes_are_apart_and_modes_are_on_the_object_s_node() {
+        let options = DirectoryOptions { stripes: 8, ..DirectoryOptions::default() };
+        let mut tables = vec![None; TABLES_MAX];
+        (tables[0], tables[2]) = (Some(Address::new(0, 0, 4096)), Some(Address::new(2, 0, 64)));
+        let directory = Directory { home: Address::new(0, 0, 0), options, tables };
+        let object = |node| Object::new(Address::new(node, 0, 512), 8);
+        assert_eq!(directory.stripes(), 16);
+        assert_eq!(directory.stripe(&object(1), 3), None);
+        let first = directory.stripe(&object(0), 8 + 3).expect("node 0 has a table");
+        assert_eq!((first.number, first.mode_at), (3, Address::new(0, 0, 4096 + 24)));
+        let third = directory.stripe(&object(2), 3).expect("node 2 has a table");
+        assert_eq!((third.number, third.mode_at), (11, Address::new(2, 0, 64 + 24)));
+    }
+}

@@ -1,0 +1,43 @@
+//! Why an operation of a near cache failed.
+
+use atoll_fabric::{FabricError, VerbError};
+
+/// Why an operation failed.
+#[derive(Debug, thiserror::Error)]
+pub enum NearError {
+    /// A verb failed. After an unknown outcome the client must not be used any more.
+    #[error(transparent)]
+    Verb(#[from] VerbError),
+    /// The near region could not be exported.
+    #[error("the near cache's region cannot be exported: {0}")]
+    Export(#[from] FabricError),
+    /// The directory has as many members as it can have.
+    #[error("all {members_max} places of the directory are taken: end a compute node first")]
+    Full {
+        /// Compute nodes that the directory can have.
+        members_max: usize,
+    },
+    /// The words at the directory's address are no directory of this version.
+    #[error("no near-cache directory of this version is there ({what}): create it with `Directory::create`")]
+    NoDirectory {
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// An option is out of its range.
+    #[error("{what} is {found}: choose {wanted}")]
+    Option {
+        /// The option.
+        what: &'static str,
+        /// Its value.
+        found: u64,
+        /// The valid values.
+        wanted: &'static str,
+    },
+    /// A compute node's near region cannot be reached, and the fabric does not say that it is dead.
+    /// The write has taken effect; copies on that node may be old until it answers or is buried.
+    #[error("compute node {node} does not answer, and is not known to be dead: write again, or shut it out")]
+    Silent {
+        /// The compute node.
+        node: u16,
+    },
+}

@@ -1,0 +1,90 @@
+//! Telling every compute node that an object of a stripe has changed.
+
+use crate::directory::Stripe;
+use crate::error::NearError;
+use crate::hole::Hole;
+use crate::members::MemberWord;
+use crate::near::Near;
+use crate::node::Layout;
+use crate::stripe;
+use crate::verbs::{add, read_word};
+use atoll_fabric::{BATCH_VERBS_MAX, Batch, Endpoint, VerbError};
+
+impl<E: Endpoint> Near<E> {
+    /// Adds [`CHANGE`](stripe::CHANGE) or [`GENERATION`](stripe::GENERATION) to the stripe of every
+    /// compute node, this one included. When it ends, no node serves a copy that was made before,
+    /// but for dead nodes, and nodes that joined too late to have one.
+    pub(crate) async fn invalidate(&self, stripe: Stripe, addend: u64) -> Result<(), NearError> {
+        if !self.open.lacks(Hole::OwnChanges) {
+            self.invalidate_own(stripe, addend).await?;
+        }
+        if self.directory.options().protocol.is_coherent() {
+            self.invalidate_others(stripe, addend).await?;
+        }
+        Ok(())
+    }
+
+    /// The same on this compute node alone.
+    pub(crate) async fn invalidate_own(&self, stripe: Stripe, addend: u64) -> Result<(), NearError> {
+        add(&self.endpoint, self.layout.stripe_at(stripe).add(stripe::OWN_CHANGES), addend).await?;
+        Ok(())
+    }
+
+    async fn invalidate_others(&self, stripe: Stripe, addend: u64) -> Result<(), NearError> {
+        let mut told: Vec<(usize, MemberWord)> = Vec::new();
+        loop {
+            let joins = self.view.borrow().joins;
+            let mut left = self.others();
+            left.retain(|member| !told.contains(member));
+            for members in left.chunks(BATCH_VERBS_MAX) {
+                self.tell(members, stripe, addend).await?;
+            }
+            told.extend(left);
+            // A node that joined meanwhile may have made a copy before this client knew of it.
+            let present = read_word(&self.endpoint, Layout::joins_on(self.layout.base)).await?;
+            if present == joins || self.open.lacks(Hole::Newcomers) {
+                return Ok(());
+            }
+            self.refresh().await?;
+        }
+    }
+
+    /// Tells these members in one round trip. If the region of one is gone, each is told by itself.
+    async fn tell(&self, members: &[(usize, MemberWord)], stripe: Stripe, addend: u64) -> Result<(), NearError> {
+        let at = |member: &MemberWord| Layout::stripe_on(member.base(), stripe).add(stripe::INVALIDATIONS);
+        let mut batch = Batch::new();
+        for (_, member) in members {
+            batch.fetch_and_add(at(member), addend);
+        }
+        self.counting.add(|counts| counts.invalidations_sent += members.len() as u64);
+        match self.endpoint.post(&mut batch).await {
+            Ok(()) => return Ok(()),
+            Err(VerbError::PeerDead | VerbError::ExportAbsent(_) | VerbError::Unreachable(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+        for (place, member) in members {
+            if let Err(error) = add(&self.endpoint, at(member), addend).await {
+                self.after_silence(*place, *member, error).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a compute node has a WRITE under way that invalidates nothing. A node that was told
+    /// before begins no further one.
+    pub(crate) async fn has_bypasses(&self, stripe: Stripe) -> Result<bool, NearError> {
+        let own = self.layout.stripe_at(stripe).add(stripe::BYPASSES);
+        if read_word(&self.endpoint, own).await? != 0 {
+            return Ok(true);
+        }
+        for (place, member) in self.others() {
+            let at = Layout::stripe_on(member.base(), stripe).add(stripe::BYPASSES);
+            match read_word(&self.endpoint, at).await {
+                Ok(0) => {}
+                Ok(_) => return Ok(true),
+                Err(error) => self.after_silence(place, member, error).await?,
+            }
+        }
+        Ok(false)
+    }
+}

@@ -1,0 +1,75 @@
+//! Coherent near caches: every compute node keeps copies of the objects that it reads, and no copy
+//! is served after the object has changed.
+//!
+//! This is DiFache (`DiFache: Efficient and Scalable Caching on Disaggregated Memory using
+//! Decentralized Coherence`) as an object interface. An application reads and writes objects of
+//! memory nodes by their address. It replaces its READs and WRITEs by [`Near::read`] and
+//! [`Near::write`]; its allocation stays as it is. No manager exists: a writer itself invalidates
+//! the copies on other compute nodes.
+//!
+//! ```text
+//!   memory node                          compute node A            compute node B
+//!   objects | directory: members, modes  near region: stripes,     near region
+//!                                        index, records
+//!   writer on A:  1. WRITE object ------>
+//!                 2. fetch-and-add of the object's invalidation word --------> B's stripe
+//!   reader on B:  a hit copies the record, then compares the invalidation word with the record's
+//! ```
+//!
+//! | module | concept |
+//! |---|---|
+//! | [`object`] | what is cached: an object by its address, parts of it, sub-ranges that are not |
+//! | [`protocol`] | which coherence protocol is in use, and what it promises |
+//! | [`directory`] | what all compute nodes share, on memory nodes: members, modes |
+//! | [`mode`] | the mode of a stripe: off, in transition, on |
+//! | [`node`] | the near region of a compute node |
+//! | [`stripe`] | what a compute node knows of the objects of one stripe |
+//! | `members` | the compute nodes, and how one joins, leaves, or is buried |
+//! | `records` | the copies: index, segments, records |
+//! | [`profit`] | whether caching pays for an object |
+//! | [`near`] | a client: reads, writes, atomics |
+//! | `read`, `write`, `atomics`, `switch`, `invalidate` | the steps of the protocol |
+//! | [`count`] | what a client counts |
+//! | `hole` | guards that tests switch off |
+//! | [`error`] | why an operation failed |
+//!
+//! **Departures from the paper.** A copy is invalidated through a word of its stripe, which every
+//! node has at the same place. So a writer needs no look-up in the index of another node: one
+//! fetch-and-add a node, one round trip, instead of a READ and a WRITE in two. Objects that share a
+//! stripe are invalidated together, which costs a miss and nothing else. The mode of a stripe is in
+//! the directory. Nodes remember it, and a switch invalidates what they remember by the same word.
+//! So no node waits for a switching flag, and there is no lock.
+#![forbid(unsafe_code)]
+
+mod atomics;
+pub mod count;
+pub mod directory;
+pub mod error;
+#[cfg(feature = "holes")]
+pub mod hole;
+#[cfg(not(feature = "holes"))]
+mod hole;
+mod invalidate;
+mod members;
+pub mod mode;
+pub mod near;
+pub mod node;
+pub mod object;
+pub mod profit;
+pub mod protocol;
+mod read;
+mod records;
+pub mod stripe;
+mod switch;
+mod verbs;
+mod write;
+
+pub use count::Counts;
+pub use directory::{Directory, DirectoryOptions};
+pub use error::NearError;
+#[cfg(feature = "holes")]
+pub use hole::Hole;
+pub use near::{Near, Switch};
+pub use node::NodeOptions;
+pub use object::Object;
+pub use protocol::{Promise, Protocol};

@@ -1,0 +1,270 @@
+//! The compute nodes: how one joins and leaves, and how a dead one is buried.
+//!
+//! ```text
+//! member word   compute node 13 | region 6 | identity 30 | epoch 15     free: identity 0
+//! ```
+//!
+//! Each client remembers the table of members, and learns of a newcomer by a word of its own node.
+//!
+//! | step of a newcomer | from then on |
+//! |---|---|
+//! | it swaps its word into a free place of the table | clients that READ the table see it |
+//! | it READs the table, and adds to the `joins` word of every other member | clients that remember an older table find their `joins` changed, and READ it again |
+//! | it reads and writes objects | |
+//!
+//! Two nodes that join at once: the one that swaps later finds the other in the table. A writer
+//! compares `joins` after it has invalidated: what joined in the meantime is invalidated, too. A
+//! newcomer that was not yet in any table has no copy and believes nothing.
+//!
+//! A member whose region is gone is **buried** by the client that finds it so. Nothing is done
+//! until the fabric says that it is dead, so that none of its verbs takes effect later.
+//!
+//! | step of a burial | why |
+//! |---|---|
+//! | add to `losses` of every living member: no copy is valid any more | the dead node may have changed an object without invalidating it |
+//! | clear its bit in every mode word ([`Promise::Linearizable`](crate::Promise)) | it may have died while it wrote |
+//! | swap its word in the table to free | its place can be used again |
+//!
+//! The steps may be repeated, by several clients at once. An application that releases the locks of
+//! a dead node calls [`Near::look_after_members`] first.
+
+use crate::directory::MEMBERS_MAX;
+use crate::error::NearError;
+use crate::hole::Hole;
+use crate::mode::{ModeWord, WRITERS_MAX};
+use crate::near::Near;
+use crate::node::Layout;
+use crate::protocol::Promise;
+use crate::verbs::{add, read_word, swap};
+use atoll_fabric::{Address, Buffer, Endpoint, Identity, VerbError};
+use atoll_pool::fields::Fields;
+
+const FIELDS: Fields<4> = Fields::new([13, 6, Identity::BITS, 15]);
+/// Bytes of a table of modes that a burial READs at once.
+const WALK_BYTES: u64 = 4096;
+/// How often a client asks whether a silent member is dead, and how long it waits between.
+const ASKS_MAX: u32 = 64;
+const ASK_PAUSE_NS: u64 = 100_000;
+
+/// A place in the table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct MemberWord(u64);
+
+impl MemberWord {
+    pub(crate) fn is_free(self) -> bool {
+        FIELDS.unpack(self.0)[2] == 0
+    }
+
+    /// The first byte of the member's near region.
+    pub(crate) fn base(self) -> Address {
+        let [node, region, ..] = FIELDS.unpack(self.0);
+        Address::on_compute(node as u16, region as u8, 0)
+    }
+
+    fn identity(self) -> Identity {
+        Identity::from_bits(FIELDS.unpack(self.0)[2] as u32)
+    }
+
+    fn occupied(self, base: Address, identity: Identity) -> Self {
+        let epoch = (FIELDS.unpack(self.0)[3] + 1) & FIELDS.max(3);
+        let node = base.compute_node().expect("a near region is on a compute node");
+        Self(FIELDS.pack([node.into(), base.region().into(), identity.bits().into(), epoch]))
+    }
+
+    fn freed(self) -> Self {
+        Self(FIELDS.pack([0, 0, 0, FIELDS.unpack(self.0)[3]]))
+    }
+}
+
+/// The table, as a client remembers it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct View {
+    /// The node's `joins` before the table was READ.
+    pub(crate) joins: u64,
+    pub(crate) members: [MemberWord; MEMBERS_MAX],
+}
+
+impl View {
+    pub(crate) const EMPTY: Self = Self { joins: u64::MAX, members: [MemberWord(0); MEMBERS_MAX] };
+}
+
+impl<E: Endpoint> Near<E> {
+    async fn read_table(&self) -> Result<[MemberWord; MEMBERS_MAX], VerbError> {
+        let table = self.endpoint.read(self.directory.member_at(0), Buffer::sized(8 * MEMBERS_MAX)).await?;
+        Ok(std::array::from_fn(|place| MemberWord(table.words()[place])))
+    }
+
+    /// READs the table again, and reaches the regions of members that are new in it.
+    pub(crate) async fn refresh(&self) -> Result<(), NearError> {
+        let joins = read_word(&self.endpoint, Layout::joins_on(self.layout.base)).await?;
+        let members = self.read_table().await?;
+        for (place, member) in members.iter().enumerate() {
+            let is_new = !member.is_free() && self.view.borrow().members[place] != *member;
+            if is_new && place != self.place.get() {
+                // A region that is gone is found by the verbs that need it.
+                let _ = self.endpoint.reach_export(member.base());
+            }
+        }
+        *self.view.borrow_mut() = View { joins, members };
+        Ok(())
+    }
+
+    /// Takes a place in the table for the near region of this client.
+    pub(crate) async fn occupy(&self) -> Result<(), NearError> {
+        let (own, places) = (self.layout.base, self.places());
+        let place = loop {
+            let table = self.read_table().await?;
+            let Some(place) = table[..places].iter().position(|member| member.is_free()) else {
+                if self.look_after_members().await? == 0 {
+                    return Err(NearError::Full { members_max: places });
+                }
+                continue;
+            };
+            let wanted = table[place].occupied(own, self.endpoint.identity());
+            if swap(&self.endpoint, self.directory.member_at(place), table[place].0, wanted.0).await?.is_ok() {
+                break place;
+            }
+        };
+        self.place.set(place);
+        self.refresh().await?;
+        for (place, member) in self.others() {
+            if let Err(error) = add(&self.endpoint, Layout::joins_on(member.base()), 1).await {
+                self.after_silence(place, member, error).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// How many compute nodes there can be.
+    fn places(&self) -> usize {
+        match self.directory.options().promise {
+            Promise::Regular => MEMBERS_MAX,
+            Promise::Linearizable => WRITERS_MAX,
+        }
+    }
+
+    /// The place of a near region in the table.
+    pub(crate) async fn find_place(&self) -> Result<(), NearError> {
+        let table = self.read_table().await?;
+        let is_own = |member: &MemberWord| !member.is_free() && member.base() == self.layout.base;
+        let place = table.iter().position(is_own);
+        self.place.set(place.ok_or(NearError::NoDirectory { what: "the near region is not a member" })?);
+        self.refresh().await
+    }
+
+    /// The other members that this client remembers.
+    pub(crate) fn others(&self) -> Vec<(usize, MemberWord)> {
+        let view = self.view.borrow();
+        let is_other = |(place, member): &(usize, MemberWord)| !member.is_free() && *place != self.place.get();
+        view.members.iter().copied().enumerate().filter(is_other).collect()
+    }
+
+    /// Gives the place of this near region back. No client of this compute node may use it any
+    /// more.
+    pub(crate) async fn vacate(&self) -> Result<(), NearError> {
+        let (place, member) = (self.place.get(), self.view.borrow().members[self.place.get()]);
+        let _ = swap(&self.endpoint, self.directory.member_at(place), member.0, member.freed().0).await?;
+        Ok(())
+    }
+
+    /// After a verb to a member's region has failed: buries the member if it is dead.
+    pub(crate) async fn after_silence(
+        &self,
+        place: usize,
+        member: MemberWord,
+        error: VerbError,
+    ) -> Result<(), NearError> {
+        if !matches!(error, VerbError::PeerDead | VerbError::ExportAbsent(_) | VerbError::Unreachable(_)) {
+            return Err(error.into());
+        }
+        for _ in 0..ASKS_MAX {
+            // It may have left, or another client may have buried it.
+            if read_word(&self.endpoint, self.directory.member_at(place)).await? != member.0 {
+                return Ok(());
+            }
+            if self.endpoint.is_dead(member.identity()).await? {
+                return self.bury(place, member).await;
+            }
+            self.endpoint.pause(ASK_PAUSE_NS).await;
+        }
+        Err(NearError::Silent { node: member.base().compute_node().unwrap_or_default() })
+    }
+
+    async fn bury(&self, place: usize, member: MemberWord) -> Result<(), NearError> {
+        let table = self.read_table().await?;
+        for (other, living) in table.iter().enumerate() {
+            if other == place || living.is_free() || self.open.lacks(Hole::LossesAtBurial) {
+                continue;
+            }
+            let _ = self.endpoint.reach_export(living.base());
+            match add(&self.endpoint, Layout::losses_on(living.base()), 1).await {
+                // A second dead member has no copies either; its own burial follows.
+                Ok(_) | Err(VerbError::PeerDead | VerbError::ExportAbsent(_) | VerbError::Unreachable(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        if self.directory.options().promise == Promise::Linearizable {
+            self.clear_writer(place).await?;
+        }
+        let at = self.directory.member_at(place);
+        if swap(&self.endpoint, at, member.0, member.freed().0).await?.is_ok() {
+            self.counting.add(|counts| counts.burials += 1);
+        }
+        Ok(())
+    }
+
+    /// Clears the bit of a dead writer wherever it stands.
+    async fn clear_writer(&self, place: usize) -> Result<(), NearError> {
+        let bytes = self.directory.options().table_bytes();
+        for table in self.directory.tables() {
+            for start in (0..bytes).step_by(WALK_BYTES as usize) {
+                let buffer = Buffer::sized(WALK_BYTES.min(bytes - start) as usize);
+                let words = self.endpoint.read(table.add(start), buffer).await?;
+                for (number, word) in words.words().iter().enumerate() {
+                    let (at, mut word) = (table.add(start + 8 * number as u64), ModeWord::from_bits(*word));
+                    while word.is_writer(place) {
+                        let cleared = word.bits() - ModeWord::writer(place);
+                        match swap(&self.endpoint, at, word.bits(), cleared).await? {
+                            Ok(()) => break,
+                            Err(found) => word = ModeWord::from_bits(found),
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Buries every member that is dead, and returns how many. Copies of this compute node that a
+    /// dead node may have failed to invalidate are not served afterwards. An application calls it
+    /// before it releases locks of a dead compute node, and now and then besides.
+    ///
+    /// # Errors
+    /// A verb's error; then a later call goes on.
+    pub async fn look_after_members(&self) -> Result<usize, NearError> {
+        let table = self.read_table().await?;
+        let mut buried = 0;
+        for (place, member) in table.iter().enumerate() {
+            let is_other = !member.is_free() && place != self.place.get();
+            if is_other && self.endpoint.is_dead(member.identity()).await? {
+                self.bury(place, *member).await?;
+                buried += 1;
+            }
+        }
+        Ok(buried)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_that_is_used_again_has_another_word() {
+        let base = Address::on_compute(8191, 63, 0);
+        let first = MemberWord::default().occupied(base, Identity::from_bits(9));
+        assert!(!first.is_free() && first.base() == base && first.identity() == Identity::from_bits(9));
+        let again = first.freed().occupied(base, Identity::from_bits(9));
+        assert!(first.freed().is_free() && again != first && again.base() == base);
+    }
+}

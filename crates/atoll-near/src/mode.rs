@@ -1,0 +1,168 @@
+//! The mode of a stripe: whether objects of the stripe may be cached.
+//!
+//! ```text
+//! 0      2        3                       22                    62     64
+//! +------+--------+-----------------------+---------------------+------+
+//! | mode | pinned | version               | writers, a bit each |      |
+//! +------+--------+-----------------------+---------------------+------+
+//! ```
+//!
+//! | from | by | to | before the next step, the client that switches |
+//! |---|---|---|---|
+//! | Off | a client whose reads would profit | Transition | tells every node to forget the mode |
+//! | Transition | the same client | On | |
+//! | On | a client whose reads no longer profit | Transition | tells every node to forget the mode and its copies |
+//! | Transition | the same client, or any client that finds it standing | Off | tells every node, if it did not begin the switch |
+//! | Off, not pinned | an atomic of the application | Off, pinned | |
+//!
+//! | mode | a read | a write |
+//! |---|---|---|
+//! | Off | READs | WRITEs |
+//! | Transition | READs, makes no copy | WRITEs, and invalidates |
+//! | On | hits, or READs and makes a copy | WRITEs, and invalidates |
+//!
+//! A node remembers Off and On, never Transition. "To tell a node" is a fetch-and-add to its
+//! stripe's invalidation word, after which nothing that the node remembered before is valid. So
+//! when On is set, no node believes Off any more: a WRITE that was posted under that belief has
+//! landed, or its writer finds the word changed and invalidates. When Off is set, no copy is left.
+//!
+//! Writers of [`Promise::Linearizable`](crate::Promise) set the bit of their compute node while
+//! they write. No copy is made while a bit is set. The bit of a dead node is cleared when the node
+//! is buried.
+
+use atoll_pool::fields::{Fields, Numbers};
+
+const FIELDS: Fields<4> = Fields::new([2, 1, 19, WRITERS_MAX as u32]);
+const WRITERS_SHIFT: u32 = 22;
+
+/// Most compute nodes that can write with [`Promise::Linearizable`](crate::Promise).
+pub const WRITERS_MAX: usize = 40;
+
+/// Whether objects may be cached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// They are not.
+    Off,
+    /// A client switches the mode.
+    Transition,
+    /// They are.
+    On,
+}
+
+const MODES: Numbers<Mode, 3> = Numbers([(0, Mode::Off), (1, Mode::Transition), (2, Mode::On)]);
+
+/// The word of a stripe in the directory. The word 0 is a stripe that was never cached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ModeWord(u64);
+
+impl ModeWord {
+    /// The word as it stands in the directory. A word with an unknown mode counts as in transition:
+    /// nothing is cached, and writes invalidate.
+    pub fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    /// As it stands in the directory.
+    pub fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// The mode.
+    pub fn mode(self) -> Mode {
+        MODES.value(FIELDS.unpack(self.0)[0]).unwrap_or(Mode::Transition)
+    }
+
+    /// Whether the mode stays off, because the application changes an object of the stripe by
+    /// atomics.
+    pub fn is_pinned(self) -> bool {
+        FIELDS.unpack(self.0)[1] == 1
+    }
+
+    /// Whether a compute node writes.
+    pub fn has_writers(self) -> bool {
+        FIELDS.unpack(self.0)[3] != 0
+    }
+
+    /// Whether a copy may be made.
+    pub fn admits_copies(self) -> bool {
+        self.mode() == Mode::On && !self.has_writers()
+    }
+
+    /// The same word in another mode. It differs from every earlier word of the stripe.
+    pub fn with_mode(self, mode: Mode) -> Self {
+        let [_, pinned, version, writers] = FIELDS.unpack(self.0);
+        let version = (version + 1) & FIELDS.max(2);
+        Self(FIELDS.pack([MODES.number(mode), pinned, version, writers]))
+    }
+
+    /// The same word, off for good.
+    pub fn pinned(self) -> Self {
+        let [_, _, version, writers] = FIELDS.unpack(self.0);
+        Self(FIELDS.pack([MODES.number(Mode::Off), 1, version, writers]))
+    }
+
+    /// The word without the bits of writers.
+    pub(crate) fn without_writers(self) -> u64 {
+        self.0 & ((1 << WRITERS_SHIFT) - 1)
+    }
+
+    /// The bits of writers alone.
+    pub(crate) fn writers(self) -> u64 {
+        self.0 & !((1 << WRITERS_SHIFT) - 1)
+    }
+
+    /// Whether both words are of the same transition: a word that only has other writers is.
+    pub fn is_same_transition(self, other: Self) -> bool {
+        self.without_writers() == other.without_writers()
+    }
+
+    /// What a compute node adds before it writes, and subtracts afterwards.
+    ///
+    /// # Panics
+    /// If the place is [`WRITERS_MAX`] or more.
+    pub fn writer(place: usize) -> u64 {
+        assert!(place < WRITERS_MAX, "a place that can write");
+        1 << (WRITERS_SHIFT + place as u32)
+    }
+
+    /// Whether the compute node of this place writes.
+    pub fn is_writer(self, place: usize) -> bool {
+        place < WRITERS_MAX && self.0 & Self::writer(place) != 0
+    }
+}
+
+const _: () = assert!(WRITERS_SHIFT == 2 + 1 + 19 && WRITERS_SHIFT as usize + WRITERS_MAX <= 64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_stripe_is_off_and_every_word_has_one_mode() {
+        let new = ModeWord::from_bits(0);
+        assert_eq!((new.mode(), new.is_pinned(), new.has_writers()), (Mode::Off, false, false));
+        assert_eq!(ModeWord::from_bits(3).mode(), Mode::Transition, "damaged words are the careful case");
+        let on = new.with_mode(Mode::Transition).with_mode(Mode::On);
+        assert!(on.admits_copies() && on != new.with_mode(Mode::On));
+        let off = on.with_mode(Mode::Transition).with_mode(Mode::Off);
+        assert!(off.mode() == Mode::Off && off != new, "a word does not come back");
+    }
+
+    #[test]
+    fn the_bit_of_a_writer_forbids_copies_and_nothing_else() {
+        let on = ModeWord::from_bits(0).with_mode(Mode::On);
+        for place in [0, 1, WRITERS_MAX - 1] {
+            let written = ModeWord::from_bits(on.bits() + ModeWord::writer(place));
+            assert!(written.mode() == Mode::On && !written.admits_copies() && written.is_writer(place));
+            assert!(written.is_same_transition(on) && !written.is_writer(place ^ 1));
+            assert_eq!(written.bits() - ModeWord::writer(place), on.bits());
+        }
+    }
+
+    #[test]
+    fn a_pinned_stripe_stays_pinned() {
+        let pinned = ModeWord::from_bits(0).with_mode(Mode::On).pinned();
+        assert!(pinned.is_pinned() && pinned.mode() == Mode::Off);
+        assert!(pinned.with_mode(Mode::Transition).is_pinned());
+    }
+}

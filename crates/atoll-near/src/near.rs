@@ -1,0 +1,174 @@
+//! A client of a compute node's near cache.
+//!
+//! A compute node is a process whose first client [joins](Near::join) the directory and exports the
+//! near region. Clients of further threads [attach](Near::attach) to it. The first client is kept
+//! until the others are dropped.
+//!
+//! A client has many operations in flight at once, on one thread. Reads may be dropped at any time.
+//! A write that was polled must be polled to its end: it invalidates copies after it has changed the
+//! object.
+
+use crate::count::{Counting, Counts};
+use crate::directory::{Directory, Stripe};
+use crate::error::NearError;
+use crate::hole::Open;
+use crate::members::View;
+use crate::node::{Layout, NodeOptions};
+use crate::object::Object;
+use crate::profit::{Access, Latencies};
+use crate::records::Filling;
+use atoll_fabric::{Address, Buffer, Endpoint};
+use std::cell::{Cell, RefCell};
+
+/// Buffers that a client keeps.
+const SPARE_MAX: usize = 8;
+/// Where memory is near, one operation in so many is timed: reading a clock takes a good part of a
+/// hit.
+const NEAR_TIMED: u32 = 16;
+
+/// What an application asks for instead of waiting for the profit model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Switch {
+    /// The objects of the stripe may be cached.
+    On,
+    /// They may not.
+    Off,
+    /// They may not, for good.
+    Pin,
+}
+
+/// A client of a compute node's near cache.
+pub struct Near<E> {
+    pub(crate) endpoint: E,
+    pub(crate) directory: Directory,
+    pub(crate) layout: Layout,
+    /// The place of the compute node in the table of members.
+    pub(crate) place: Cell<usize>,
+    pub(crate) view: RefCell<View>,
+    pub(crate) filling: Cell<Filling>,
+    pub(crate) latencies: Latencies,
+    pub(crate) counting: Counting,
+    /// For slots that are replaced by turns.
+    pub(crate) turn: Cell<usize>,
+    pub(crate) open: Open,
+    operations: Cell<u32>,
+    spare: RefCell<Vec<Buffer>>,
+}
+
+impl<E: Endpoint> Near<E> {
+    fn new(endpoint: E, directory: Directory, layout: Layout) -> Self {
+        Self {
+            endpoint,
+            directory,
+            layout,
+            place: Cell::new(0),
+            view: RefCell::new(View::EMPTY),
+            filling: Cell::new(Filling::Nothing),
+            latencies: Latencies::default(),
+            counting: Counting::default(),
+            turn: Cell::new(0),
+            open: Open::default(),
+            operations: Cell::new(0),
+            spare: RefCell::new(Vec::new()),
+        }
+    }
+
+    /// Joins the directory as a new compute node, whose near region this client exports.
+    ///
+    /// # Errors
+    /// [`NearError::Option`], [`NearError::Full`], [`NearError::Export`], or a verb's error. Then
+    /// the compute node is no member.
+    pub async fn join(endpoint: E, directory: Directory, options: NodeOptions) -> Result<Self, NearError> {
+        let layout = Layout::of(&options, &directory)?.export(&endpoint, &directory).await?;
+        let near = Self::new(endpoint, directory, layout);
+        near.occupy().await?;
+        Ok(near)
+    }
+
+    /// A further client of the compute node that exports its near region at `region`.
+    ///
+    /// # Errors
+    /// [`NearError::NoDirectory`] if the region is none of the directory's, or a verb's error.
+    pub async fn attach(endpoint: E, directory: Directory, region: Address) -> Result<Self, NearError> {
+        let (layout, _) = Layout::open(&endpoint, region, &directory).await?;
+        let near = Self::new(endpoint, directory, layout);
+        near.find_place().await?;
+        Ok(near)
+    }
+
+    /// Ends the compute node: the client that joined calls it, when no other client of the node is
+    /// left. A client that is dropped without is found dead, and buried.
+    ///
+    /// # Errors
+    /// A verb's error; then others find the node dead.
+    pub async fn leave(self) -> Result<(), NearError> {
+        self.vacate().await
+    }
+
+    /// Ends a client that has attached.
+    ///
+    /// # Errors
+    /// A verb's error; then others find its segment's owner dead.
+    pub async fn detach(self) -> Result<(), NearError> {
+        let filling = self.filling.replace(Filling::Nothing);
+        Ok(self.release(filling).await?)
+    }
+
+    /// Switches a guard off.
+    #[cfg(feature = "holes")]
+    pub fn open_hole(&mut self, hole: Option<crate::Hole>) {
+        self.open.open(hole);
+    }
+
+    /// The near region of the compute node, for [`Near::attach`].
+    pub fn region(&self) -> Address {
+        self.layout.base
+    }
+
+    /// What this client has counted.
+    pub fn counts(&self) -> Counts {
+        self.counting.get()
+    }
+
+    /// The client's endpoint.
+    pub fn endpoint(&self) -> &E {
+        &self.endpoint
+    }
+
+    /// The stripe of an object, with the hash of its address. `None` if it is never cached.
+    pub(crate) fn stripe(&self, object: &Object) -> Option<(Stripe, u64)> {
+        if !self.directory.options().protocol.caches() {
+            return None;
+        }
+        let hash = rapidhash::v3::rapidhash_v3(&object.at().to_bits().to_le_bytes());
+        Some((self.directory.stripe(object, hash)?, hash))
+    }
+
+    pub(crate) fn spare(&self, bytes: usize) -> Buffer {
+        let mut buffer = self.spare.borrow_mut().pop().unwrap_or_default();
+        buffer.resize(bytes);
+        buffer
+    }
+
+    pub(crate) fn give_back(&self, buffer: Buffer) {
+        let mut spare = self.spare.borrow_mut();
+        if spare.len() < SPARE_MAX {
+            spare.push(buffer);
+        }
+    }
+
+    /// When an operation began, if it is timed.
+    #[inline]
+    pub(crate) fn begun(&self) -> Option<u64> {
+        let operations = self.operations.get().wrapping_add(1);
+        self.operations.set(operations);
+        let is_timed = !self.endpoint.is_near() || operations.is_multiple_of(NEAR_TIMED);
+        is_timed.then(|| self.endpoint.now_ns())
+    }
+
+    pub(crate) fn timed(&self, access: Access, begun: Option<u64>) {
+        if let Some(begun) = begun {
+            self.latencies.add(access, self.endpoint.now_ns().saturating_sub(begun));
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! The coherence protocols, and what each promises.
+//!
+//! | protocol | reads | writes | switches modes |
+//! |---|---|---|---|
+//! | `difache` | cached while that pays | invalidate copies of what is cached | by profit |
+//! | `difache-noac` | always cached | always invalidate | never |
+//! | `nocc` | always cached | invalidate nothing | never |
+//! | `none` | never cached | | |
+//!
+//! `nocc` is incoherent. It bounds what a cache can bring, and is there to compare with.
+//!
+//! **The promise of the default mode**, [`Promise::Regular`]: a read returns what the latest
+//! completed write has written, or what a write wrote that is under way. While a write is under
+//! way, one compute node may still return the old value after another has returned the new one.
+//! Applications that serialise conflicting accesses by locks or versions, as DiFache assumes, see
+//! no difference. The litmus test is
+//! `a_write_under_way_may_be_seen_by_one_node_and_not_yet_by_another`: in the regular mode it finds
+//! that order, with [`Promise::Linearizable`] it finds none.
+//!
+//! With **[`Promise::Linearizable`]** a write to a cached object removes all copies before it
+//! changes the object, and no copy is made until it has. So hits are as linearizable as READs of
+//! the memory node. A write to a cached object takes three round trips instead of two.
+
+use atoll_pool::fields::Numbers;
+
+/// A coherence protocol.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Protocol {
+    /// DiFache with adaptive caching.
+    #[default]
+    Difache,
+    /// DiFache without adaptive caching: everything is cached.
+    DifacheNoAc,
+    /// Caches without coherence.
+    NoCc,
+    /// No caches.
+    None,
+}
+
+impl Protocol {
+    /// All protocols, with their numbers in the directory.
+    pub(crate) const NUMBERS: Numbers<Self, 4> =
+        Numbers([(1, Self::Difache), (2, Self::DifacheNoAc), (3, Self::NoCc), (4, Self::None)]);
+
+    /// All protocols.
+    pub const ALL: [Self; 4] = [Self::Difache, Self::DifacheNoAc, Self::NoCc, Self::None];
+
+    /// The name as users write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Difache => "difache",
+            Self::DifacheNoAc => "difache-noac",
+            Self::NoCc => "nocc",
+            Self::None => "none",
+        }
+    }
+
+    /// Whether anything is cached.
+    pub(crate) const fn caches(self) -> bool {
+        !matches!(self, Self::None)
+    }
+
+    /// Whether writes invalidate copies.
+    pub(crate) const fn is_coherent(self) -> bool {
+        matches!(self, Self::Difache | Self::DifacheNoAc)
+    }
+
+    /// Whether each stripe has a mode.
+    pub(crate) const fn is_adaptive(self) -> bool {
+        matches!(self, Self::Difache)
+    }
+}
+
+/// What reads promise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Promise {
+    /// Regular: see the module.
+    #[default]
+    Regular,
+    /// Linearizable, as the memory node's words are.
+    Linearizable,
+}

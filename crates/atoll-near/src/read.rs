@@ -1,0 +1,270 @@
+//! Reads.
+//!
+//! | the node believes | a read without a valid copy |
+//! |---|---|
+//! | On | READs the object, and makes a copy |
+//! | Off, or Off for good | READs what is asked for |
+//! | nothing | READs the mode and what is asked for, in one round trip |
+//!
+//! **Why a copy is never old.** A copy carries the stripe's words as they were before its READ. The
+//! node believed On by the same generation, so the mode was On, or in transition from On, until the
+//! words change. A write in these modes adds to the stripe of this node after it has landed. If it
+//! landed before the READ, the copy has its bytes. If it landed later, the words differ once it is
+//! complete.
+
+use crate::directory::Stripe;
+use crate::error::NearError;
+use crate::hole::Hole;
+use crate::mode::ModeWord;
+use crate::near::Near;
+use crate::node::{LINE_BYTES, Layout};
+use crate::object::Object;
+use crate::profit::Access;
+use crate::records::{Bucket, Found, HEADER_BYTES, Sample};
+use crate::stripe::{self, Belief, StripeLine};
+use crate::switch::{ONE_HIT, ONE_INVALID, ONE_OPERATION, ONE_READ};
+use crate::verbs::swap;
+use atoll_fabric::{BATCH_VERBS_MAX, Batch, Buffer, Endpoint, Ticket};
+use std::ops::Range;
+
+/// What a read without a copy does.
+#[derive(Clone, Copy, Debug)]
+enum Admission {
+    /// It makes a copy.
+    Copy { hash: u64, bucket: Bucket, sample: Sample },
+    /// It asks for the mode, too.
+    Ask { stripe: Stripe, line: StripeLine },
+    /// It READs what is asked for.
+    Bypass,
+}
+
+/// A read without a copy.
+#[derive(Clone, Debug)]
+struct Miss {
+    object: Object,
+    part: Range<u32>,
+    admission: Admission,
+}
+
+/// A miss whose verbs are in a batch.
+struct Asked {
+    read: Ticket,
+    mode: Option<Ticket>,
+}
+
+enum Looked {
+    Hit(Buffer),
+    Miss(Miss, Buffer),
+}
+
+/// A stripe whose mode is to be judged.
+type Due = Option<(Stripe, u64)>;
+
+impl<E: Endpoint> Near<E> {
+    /// Reads an object into the buffer, whose window then is the object's bytes.
+    ///
+    /// # Errors
+    /// A verb's error.
+    pub async fn read(&self, object: &Object, into: Buffer) -> Result<Buffer, NearError> {
+        self.read_part(object, object.whole(), into).await
+    }
+
+    /// Reads a part of an object, in bytes from the object's first.
+    ///
+    /// # Errors
+    /// A verb's error.
+    ///
+    /// # Panics
+    /// If the part is empty, is not words, or reaches beyond the object.
+    pub async fn read_part(&self, object: &Object, part: Range<u32>, into: Buffer) -> Result<Buffer, NearError> {
+        object.check(&part);
+        let begun = self.begun();
+        let (looked, due) = self.look(object, &part, into).await?;
+        let buffer = match looked {
+            Looked::Hit(buffer) => {
+                let buffer = self.read_uncached(object, &part, buffer).await?;
+                self.timed(Access::Hit, begun);
+                buffer
+            }
+            Looked::Miss(miss, buffer) => {
+                let mut batch = Batch::new();
+                let asked = self.ask(&miss, buffer, &mut batch);
+                self.endpoint.post(&mut batch).await?;
+                self.settle(miss, &mut batch, &asked, begun).await?
+            }
+        };
+        self.judge_due(due).await?;
+        Ok(buffer)
+    }
+
+    /// Reads many objects. Those without a copy are READ together. `into` has a buffer for each,
+    /// and the buffers come back in the same order.
+    ///
+    /// # Errors
+    /// A verb's error.
+    ///
+    /// # Panics
+    /// If there are not as many buffers as objects.
+    pub async fn read_many(&self, objects: &[Object], into: Vec<Buffer>) -> Result<Vec<Buffer>, NearError> {
+        assert_eq!(objects.len(), into.len(), "a buffer for each object");
+        let (mut buffers, mut misses, mut dues) = (Vec::with_capacity(into.len()), Vec::new(), Vec::new());
+        for (index, (object, buffer)) in objects.iter().zip(into).enumerate() {
+            let (looked, due) = self.look(object, &object.whole(), buffer).await?;
+            dues.extend(due);
+            match looked {
+                Looked::Hit(buffer) => buffers.push(self.read_uncached(object, &object.whole(), buffer).await?),
+                Looked::Miss(miss, buffer) => {
+                    buffers.push(Buffer::new());
+                    misses.push((index, miss, buffer));
+                }
+            }
+        }
+        let mut left = misses.into_iter();
+        loop {
+            let (mut batch, mut asked) = (Batch::new(), Vec::new());
+            let begun = self.begun();
+            for (index, miss, buffer) in left.by_ref().take(BATCH_VERBS_MAX / 2) {
+                asked.push((index, self.ask(&miss, buffer, &mut batch), miss));
+            }
+            if asked.is_empty() {
+                break;
+            }
+            self.endpoint.post(&mut batch).await?;
+            for (index, asked, miss) in asked {
+                buffers[index] = self.settle(miss, &mut batch, &asked, begun).await?;
+            }
+        }
+        for due in dues {
+            self.judge_due(Some(due)).await?;
+        }
+        Ok(buffers)
+    }
+
+    /// Looks for a copy; without one, decides what the read does.
+    async fn look(&self, object: &Object, part: &Range<u32>, into: Buffer) -> Result<(Looked, Due), NearError> {
+        let bypass = |buffer| {
+            let miss = Miss { object: *object, part: part.clone(), admission: Admission::Bypass };
+            (Looked::Miss(miss, buffer), None)
+        };
+        let (false, Some((stripe, hash))) = (object.is_uncached(part), self.stripe(object)) else {
+            return Ok(bypass(into));
+        };
+        let is_adaptive = self.directory.options().protocol.is_adaptive();
+        let stripe_at = self.layout.stripe_at(stripe);
+        let count = is_adaptive.then(|| (stripe_at.add(stripe::COUNTS), ONE_OPERATION + ONE_READ + ONE_HIT));
+        let (found, counted) = self.find(object, part, hash, stripe_at, count, into).await?;
+        let (buffer, bucket) = match found {
+            Found::Copy(buffer) => {
+                self.counting.add(|counts| counts.hits += 1);
+                return Ok((Looked::Hit(buffer), Some((stripe, counted))));
+            }
+            Found::Nothing(buffer, bucket) => (buffer, bucket),
+        };
+        let mut batch = Batch::new();
+        let line = batch.read(stripe_at, self.spare(LINE_BYTES as usize));
+        let losses = batch.read_word(Layout::losses_on(self.layout.base));
+        let addend = if counted == 0 { ONE_OPERATION + ONE_READ } else { ONE_INVALID };
+        let counting = is_adaptive.then(|| batch.fetch_and_add(stripe_at.add(stripe::COUNTS), addend));
+        self.endpoint.post(&mut batch).await?;
+        let counted = counting.map_or(0, |counting| batch.word(counting).wrapping_add(addend));
+        let words = batch.take(line);
+        let line = StripeLine::of(words.words());
+        self.give_back(words);
+        let sample = Sample { validity: line.validity, losses: batch.word(losses) };
+        let admission = match if is_adaptive { line.belief } else { Belief::On } {
+            Belief::On => Admission::Copy { hash, bucket, sample },
+            Belief::Nothing => Admission::Ask { stripe, line },
+            Belief::Off | Belief::Pinned => Admission::Bypass,
+        };
+        let miss = Miss { object: *object, part: part.clone(), admission };
+        Ok((Looked::Miss(miss, buffer), Some((stripe, counted))))
+    }
+
+    /// Adds the verbs of a miss.
+    fn ask(&self, miss: &Miss, mut buffer: Buffer, batch: &mut Batch) -> Asked {
+        let mode = match miss.admission {
+            Admission::Ask { stripe, .. } => Some(batch.read_word(stripe.mode_at)),
+            Admission::Copy { .. } | Admission::Bypass => None,
+        };
+        let part = match miss.admission {
+            Admission::Copy { .. } => {
+                buffer.narrow(HEADER_BYTES, miss.object.bytes() as usize);
+                miss.object.whole()
+            }
+            Admission::Ask { .. } | Admission::Bypass => {
+                buffer.narrow(0, miss.part.len());
+                miss.part.clone()
+            }
+        };
+        let read = batch.read(miss.object.at().add(part.start.into()), buffer);
+        Asked { read, mode }
+    }
+
+    /// Uses what the verbs of a miss have brought.
+    async fn settle(
+        &self,
+        miss: Miss,
+        batch: &mut Batch,
+        asked: &Asked,
+        begun: Option<u64>,
+    ) -> Result<Buffer, NearError> {
+        let buffer = batch.take(asked.read);
+        match miss.admission {
+            Admission::Bypass => {
+                self.counting.add(|counts| counts.bypasses += 1);
+                self.timed(Access::ReadBypassing, begun);
+                Ok(buffer)
+            }
+            Admission::Ask { stripe, line } => {
+                self.counting.add(|counts| counts.bypasses += 1);
+                let mode = asked.mode.map_or(0, |mode| batch.word(mode));
+                self.believe(stripe, &line, ModeWord::from_bits(mode)).await?;
+                Ok(buffer)
+            }
+            Admission::Copy { hash, bucket, mut sample } => {
+                if let Some((stripe, _)) = self.stripe(&miss.object).filter(|_| self.open.lacks(Hole::SampleFirst)) {
+                    sample.validity = self.read_line(stripe).await?.0.validity;
+                }
+                let mut buffer = self.publish(&miss.object, hash, &bucket, sample, buffer).await?;
+                self.counting.add(|counts| counts.misses += 1);
+                self.timed(Access::Miss, begun);
+                buffer.narrow(HEADER_BYTES + miss.part.start as usize, miss.part.len());
+                Ok(buffer)
+            }
+        }
+    }
+
+    /// Remembers a mode that was READ after the line.
+    pub(crate) async fn believe(&self, stripe: Stripe, line: &StripeLine, mode: ModeWord) -> Result<(), NearError> {
+        let belief = Belief::of(mode);
+        if belief != Belief::Nothing && belief != line.belief {
+            let at = self.layout.stripe_at(stripe).add(stripe::BELIEF);
+            let word = line.validity.belief_word(belief);
+            // Another client of this node may have remembered the same.
+            let _ = swap(&self.endpoint, at, line.belief_word, word).await?;
+        }
+        Ok(())
+    }
+
+    /// Replaces the uncached bytes of a copy by those of the memory node.
+    async fn read_uncached(
+        &self,
+        object: &Object,
+        part: &Range<u32>,
+        mut buffer: Buffer,
+    ) -> Result<Buffer, NearError> {
+        let Some(uncached) = object.uncached_of(part) else { return Ok(buffer) };
+        let fresh = self.endpoint.read(object.at().add(uncached.start.into()), self.spare(uncached.len())).await?;
+        let start = (uncached.start - part.start) as usize;
+        buffer.bytes_mut()[start..start + uncached.len()].copy_from_slice(fresh.bytes());
+        self.give_back(fresh);
+        Ok(buffer)
+    }
+
+    async fn judge_due(&self, due: Due) -> Result<(), NearError> {
+        match due {
+            Some((stripe, counted)) if self.is_due(counted) => self.judge(stripe).await,
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! What a compute node knows of the objects of one stripe.
+//!
+//! ```text
+//! word 0  invalidations   other nodes' atomics   generation 32 | changes 32
+//!      1  own changes     this node's atomics    generation 32 | changes 32
+//!      2  belief          this node's atomics    mode 2 | generation 31 | own generation 31
+//!      3  counts          this node's atomics    operations 16 | reads 16 | hits 16 | invalid 16
+//!      4  tuning          this node's atomics    interval 16 | threshold 16, per mille
+//!      5  bypasses        this node's atomics    WRITEs under way that invalidate nothing
+//!      6  writer          this node's atomics    the identity of the client that writes, or 0
+//! ```
+//!
+//! A **change** ends the validity of every record of the stripe. A new **generation** ends that of
+//! the belief, too. Other nodes add to word 0, this node adds to word 1: so the atomics of one word
+//! come from one domain. A record carries both words as they were before its bytes were READ. It is
+//! valid as long as neither has changed.
+//!
+//! The **belief** is what the node remembers of the mode. It carries the generations that were
+//! there before the mode was READ, and counts only while they are the present ones.
+
+use crate::mode::Mode;
+use atoll_pool::fields::{Fields, Numbers};
+
+/// Added to words 0 and 1 when an object of the stripe has changed.
+pub(crate) const CHANGE: u64 = 1;
+/// Added when the mode of the stripe changes, too.
+pub(crate) const GENERATION: u64 = 1 << 32;
+
+pub(crate) const INVALIDATIONS: u64 = 0;
+pub(crate) const OWN_CHANGES: u64 = 8;
+pub(crate) const BELIEF: u64 = 16;
+pub(crate) const COUNTS: u64 = 24;
+pub(crate) const TUNING: u64 = 32;
+pub(crate) const BYPASSES: u64 = 40;
+pub(crate) const WRITER: u64 = 48;
+
+const BELIEF_FIELDS: Fields<3> = Fields::new([2, 31, 31]);
+const BELIEVED: Numbers<Belief, 4> =
+    Numbers([(0, Belief::Nothing), (1, Belief::Off), (2, Belief::Pinned), (3, Belief::On)]);
+
+/// What a node remembers of a stripe's mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Belief {
+    /// Nothing that still counts.
+    Nothing,
+    /// No object of the stripe is cached anywhere.
+    Off,
+    /// The same, for good.
+    Pinned,
+    /// Objects of the stripe may be cached.
+    On,
+}
+
+impl Belief {
+    /// What a node may remember of this mode word.
+    pub(crate) fn of(word: crate::mode::ModeWord) -> Self {
+        match word.mode() {
+            Mode::Off if word.is_pinned() => Self::Pinned,
+            Mode::Off => Self::Off,
+            Mode::On if word.admits_copies() => Self::On,
+            Mode::On | Mode::Transition => Self::Nothing,
+        }
+    }
+}
+
+/// The words that say what is still valid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Validity {
+    /// Word 0.
+    pub(crate) invalidations: u64,
+    /// Word 1.
+    pub(crate) own_changes: u64,
+}
+
+impl Validity {
+    fn generations(self) -> [u64; 2] {
+        [self.invalidations, self.own_changes].map(|word| word >> 32 & BELIEF_FIELDS.max(1))
+    }
+
+    /// Whether no mode has changed between the two.
+    pub(crate) fn is_same_generation(self, other: Self) -> bool {
+        self.invalidations >> 32 == other.invalidations >> 32 && self.own_changes >> 32 == other.own_changes >> 32
+    }
+
+    /// The word of a belief that was formed after this was READ.
+    pub(crate) fn belief_word(self, belief: Belief) -> u64 {
+        let [others, own] = self.generations();
+        BELIEF_FIELDS.pack([BELIEVED.number(belief), others, own])
+    }
+
+    /// What a belief's word still says.
+    pub(crate) fn believes(self, word: u64) -> Belief {
+        let [belief, others, own] = BELIEF_FIELDS.unpack(word);
+        if self.generations() == [others, own] {
+            BELIEVED.value(belief).expect("two bits have four values")
+        } else {
+            Belief::Nothing
+        }
+    }
+}
+
+/// A stripe's line, as a client has READ it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StripeLine {
+    pub(crate) validity: Validity,
+    pub(crate) belief: Belief,
+    /// What the word of the belief was, to replace it.
+    pub(crate) belief_word: u64,
+}
+
+impl StripeLine {
+    /// # Panics
+    /// If these are not the eight words of a line.
+    pub(crate) fn of(words: &[u64]) -> Self {
+        let validity = Validity { invalidations: words[0], own_changes: words[1] };
+        Self { validity, belief: validity.believes(words[2]), belief_word: words[2] }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mode::ModeWord;
+
+    #[test]
+    fn a_belief_counts_until_a_generation_changes_and_survives_changes() {
+        let before = Validity { invalidations: 7 * GENERATION + 5, own_changes: 3 };
+        let word = before.belief_word(Belief::On);
+        assert_eq!(before.believes(word), Belief::On);
+        let changed = Validity { invalidations: before.invalidations + CHANGE, own_changes: 3 + CHANGE };
+        assert_eq!(changed.believes(word), Belief::On);
+        assert!(changed.is_same_generation(before));
+        for moved in [
+            Validity { invalidations: before.invalidations + GENERATION, ..before },
+            Validity { own_changes: before.own_changes + GENERATION, ..before },
+        ] {
+            assert_eq!(moved.believes(word), Belief::Nothing);
+            assert!(!moved.is_same_generation(before));
+        }
+        assert_eq!(before.believes(0), Belief::Nothing);
+    }
+
+    #[test]
+    fn a_transition_is_never_believed() {
+        let off = ModeWord::from_bits(0);
+        let transition = off.with_mode(Mode::Transition);
+        let on = transition.with_mode(Mode::On);
+        let written = ModeWord::from_bits(on.bits() + ModeWord::writer(3));
+        let believed = [off, transition, on, written, off.pinned()].map(Belief::of);
+        assert_eq!(believed, [Belief::Off, Belief::Nothing, Belief::On, Belief::Nothing, Belief::Pinned]);
+    }
+}

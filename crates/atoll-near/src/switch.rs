@@ -1,0 +1,195 @@
+//! Switching the mode of a stripe: when, and how. The states are in [`mode`](crate::mode).
+
+use crate::directory::Stripe;
+use crate::error::NearError;
+use crate::hole::Hole;
+use crate::mode::{Mode, ModeWord};
+use crate::near::{Near, Switch};
+use crate::object::Object;
+use crate::profit::{INTERVAL, INTERVAL_FIRST, THRESHOLD_DEFAULT};
+use crate::protocol::Promise;
+use crate::stripe::{self, Belief, GENERATION};
+use crate::verbs::{read_word, swap};
+use atoll_fabric::Endpoint;
+use atoll_pool::fields::Fields;
+
+/// `operations | reads | hits | invalid`. A read counts as a hit before it knows whether the copy is
+/// valid, and then as invalid besides.
+const COUNTS: Fields<4> = Fields::new([16, 16, 16, 16]);
+pub(crate) const ONE_OPERATION: u64 = 1;
+pub(crate) const ONE_READ: u64 = 1 << 16;
+pub(crate) const ONE_HIT: u64 = 1 << 32;
+pub(crate) const ONE_INVALID: u64 = 1 << 48;
+/// `interval | threshold`.
+const TUNING: Fields<2> = Fields::new([16, 16]);
+/// How often a client looks whether bypasses have ended, before it gives a switch up.
+const LOOKS_MAX: u32 = 8;
+const LOOK_PAUSE_NS: u64 = 2000;
+
+impl<E: Endpoint> Near<E> {
+    /// Switches caching of the object's stripe. Whether the stripe is in that mode then.
+    ///
+    /// # Errors
+    /// A verb's error. The stripe may be in transition then, where nothing is cached; a later
+    /// switch by any client ends that.
+    pub async fn switch(&self, object: &Object, to: Switch) -> Result<bool, NearError> {
+        match self.stripe(object) {
+            Some((stripe, _)) if self.directory.options().protocol.is_adaptive() => {
+                self.switch_stripe(stripe, to).await
+            }
+            _ => Ok(false),
+        }
+    }
+
+    pub(crate) async fn switch_stripe(&self, stripe: Stripe, to: Switch) -> Result<bool, NearError> {
+        let mut word = ModeWord::from_bits(read_word(&self.endpoint, stripe.mode_at).await?);
+        loop {
+            let (mode, is_pinned) = (word.mode(), word.is_pinned());
+            match (mode, to) {
+                (Mode::On, Switch::On) | (Mode::Off, Switch::Off) => return Ok(true),
+                (Mode::Off, Switch::On) if is_pinned => return Ok(false),
+                (Mode::Off, Switch::Pin) if is_pinned => return Ok(true),
+                (Mode::Off, Switch::Pin) => match self.swap_mode(stripe, word, word.pinned()).await? {
+                    Ok(_) => return Ok(true),
+                    Err(found) => word = found,
+                },
+                (Mode::Off, Switch::On) | (Mode::On, Switch::Off | Switch::Pin) => {
+                    match self.swap_mode(stripe, word, word.with_mode(Mode::Transition)).await? {
+                        Ok(transition) => match self.finish(stripe, transition, to).await? {
+                            Ok(done) if to == Switch::Pin => word = done,
+                            Ok(done) => return Ok((done.mode() == Mode::On) == (to == Switch::On)),
+                            Err(found) => word = found,
+                        },
+                        Err(found) => word = found,
+                    }
+                }
+                // The client that began the switch may be dead, or slow: then its swap fails.
+                (Mode::Transition, _) if self.open.lacks(Hole::HelpedTransition) => return Ok(false),
+                (Mode::Transition, _) => match self.finish(stripe, word, Switch::Off).await? {
+                    Ok(done) | Err(done) => {
+                        word = done;
+                        if to == Switch::On {
+                            return Ok(false);
+                        }
+                    }
+                },
+            }
+        }
+    }
+
+    /// Ends a transition, after every node was told: the mode then, or what another client has made
+    /// of it.
+    async fn finish(
+        &self,
+        stripe: Stripe,
+        transition: ModeWord,
+        to: Switch,
+    ) -> Result<Result<ModeWord, ModeWord>, NearError> {
+        if !self.open.lacks(Hole::ToldInTransition) {
+            self.invalidate(stripe, GENERATION).await?;
+        }
+        let is_on = to == Switch::On && self.bypasses_end(stripe).await?;
+        let mode = if is_on { Mode::On } else { Mode::Off };
+        let ended = self.swap_mode(stripe, transition, transition.with_mode(mode)).await?;
+        if ended.is_ok() {
+            self.counting.add(|counts| {
+                let count = if is_on { &mut counts.switches_on } else { &mut counts.switches_off };
+                *count += 1;
+            });
+        }
+        Ok(ended)
+    }
+
+    /// Swaps the mode, whatever writers set and clear their bits meanwhile.
+    async fn swap_mode(
+        &self,
+        stripe: Stripe,
+        from: ModeWord,
+        to: ModeWord,
+    ) -> Result<Result<ModeWord, ModeWord>, NearError> {
+        let mut found = from;
+        loop {
+            let wanted = ModeWord::from_bits(to.without_writers() | found.writers());
+            match swap(&self.endpoint, stripe.mode_at, found.bits(), wanted.bits()).await? {
+                Ok(()) => return Ok(Ok(wanted)),
+                Err(word) => {
+                    found = ModeWord::from_bits(word);
+                    if !found.is_same_transition(from) {
+                        return Ok(Err(found));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether no WRITE is under way that was posted before this node told the others.
+    async fn bypasses_end(&self, stripe: Stripe) -> Result<bool, NearError> {
+        if self.directory.options().promise == Promise::Regular || self.open.lacks(Hole::Bypasses) {
+            return Ok(true);
+        }
+        for _ in 0..LOOKS_MAX {
+            if !self.has_bypasses(stripe).await? {
+                return Ok(true);
+            }
+            self.endpoint.pause(LOOK_PAUSE_NS).await;
+        }
+        Ok(false)
+    }
+
+    /// Whether the counts, as they are after an operation, call for a look at the mode.
+    pub(crate) fn is_due(&self, counted: u64) -> bool {
+        let [operations, ..] = COUNTS.unpack(counted);
+        operations >= INTERVAL_FIRST && operations.is_multiple_of(INTERVAL_FIRST)
+    }
+
+    /// Looks whether the mode of a stripe pays, and switches it otherwise.
+    pub(crate) async fn judge(&self, stripe: Stripe) -> Result<(), NearError> {
+        let at = self.layout.stripe_at(stripe);
+        let line = self.endpoint.read(at, self.spare(crate::node::LINE_BYTES as usize)).await?;
+        let (counted, tuned) = (line.words()[3], line.words()[4]);
+        let belief = crate::stripe::StripeLine::of(line.words()).belief;
+        self.give_back(line);
+        let [interval, threshold] = TUNING.unpack(tuned);
+        let (interval, threshold) =
+            if tuned == 0 { (INTERVAL_FIRST, THRESHOLD_DEFAULT) } else { (interval, threshold) };
+        let [operations, reads, hits, invalid] = COUNTS.unpack(counted);
+        // The counts may have been reset between the two.
+        let hits = hits.saturating_sub(invalid);
+        // One client of the node judges what was counted.
+        if operations < interval || swap(&self.endpoint, at.add(stripe::COUNTS), counted, 0).await?.is_err() {
+            return Ok(());
+        }
+        let ratio = 1000 * reads / operations;
+        let threshold = if belief == Belief::On { self.latencies.threshold(reads, hits) } else { threshold };
+        let to = match belief {
+            Belief::On if ratio < threshold => Some(Switch::Off),
+            Belief::Off if ratio >= threshold => Some(Switch::On),
+            // The mode may be in a transition that no client ends.
+            Belief::Nothing => {
+                let word = ModeWord::from_bits(read_word(&self.endpoint, stripe.mode_at).await?);
+                (word.mode() == Mode::Transition).then_some(Switch::Off)
+            }
+            Belief::On | Belief::Off | Belief::Pinned => None,
+        };
+        if let Some(to) = to {
+            self.switch_stripe(stripe, to).await?;
+        }
+        let interval = if to.is_some() { INTERVAL } else { interval };
+        let tuning = TUNING.pack_most([interval, threshold]);
+        if tuning != tuned {
+            let _ = swap(&self.endpoint, at.add(stripe::TUNING), tuned, tuning).await?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_fields_of_one_word() {
+        let word = 9 * ONE_OPERATION + 7 * ONE_READ + 5 * ONE_HIT + ONE_INVALID;
+        assert_eq!(COUNTS.unpack(word), [9, 7, 5, 1]);
+    }
+}

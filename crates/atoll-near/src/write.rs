@@ -1,0 +1,236 @@
+//! Writes.
+//!
+//! With [`Promise::Regular`](crate::Promise):
+//!
+//! | the node believes | round trip 1 | round trip 2 |
+//! |---|---|---|
+//! | On | WRITE | a change, to every node |
+//! | Off, or Off for good | WRITE | none; a change, if the belief has ended meanwhile |
+//! | nothing | WRITE, READ the mode | none if that is Off; a change otherwise |
+//!
+//! The last row needs no second look: the mode was Off after the WRITE had landed. Whoever makes a
+//! copy READs the object after the mode was On.
+//!
+//! With [`Promise::Linearizable`](crate::Promise):
+//!
+//! | the node believes | round trip 1 | round trip 2 | round trip 3 |
+//! |---|---|---|---|
+//! | Off for good | WRITE | | |
+//! | Off | WRITE, counted as a bypass while it is under way | | |
+//! | On, nothing | set the node's bit in the mode | a generation, to every node, unless the mode is Off | WRITE, clear the bit |
+//!
+//! A client that switches a stripe on waits until no bypass is under way. While a bit is set, no
+//! copy is made. So no copy exists while an object changes. Clients of one node take turns, because
+//! they share the bit.
+
+use crate::directory::Stripe;
+use crate::error::NearError;
+use crate::hole::Hole;
+use crate::mode::{Mode, ModeWord};
+use crate::near::Near;
+use crate::node::LINE_BYTES;
+use crate::object::Object;
+use crate::profit::Access;
+use crate::protocol::Promise;
+use crate::stripe::{self, Belief, CHANGE, GENERATION, StripeLine, Validity};
+use crate::switch::ONE_OPERATION;
+use crate::verbs::{add, read_word, swap};
+use atoll_fabric::{Address, Batch, Buffer, Endpoint, Identity};
+
+/// How long a client waits for another one of its node that writes an object of the same stripe.
+const WRITER_PAUSE_NS: u64 = 1000;
+
+impl<E: Endpoint> Near<E> {
+    /// Writes a whole object from the buffer, which comes back.
+    ///
+    /// # Errors
+    /// A verb's error: the object may have been written or not. [`NearError::Silent`]: it was
+    /// written.
+    ///
+    /// # Panics
+    /// If the buffer's length is not the object's.
+    pub async fn write(&self, object: &Object, from: Buffer) -> Result<Buffer, NearError> {
+        assert_eq!(from.len(), object.bytes() as usize, "as long as the object");
+        self.write_part(object, 0, from).await
+    }
+
+    /// Writes a part of an object, from byte `start` on.
+    ///
+    /// # Errors
+    /// As [`Near::write`].
+    ///
+    /// # Panics
+    /// If the part is empty, is not words, or reaches beyond the object.
+    pub async fn write_part(&self, object: &Object, start: u32, from: Buffer) -> Result<Buffer, NearError> {
+        let part = start..start + u32::try_from(from.len()).expect("a part of an object");
+        object.check(&part);
+        let at = object.at().add(start.into());
+        let (false, Some((stripe, _))) = (object.is_uncached(&part), self.stripe(object)) else {
+            return self.post_write(at, from).await;
+        };
+        let begun = self.begun();
+        let (line, counted) = self.read_line(stripe).await?;
+        let (buffer, did_invalidate) = match self.directory.options().promise {
+            Promise::Regular => self.write_regular(stripe, &line, at, from).await?,
+            Promise::Linearizable => self.write_linearizable(stripe, &line, at, from).await?,
+        };
+        let access = if did_invalidate { Access::WriteInvalidating } else { Access::WriteBypassing };
+        self.timed(access, begun);
+        self.counting.add(|counts| {
+            let count = if did_invalidate { &mut counts.writes_invalidating } else { &mut counts.writes_bypassing };
+            *count += 1;
+        });
+        if self.is_due(counted) {
+            self.judge(stripe).await?;
+        }
+        Ok(buffer)
+    }
+
+    /// Writes many objects one after the other, in their order.
+    ///
+    /// # Errors
+    /// As [`Near::write`]; later objects are not written then.
+    ///
+    /// # Panics
+    /// If there are not as many buffers as objects.
+    pub async fn write_many(&self, objects: &[Object], from: Vec<Buffer>) -> Result<Vec<Buffer>, NearError> {
+        assert_eq!(objects.len(), from.len(), "a buffer for each object");
+        let mut buffers = Vec::with_capacity(from.len());
+        for (object, buffer) in objects.iter().zip(from) {
+            buffers.push(self.write(object, buffer).await?);
+        }
+        Ok(buffers)
+    }
+
+    async fn post_write(&self, at: Address, from: Buffer) -> Result<Buffer, NearError> {
+        let mut batch = Batch::new();
+        let written = batch.write(at, from);
+        self.endpoint.post(&mut batch).await?;
+        Ok(batch.take(written))
+    }
+
+    /// READs a stripe's line, and counts an operation.
+    pub(crate) async fn read_line(&self, stripe: Stripe) -> Result<(StripeLine, u64), NearError> {
+        let at = self.layout.stripe_at(stripe);
+        let mut batch = Batch::new();
+        let line = batch.read(at, self.spare(LINE_BYTES as usize));
+        let is_adaptive = self.directory.options().protocol.is_adaptive();
+        let counting = is_adaptive.then(|| batch.fetch_and_add(at.add(stripe::COUNTS), ONE_OPERATION));
+        self.endpoint.post(&mut batch).await?;
+        let counted = counting.map_or(0, |counting| batch.word(counting).wrapping_add(ONE_OPERATION));
+        let words = batch.take(line);
+        let line = StripeLine::of(words.words());
+        self.give_back(words);
+        Ok((line, counted))
+    }
+
+    /// Whether no generation has begun since the line was READ.
+    async fn is_same_generation(&self, stripe: Stripe, line: &StripeLine) -> Result<bool, NearError> {
+        let at = self.layout.stripe_at(stripe);
+        let mut batch = Batch::new();
+        let invalidations = batch.read_word(at.add(stripe::INVALIDATIONS));
+        let own_changes = batch.read_word(at.add(stripe::OWN_CHANGES));
+        self.endpoint.post(&mut batch).await?;
+        let present = Validity { invalidations: batch.word(invalidations), own_changes: batch.word(own_changes) };
+        Ok(present.is_same_generation(line.validity))
+    }
+
+    /// Writes, and whether copies were invalidated.
+    async fn write_regular(
+        &self,
+        stripe: Stripe,
+        line: &StripeLine,
+        at: Address,
+        from: Buffer,
+    ) -> Result<(Buffer, bool), NearError> {
+        let belief = if self.directory.options().protocol.is_adaptive() { line.belief } else { Belief::On };
+        let mut batch = Batch::new();
+        let written = batch.write(at, from);
+        let mode = (belief == Belief::Nothing).then(|| batch.read_word(stripe.mode_at));
+        self.endpoint.post(&mut batch).await?;
+        let is_off = match belief {
+            Belief::On => false,
+            Belief::Off | Belief::Pinned if self.open.lacks(Hole::SecondLookOfWrites) => true,
+            Belief::Off | Belief::Pinned => self.is_same_generation(stripe, line).await?,
+            Belief::Nothing => {
+                let mode = ModeWord::from_bits(mode.map_or(0, |mode| batch.word(mode)));
+                self.believe(stripe, line, mode).await?;
+                mode.mode() == Mode::Off
+            }
+        };
+        if !is_off {
+            self.invalidate(stripe, CHANGE).await?;
+        }
+        Ok((batch.take(written), !is_off))
+    }
+
+    async fn write_linearizable(
+        &self,
+        stripe: Stripe,
+        line: &StripeLine,
+        at: Address,
+        from: Buffer,
+    ) -> Result<(Buffer, bool), NearError> {
+        match line.belief {
+            Belief::Pinned => return Ok((self.post_write(at, from).await?, false)),
+            Belief::Off => {
+                let bypasses = self.layout.stripe_at(stripe).add(stripe::BYPASSES);
+                add(&self.endpoint, bypasses, 1).await?;
+                // A client that switches adds to the stripe before it READs the bypasses.
+                let is_off = self.is_same_generation(stripe, line).await?;
+                let from = if is_off { self.post_write(at, from).await? } else { from };
+                add(&self.endpoint, bypasses, 1_u64.wrapping_neg()).await?;
+                if is_off {
+                    return Ok((from, false));
+                }
+                self.write_exclusively(stripe, at, from).await
+            }
+            Belief::On | Belief::Nothing => self.write_exclusively(stripe, at, from).await,
+        }
+    }
+
+    /// Writes while no copy exists.
+    async fn write_exclusively(
+        &self,
+        stripe: Stripe,
+        at: Address,
+        from: Buffer,
+    ) -> Result<(Buffer, bool), NearError> {
+        let lacks_bit = self.open.lacks(Hole::WriterBits);
+        let bit = if lacks_bit { 0 } else { ModeWord::writer(self.place.get()) };
+        let mode = self.begin_writing(stripe, bit).await?;
+        let is_off = mode.mode() == Mode::Off;
+        if !is_off {
+            self.invalidate(stripe, GENERATION).await?;
+        }
+        let mut batch = Batch::new();
+        let written = batch.write(at, from);
+        batch.fetch_and_add(stripe.mode_at, bit.wrapping_neg());
+        self.endpoint.post(&mut batch).await?;
+        let own = u64::from(self.endpoint.identity().bits());
+        let _ = swap(&self.endpoint, self.layout.stripe_at(stripe).add(stripe::WRITER), own, 0).await?;
+        Ok((batch.take(written), !is_off))
+    }
+
+    /// Becomes the writer of this node, and sets the node's bit; the mode before.
+    async fn begin_writing(&self, stripe: Stripe, bit: u64) -> Result<ModeWord, NearError> {
+        let writer_at = self.layout.stripe_at(stripe).add(stripe::WRITER);
+        let own = u64::from(self.endpoint.identity().bits());
+        loop {
+            match swap(&self.endpoint, writer_at, 0, own).await? {
+                Ok(()) => return Ok(ModeWord::from_bits(add(&self.endpoint, stripe.mode_at, bit).await?)),
+                Err(found) if found != own && self.endpoint.is_dead(Identity::from_bits(found as u32)).await? => {
+                    if swap(&self.endpoint, writer_at, found, own).await?.is_ok() {
+                        // The dead writer may have set the bit.
+                        let mode = ModeWord::from_bits(read_word(&self.endpoint, stripe.mode_at).await?);
+                        if mode.is_writer(self.place.get()) {
+                            return Ok(mode);
+                        }
+                        return Ok(ModeWord::from_bits(add(&self.endpoint, stripe.mode_at, bit).await?));
+                    }
+                }
+                Err(_) => self.endpoint.pause(WRITER_PAUSE_NS).await,
+            }
+        }
+    }
+}
