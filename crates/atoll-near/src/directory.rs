@@ -8,7 +8,9 @@
 //!         8  options                            data
 //!        64  64 x address of a table of modes   data
 //!       576  64 x member                        atomics only
-//!      1088  end
+//!      1088  512 x further client             atomics only
+//!      5184  64 x client that buries        atomics only
+//!      5696  end
 //! table      stripes x mode                     atomics only
 //! ```
 //!
@@ -24,6 +26,8 @@ use atoll_pool::fields::{Fields, Numbers};
 
 /// Most compute nodes at a time.
 pub const MEMBERS_MAX: usize = 64;
+/// Most clients besides the first of each compute node.
+pub const CLIENTS_MAX: usize = 512;
 /// Memory nodes that a directory can know.
 const TABLES_MAX: usize = 64;
 /// Of the directory and of near regions: "near" and a version.
@@ -31,8 +35,10 @@ pub(crate) const MAGIC: u64 = 0x0001_7261_656e_0001;
 const OPTIONS: u64 = 8;
 const TABLES: u64 = 64;
 const MEMBERS: u64 = TABLES + 8 * TABLES_MAX as u64;
-const HOME_BYTES: u64 = MEMBERS + 8 * MEMBERS_MAX as u64;
-const _: () = assert!(HOME_BYTES == 1088);
+const CLIENTS: u64 = MEMBERS + 8 * MEMBERS_MAX as u64;
+const BURIALS: u64 = CLIENTS + 8 * CLIENTS_MAX as u64;
+const HOME_BYTES: u64 = BURIALS + 8 * MEMBERS_MAX as u64;
+const _: () = assert!(CLIENTS == 1088 && BURIALS == 5184 && HOME_BYTES == 5696);
 
 const STRIPES_MIN: u32 = 1;
 const STRIPES_MAX: u32 = 1 << 28;
@@ -200,6 +206,17 @@ impl Directory {
     /// The tables of all memory nodes.
     pub(crate) fn tables(&self) -> impl Iterator<Item = Address> + '_ {
         self.tables.iter().flatten().copied()
+    }
+
+    /// Where the client that buries the member of a place writes its identity.
+    pub(crate) fn burial_at(&self, place: usize) -> Address {
+        debug_assert!(place < MEMBERS_MAX);
+        self.home.add(BURIALS + 8 * place as u64)
+    }
+
+    pub(crate) fn client_at(&self, place: usize) -> Address {
+        debug_assert!(place < CLIENTS_MAX);
+        self.home.add(CLIENTS + 8 * place as u64)
     }
 
     pub(crate) fn member_at(&self, place: usize) -> Address {

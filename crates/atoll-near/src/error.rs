@@ -17,6 +17,12 @@ pub enum NearError {
         /// Compute nodes that the directory can have.
         members_max: usize,
     },
+    /// The directory has as many further clients as it can have.
+    #[error("all {clients_max} places for further clients of compute nodes are taken: end one first")]
+    Crowded {
+        /// Further clients that the directory can have.
+        clients_max: usize,
+    },
     /// The words at the directory's address are no directory of this version.
     #[error("no near-cache directory of this version is there ({what}): create it with `Directory::create`")]
     NoDirectory {

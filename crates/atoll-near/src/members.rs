@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! member word   compute node 13 | region 6 | identity 30 | epoch 15     free: identity 0
+//! client word   identity 30 | place of the member 6 | its epoch 15      free: 0
 //! ```
 //!
 //! Each client remembers the table of members, and learns of a newcomer by a word of its own node.
@@ -16,19 +17,24 @@
 //! compares `joins` after it has invalidated: what joined in the meantime is invalidated, too. A
 //! newcomer that was not yet in any table has no copy and believes nothing.
 //!
+//! A further client of a compute node takes a place, too, before its first effect.
+//!
 //! A member whose region is gone is **buried** by the client that finds it so. Nothing is done
-//! until the fabric says that it is dead, so that none of its verbs takes effect later.
+//! until the fabric says that all its clients are dead, so that none of their verbs takes effect
+//! later.
 //!
-//! | step of a burial | why |
-//! |---|---|
-//! | add to `losses` of every living member: no copy is valid any more | the dead node may have changed an object without invalidating it |
-//! | clear its bit in every mode word ([`Promise::Linearizable`](crate::Promise)) | it may have died while it wrote |
-//! | swap its word in the table to free | its place can be used again |
+//! | step of a burial | by | why |
+//! |---|---|---|
+//! | add to `losses` of every living member: no copy is valid any more | all that find it dead | the dead node may have changed an object without invalidating it |
+//! | clear its bit in every mode word ([`Promise::Linearizable`](crate::Promise)) | one | it may have died while it wrote |
+//! | free the places of its further clients, then its own | the same | they can be used again |
 //!
-//! The steps may be repeated, by several clients at once. An application that releases the locks of
-//! a dead node calls [`Near::look_after_members`] first.
+//! One client does the last two, because another node may use the place afterwards. It writes its
+//! identity into the place's burial word first. Another client takes over once it is dead.
+//!
+//! An application that releases the locks of a dead node calls [`Near::look_after_members`] first.
 
-use crate::directory::MEMBERS_MAX;
+use crate::directory::{CLIENTS_MAX, MEMBERS_MAX};
 use crate::error::NearError;
 use crate::hole::Hole;
 use crate::mode::{ModeWord, WRITERS_MAX};
@@ -73,6 +79,26 @@ impl MemberWord {
 
     fn freed(self) -> Self {
         Self(FIELDS.pack([0, 0, 0, FIELDS.unpack(self.0)[3]]))
+    }
+}
+
+/// A place of a further client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ClientWord(u64);
+
+impl ClientWord {
+    const FIELDS: Fields<3> = Fields::new([Identity::BITS, 6, 15]);
+
+    fn of(identity: Identity, place: usize, member: MemberWord) -> Self {
+        Self(Self::FIELDS.pack([identity.bits().into(), place as u64, FIELDS.unpack(member.0)[3]]))
+    }
+
+    fn identity(self) -> Identity {
+        Identity::from_bits(Self::FIELDS.unpack(self.0)[0] as u32)
+    }
+
+    fn is_of(self, place: usize, member: MemberWord) -> bool {
+        self.0 != 0 && Self::FIELDS.unpack(self.0)[1..] == [place as u64, FIELDS.unpack(member.0)[3]]
     }
 }
 
@@ -148,8 +174,57 @@ impl<E: Endpoint> Near<E> {
         let table = self.read_table().await?;
         let is_own = |member: &MemberWord| !member.is_free() && member.base() == self.layout.base;
         let place = table.iter().position(is_own);
-        self.place.set(place.ok_or(NearError::NoDirectory { what: "the near region is not a member" })?);
-        self.refresh().await
+        let place = place.ok_or(NearError::NoDirectory { what: "the near region is not a member" })?;
+        self.place.set(place);
+        self.be_client_of(place, table[place]).await?;
+        self.refresh().await?;
+        // It may have been buried before this client was in the table.
+        if self.view.borrow().members[place] != table[place] {
+            return Err(NearError::NoDirectory { what: "the near region's node has ended" });
+        }
+        Ok(())
+    }
+
+    async fn read_clients(&self) -> Result<[ClientWord; CLIENTS_MAX], VerbError> {
+        let table = self.endpoint.read(self.directory.client_at(0), Buffer::sized(8 * CLIENTS_MAX)).await?;
+        Ok(std::array::from_fn(|place| ClientWord(table.words()[place])))
+    }
+
+    /// Takes a place for a further client.
+    async fn be_client_of(&self, place: usize, member: MemberWord) -> Result<(), NearError> {
+        let wanted = ClientWord::of(self.endpoint.identity(), place, member);
+        loop {
+            let clients = self.read_clients().await?;
+            let free = clients.iter().position(|client| client.0 == 0);
+            let free = free.ok_or(NearError::Crowded { clients_max: CLIENTS_MAX })?;
+            if swap(&self.endpoint, self.directory.client_at(free), 0, wanted.0).await?.is_ok() {
+                self.client_place.set(Some(free));
+                return Ok(());
+            }
+        }
+    }
+
+    /// Gives the place of a further client back.
+    pub(crate) async fn vacate_client(&self) -> Result<(), NearError> {
+        if let Some(place) = self.client_place.get() {
+            let member = self.view.borrow().members[self.place.get()];
+            let own = ClientWord::of(self.endpoint.identity(), self.place.get(), member);
+            let _ = swap(&self.endpoint, self.directory.client_at(place), own.0, 0).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether all clients of a member are dead, and so nothing of theirs takes effect any more.
+    async fn is_dead(&self, place: usize, member: MemberWord) -> Result<bool, NearError> {
+        if !self.endpoint.is_dead(member.identity()).await? {
+            return Ok(false);
+        }
+        for client in self.read_clients().await?.iter().filter(|client| client.is_of(place, member)) {
+            if !self.endpoint.is_dead(client.identity()).await? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// The other members that this client remembers.
@@ -182,7 +257,7 @@ impl<E: Endpoint> Near<E> {
             if read_word(&self.endpoint, self.directory.member_at(place)).await? != member.0 {
                 return Ok(());
             }
-            if self.endpoint.is_dead(member.identity()).await? {
+            if self.is_dead(place, member).await? {
                 return self.bury(place, member).await;
             }
             self.endpoint.pause(ASK_PAUSE_NS).await;
@@ -203,10 +278,45 @@ impl<E: Endpoint> Near<E> {
                 Err(error) => return Err(error.into()),
             }
         }
+        if !self.is_burying.get() && self.begin_burial(place).await? {
+            self.is_burying.set(true);
+            let freed = self.free_place(place, member).await;
+            self.is_burying.set(false);
+            freed?;
+            let own = u64::from(self.endpoint.identity().bits());
+            let _ = swap(&self.endpoint, self.directory.burial_at(place), own, 0).await?;
+        }
+        Ok(())
+    }
+
+    /// Becomes the one client that frees a place, unless a living client is that.
+    async fn begin_burial(&self, place: usize) -> Result<bool, NearError> {
+        let (at, own) = (self.directory.burial_at(place), u64::from(self.endpoint.identity().bits()));
+        match swap(&self.endpoint, at, 0, own).await? {
+            Ok(()) => Ok(true),
+            // An earlier client of the same identity died.
+            Err(found) if found == own => Ok(true),
+            Err(found) => {
+                let is_dead = self.endpoint.is_dead(Identity::from_bits(found as u32)).await?;
+                Ok(is_dead && swap(&self.endpoint, at, found, own).await?.is_ok())
+            }
+        }
+    }
+
+    /// Frees the place of a dead member, if no client has done it.
+    async fn free_place(&self, place: usize, member: MemberWord) -> Result<(), NearError> {
+        let at = self.directory.member_at(place);
+        if read_word(&self.endpoint, at).await? != member.0 {
+            return Ok(());
+        }
         if self.directory.options().promise == Promise::Linearizable {
             self.clear_writer(place).await?;
         }
-        let at = self.directory.member_at(place);
+        for (number, client) in self.read_clients().await?.iter().enumerate() {
+            if client.is_of(place, member) {
+                let _ = swap(&self.endpoint, self.directory.client_at(number), client.0, 0).await?;
+            }
+        }
         if swap(&self.endpoint, at, member.0, member.freed().0).await?.is_ok() {
             self.counting.add(|counts| counts.burials += 1);
         }
@@ -246,7 +356,7 @@ impl<E: Endpoint> Near<E> {
         let mut buried = 0;
         for (place, member) in table.iter().enumerate() {
             let is_other = !member.is_free() && place != self.place.get();
-            if is_other && self.endpoint.is_dead(member.identity()).await? {
+            if is_other && self.is_dead(place, *member).await? {
                 self.bury(place, *member).await?;
                 buried += 1;
             }

@@ -5,8 +5,11 @@
 //! until the others are dropped.
 //!
 //! A client has many operations in flight at once, on one thread. Reads may be dropped at any time.
-//! A write that was polled must be polled to its end: it invalidates copies after it has changed the
-//! object.
+//! A write that was polled must be polled to its end: it invalidates copies after it has changed
+//! the object.
+//!
+//! **All clients of a compute node are of one process**, so that they end together. A burial waits
+//! until all are dead.
 
 use crate::count::{Counting, Counts};
 use crate::directory::{Directory, Stripe};
@@ -44,10 +47,17 @@ pub struct Near<E> {
     pub(crate) layout: Layout,
     /// The place of the compute node in the table of members.
     pub(crate) place: Cell<usize>,
+    /// The place of a further client.
+    pub(crate) client_place: Cell<Option<usize>>,
     pub(crate) view: RefCell<View>,
     pub(crate) filling: Cell<Filling>,
     pub(crate) latencies: Latencies,
     pub(crate) counting: Counting,
+    /// Stripes of which an operation of this client is the node's writer. A word with this client's
+    /// identity may also be what an earlier client of the same identity left.
+    pub(crate) writing: RefCell<Vec<u64>>,
+    /// Whether an operation of this client buries a member.
+    pub(crate) is_burying: Cell<bool>,
     /// For slots that are replaced by turns.
     pub(crate) turn: Cell<usize>,
     pub(crate) open: Open,
@@ -62,10 +72,13 @@ impl<E: Endpoint> Near<E> {
             directory,
             layout,
             place: Cell::new(0),
+            client_place: Cell::new(None),
             view: RefCell::new(View::EMPTY),
             filling: Cell::new(Filling::Nothing),
             latencies: Latencies::default(),
             counting: Counting::default(),
+            writing: RefCell::default(),
+            is_burying: Cell::new(false),
             turn: Cell::new(0),
             open: Open::default(),
             operations: Cell::new(0),
@@ -111,7 +124,8 @@ impl<E: Endpoint> Near<E> {
     /// A verb's error; then others find its segment's owner dead.
     pub async fn detach(self) -> Result<(), NearError> {
         let filling = self.filling.replace(Filling::Nothing);
-        Ok(self.release(filling).await?)
+        self.release(filling).await?;
+        self.vacate_client().await
     }
 
     /// Switches a guard off.

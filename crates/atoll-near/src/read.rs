@@ -247,12 +247,7 @@ impl<E: Endpoint> Near<E> {
     }
 
     /// Replaces the uncached bytes of a copy by those of the memory node.
-    async fn read_uncached(
-        &self,
-        object: &Object,
-        part: &Range<u32>,
-        mut buffer: Buffer,
-    ) -> Result<Buffer, NearError> {
+    async fn read_uncached(&self, object: &Object, part: &Range<u32>, mut buffer: Buffer) -> Result<Buffer, NearError> {
         let Some(uncached) = object.uncached_of(part) else { return Ok(buffer) };
         let fresh = self.endpoint.read(object.at().add(uncached.start.into()), self.spare(uncached.len())).await?;
         let start = (uncached.start - part.start) as usize;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! slot    fingerprint 16 | segment 16 | place 16, of 16 bytes each | generation 16      0: empty
-//! record  object's address | its length | invalidations | own changes | losses | generation | bytes
+//! record  address | length | invalidations | own changes | losses | generation | bytes
 //! ```
 //!
 //! A client owns the segment that it fills; the owner word names the client before its first
@@ -16,8 +16,9 @@
 //! | then READs the stripe's words, `losses` and the segment's generation | all are as the record has them, or the copy is not valid any more |
 //!
 //! The second step follows the first, so it also shows that the bytes did not change while they
-//! were copied. A reader needs no lock, and a client that dies at any point leaves a segment with
-//! its name at most. Another client takes that over once the owner is dead.
+//! were copied. The slot has the generation, too: so an older slot does not lead to a record that
+//! its client has not written to its end. A reader needs no lock. A client that dies at any point
+//! leaves a segment with its name at most. Another client takes that over once the owner is dead.
 
 use crate::error::NearError;
 use crate::hole::Hole;
@@ -124,7 +125,9 @@ impl<E: Endpoint> Near<E> {
         self.give_back(line);
         let record_bytes = HEADER_BYTES as u64 + u64::from(object.bytes());
         let mut counted = 0;
-        for slot in slots.iter().copied().filter(|slot| *slot != 0 && SLOT.unpack(*slot)[0] == fingerprint(hash)) {
+        let may_be =
+            |slot: &u64| SLOT.unpack(*slot)[0] == fingerprint(hash) || self.open.lacks(Hole::RecordNamesObject);
+        for slot in slots.iter().copied().filter(|slot| *slot != 0 && may_be(slot)) {
             let Some(named) = self.named(slot, record_bytes) else { continue };
             let record_at = self.layout.segment_at(named.segment).add(named.offset);
             let header = if part.start == 0 {
@@ -158,14 +161,13 @@ impl<E: Endpoint> Near<E> {
                 counted = batch.word(counting).wrapping_add(count.map_or(0, |(_, addend)| addend));
             }
             let present = Sample {
-                validity: Validity {
-                    invalidations: batch.word(invalidations),
-                    own_changes: batch.word(own_changes),
-                },
+                validity: Validity { invalidations: batch.word(invalidations), own_changes: batch.word(own_changes) },
                 losses: batch.word(losses),
             };
-            let is_kept =
-                header.generation == batch.word(generation) || self.open.lacks(Hole::SegmentGeneration);
+            // An older slot may point to a record that is being written.
+            let is_kept = header.generation == batch.word(generation)
+                && header.generation & SLOT.max(3) == SLOT.unpack(slot)[3]
+                || self.open.lacks(Hole::SegmentGeneration);
             if self.open.lacks(Hole::LookOfHits) || header.sample == present && is_kept {
                 buffer.narrow(HEADER_BYTES, part.len());
                 return Ok((Found::Copy(buffer), counted));
@@ -187,12 +189,8 @@ impl<E: Endpoint> Near<E> {
         let bytes = HEADER_BYTES as u64 + u64::from(object.bytes());
         let Some(room) = self.room(bytes).await? else { return Ok(buffer) };
         buffer.narrow(0, bytes as usize);
-        let header = Header {
-            at: object.at().to_bits(),
-            bytes: object.bytes().into(),
-            sample,
-            generation: room.generation,
-        };
+        let header =
+            Header { at: object.at().to_bits(), bytes: object.bytes().into(), sample, generation: room.generation };
         header.write(&mut buffer.words_mut()[..HEADER_WORDS]);
         let mut batch = Batch::new();
         let written = batch.write(self.layout.segment_at(room.segment).add(room.offset), buffer);
@@ -306,8 +304,7 @@ impl Header {
 
     fn write(&self, words: &mut [u64]) {
         let Sample { validity, losses } = self.sample;
-        let header =
-            [self.at, self.bytes, validity.invalidations, validity.own_changes, losses, self.generation];
+        let header = [self.at, self.bytes, validity.invalidations, validity.own_changes, losses, self.generation];
         words.copy_from_slice(&header);
     }
 }

@@ -13,8 +13,8 @@ use crate::verbs::{read_word, swap};
 use atoll_fabric::Endpoint;
 use atoll_pool::fields::Fields;
 
-/// `operations | reads | hits | invalid`. A read counts as a hit before it knows whether the copy is
-/// valid, and then as invalid besides.
+/// `operations | reads | hits | invalid`. A read counts as a hit before it knows whether the copy
+/// is valid, and then as invalid besides.
 const COUNTS: Fields<4> = Fields::new([16, 16, 16, 16]);
 pub(crate) const ONE_OPERATION: u64 = 1;
 pub(crate) const ONE_READ: u64 = 1 << 16;
@@ -174,7 +174,9 @@ impl<E: Endpoint> Near<E> {
         if let Some(to) = to {
             self.switch_stripe(stripe, to).await?;
         }
-        let interval = if to.is_some() { INTERVAL } else { interval };
+        // The end of another client's transition says nothing about this node's load.
+        let did_decide = to.is_some() && belief != Belief::Nothing;
+        let interval = if did_decide { INTERVAL } else { interval };
         let tuning = TUNING.pack_most([interval, threshold]);
         if tuning != tuned {
             let _ = swap(&self.endpoint, at.add(stripe::TUNING), tuned, tuning).await?;

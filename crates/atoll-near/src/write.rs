@@ -8,8 +8,8 @@
 //! | Off, or Off for good | WRITE | none; a change, if the belief has ended meanwhile |
 //! | nothing | WRITE, READ the mode | none if that is Off; a change otherwise |
 //!
-//! The last row needs no second look: the mode was Off after the WRITE had landed. Whoever makes a
-//! copy READs the object after the mode was On.
+//! The last row needs no second look: the mode was Off after the WRITE had landed. A reader that
+//! makes a copy READs the object after the mode was On.
 //!
 //! With [`Promise::Linearizable`](crate::Promise):
 //!
@@ -37,8 +37,10 @@ use crate::switch::ONE_OPERATION;
 use crate::verbs::{add, read_word, swap};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, Identity};
 
-/// How long a client waits for another one of its node that writes an object of the same stripe.
-const WRITER_PAUSE_NS: u64 = 1000;
+/// How long a client waits, at first and at most at a time, for another one of its node that writes
+/// an object of the same stripe.
+const WRITER_PAUSE_NS: u64 = 500;
+const WRITER_PAUSE_NS_MAX: u64 = 1_000_000;
 
 impl<E: Endpoint> Near<E> {
     /// Writes a whole object from the buffer, which comes back.
@@ -190,12 +192,7 @@ impl<E: Endpoint> Near<E> {
     }
 
     /// Writes while no copy exists.
-    async fn write_exclusively(
-        &self,
-        stripe: Stripe,
-        at: Address,
-        from: Buffer,
-    ) -> Result<(Buffer, bool), NearError> {
+    async fn write_exclusively(&self, stripe: Stripe, at: Address, from: Buffer) -> Result<(Buffer, bool), NearError> {
         let lacks_bit = self.open.lacks(Hole::WriterBits);
         let bit = if lacks_bit { 0 } else { ModeWord::writer(self.place.get()) };
         let mode = self.begin_writing(stripe, bit).await?;
@@ -209,28 +206,59 @@ impl<E: Endpoint> Near<E> {
         self.endpoint.post(&mut batch).await?;
         let own = u64::from(self.endpoint.identity().bits());
         let _ = swap(&self.endpoint, self.layout.stripe_at(stripe).add(stripe::WRITER), own, 0).await?;
+        self.writing.borrow_mut().retain(|number| *number != stripe.number);
         Ok((batch.take(written), !is_off))
     }
 
     /// Becomes the writer of this node, and sets the node's bit; the mode before.
     async fn begin_writing(&self, stripe: Stripe, bit: u64) -> Result<ModeWord, NearError> {
-        let writer_at = self.layout.stripe_at(stripe).add(stripe::WRITER);
-        let own = u64::from(self.endpoint.identity().bits());
+        let mut pause_ns = WRITER_PAUSE_NS;
         loop {
-            match swap(&self.endpoint, writer_at, 0, own).await? {
-                Ok(()) => return Ok(ModeWord::from_bits(add(&self.endpoint, stripe.mode_at, bit).await?)),
-                Err(found) if found != own && self.endpoint.is_dead(Identity::from_bits(found as u32)).await? => {
-                    if swap(&self.endpoint, writer_at, found, own).await?.is_ok() {
-                        // The dead writer may have set the bit.
+            let is_own = self.writing.borrow().contains(&stripe.number);
+            if !is_own {
+                self.writing.borrow_mut().push(stripe.number);
+                match self.take_turn(stripe).await? {
+                    Turn::Clean => return Ok(ModeWord::from_bits(add(&self.endpoint, stripe.mode_at, bit).await?)),
+                    Turn::AfterDeath => {
                         let mode = ModeWord::from_bits(read_word(&self.endpoint, stripe.mode_at).await?);
+                        // The dead writer may have set the bit.
                         if mode.is_writer(self.place.get()) {
                             return Ok(mode);
                         }
                         return Ok(ModeWord::from_bits(add(&self.endpoint, stripe.mode_at, bit).await?));
                     }
+                    Turn::Later => self.writing.borrow_mut().retain(|number| *number != stripe.number),
                 }
-                Err(_) => self.endpoint.pause(WRITER_PAUSE_NS).await,
+            }
+            self.endpoint.pause(pause_ns).await;
+            pause_ns = (2 * pause_ns).min(WRITER_PAUSE_NS_MAX);
+        }
+    }
+
+    /// Writes this client's identity into the stripe's writer word, unless a living client's is
+    /// there.
+    async fn take_turn(&self, stripe: Stripe) -> Result<Turn, NearError> {
+        let at = self.layout.stripe_at(stripe).add(stripe::WRITER);
+        let own = u64::from(self.endpoint.identity().bits());
+        match swap(&self.endpoint, at, 0, own).await? {
+            Ok(()) => Ok(Turn::Clean),
+            // An earlier client of the same identity is dead.
+            Err(found) if found == own => Ok(Turn::AfterDeath),
+            Err(found) => {
+                let is_dead = self.endpoint.is_dead(Identity::from_bits(found as u32)).await?;
+                let is_taken = is_dead && swap(&self.endpoint, at, found, own).await?.is_ok();
+                Ok(if is_taken { Turn::AfterDeath } else { Turn::Later })
             }
         }
     }
+}
+
+/// Whether a client is its node's writer of a stripe.
+enum Turn {
+    /// It is.
+    Clean,
+    /// It is, after one that died.
+    AfterDeath,
+    /// Another one is.
+    Later,
 }

@@ -2,19 +2,25 @@
 
 use crate::regular;
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, Kind};
-use atoll_near::{Counts, Directory, DirectoryOptions, Hole, Near, NearError, NodeOptions, Object, Promise, Protocol, Switch};
+use atoll_near::{
+    Counts, Directory, DirectoryOptions, Hole, Near, NearError, NodeOptions, Object, Promise, Protocol, Switch,
+};
 use atoll_sim::history::{Call, Evictions, Outcome};
 use atoll_sim::sim::region;
 use atoll_sim::{Control, Faults, Fencing, History, Random, Sim, SimEndpoint, SimOptions};
 use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::Poll;
 
 pub(crate) const DIRECTORY: Address = Address::new(0, 0, 0);
-const TABLES: [Address; 2] = [Address::new(0, 0, 2048), Address::new(1, 0, 2048)];
+const TABLES: [Address; 2] = [Address::new(0, 0, 6144), Address::new(1, 0, 6144)];
 const OBJECTS: u64 = 8192;
 const REGION_BYTES: u64 = 1 << 14;
-/// Reads of an object that is being written, until the reader gives up.
-const TORN_MAX: u32 = 10_000;
+/// Reads of an object that is being written, until the reader gives up. A writer may stand still
+/// for seconds, and the pauses of a reader grow to them.
+const TORN_MAX: u32 = 200;
 
 /// Compute nodes, objects, and what clients do with them.
 #[derive(Clone, Debug)]
@@ -38,6 +44,8 @@ pub(crate) struct NearCase {
     pub(crate) pauses: u32,
     pub(crate) near_bytes: u64,
     pub(crate) segment_bytes: u64,
+    /// Whether clients change objects by atomics, too.
+    pub(crate) atomics: bool,
     pub(crate) hole: Option<Hole>,
 }
 
@@ -61,6 +69,7 @@ impl NearCase {
             pauses: 0,
             near_bytes: 2048,
             segment_bytes: random.pick(&[128, 256]),
+            atomics: false,
             hole: None,
         }
     }
@@ -81,11 +90,21 @@ impl NearCase {
 
     /// Runs the case; what its clients have counted together.
     pub(crate) fn run(&self) -> Result<Counts, String> {
+        self.run_checked(self.promise)
+    }
+
+    /// The same, where reads must keep another promise than the one that is asked for.
+    pub(crate) fn run_checked(&self, promise: Promise) -> Result<Counts, String> {
         let regions = vec![vec![region(REGION_BYTES, Kind::Host)]; 2];
         let faults = Faults::host(self.kills, self.pauses, 300);
-        let options = SimOptions { faults, fencing: Fencing::Observed, steps_max: 3_000_000, ..SimOptions::with_nodes(self.seed, regions) };
+        let options = SimOptions {
+            faults,
+            fencing: Fencing::Observed,
+            steps_max: 3_000_000,
+            ..SimOptions::with_nodes(self.seed, regions)
+        };
         let sim = Sim::new(options);
-        self.play(&sim)
+        self.play(&sim, promise)
     }
 
     fn directory_options(&self) -> DirectoryOptions {
@@ -115,7 +134,7 @@ impl NearCase {
         buffer
     }
 
-    fn play(&self, sim: &Sim) -> Result<Counts, String> {
+    fn play(&self, sim: &Sim, promise: Promise) -> Result<Counts, String> {
         let history = Rc::new(History::new());
         let directory = self.prepare(sim, &history)?;
         let scene = Rc::new(Scene {
@@ -140,7 +159,7 @@ impl NearCase {
         if let Some(wrong) = scene.wrong.borrow_mut().take() {
             return Err(wrong);
         }
-        match self.promise {
+        match promise {
             Promise::Regular => regular::check(&history.events())?,
             Promise::Linearizable => {
                 history.check_with(Evictions::Never).map_err(|violation| violation.to_string())?;
@@ -175,61 +194,61 @@ struct Scene {
     wrong: RefCell<Option<String>>,
 }
 
-/// Is dropped with its client's task, killed or not.
-struct Present(Rc<Cell<u32>>);
-
-impl Drop for Present {
-    fn drop(&mut self) {
-        self.0.update(|present| present - 1);
-    }
+/// Runs all to their end, as threads of one process.
+async fn together(mut threads: Vec<Pin<Box<dyn Future<Output = ()>>>>) {
+    std::future::poll_fn(|context| {
+        threads.retain_mut(|thread| thread.as_mut().poll(context).is_pending());
+        if threads.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
 }
 
 impl Scene {
+    /// A compute node is one client of the simulation: its threads die together.
     fn start_node(self: Rc<Self>) {
-        let present = Rc::new(Cell::new(0));
         let control = self.control.clone();
         let number = self.numbers.get();
         self.numbers.set(number + self.case.clients_per_node);
-        let endpoint = control.endpoint(&format!("client {number}"));
-        control.spawn(&format!("client {number}"), async move {
-            // An error ends a client, as a node's death would: its operation stays under way.
-            let Ok(mut near) = Near::join(endpoint, self.directory.clone(), self.case.node_options()).await else {
+        let endpoint = |further: u32| control.endpoint(&format!("client {}", number + further));
+        let mut endpoints: Vec<SimEndpoint> = (0..self.case.clients_per_node).map(endpoint).collect();
+        control.spawn(&format!("node of client {number}"), async move {
+            // An error ends a node, as its death would: its operations stay under way.
+            let first = endpoints.remove(0);
+            let Ok(mut near) = Near::join(first, self.directory.clone(), self.case.node_options()).await else {
                 return;
             };
             near.open_hole(self.case.hole);
-            for further in 1..self.case.clients_per_node {
-                self.clone().start_further(number + further, near.region(), &present);
+            let region = near.region();
+            let near = Rc::new(near);
+            let mut threads: Vec<Pin<Box<dyn Future<Output = ()>>>> = Vec::new();
+            for (further, endpoint) in (1..).zip(endpoints) {
+                threads.push(Box::pin(self.clone().be_further(number + further, endpoint, region)));
             }
-            if self.clone().act(&near, number).await.is_err() {
-                return;
-            }
-            while present.get() > 0 {
-                near.endpoint().pause(10_000).await;
-            }
-            add_counts(&mut self.counts.borrow_mut(), near.counts());
+            let (scene, first) = (self.clone(), near.clone());
+            threads.push(Box::pin(async move {
+                if scene.act(&first, number).await.is_ok() {
+                    add_counts(&mut scene.counts.borrow_mut(), first.counts());
+                }
+            }));
+            together(threads).await;
             // One in two just ends.
-            if number % 2 == 0 {
+            if number.is_multiple_of(2) {
+                let near = Rc::into_inner(near).expect("its thread has ended");
                 let _ = near.leave().await;
             }
         });
     }
 
-    fn start_further(self: Rc<Self>, number: u32, region: Address, present: &Rc<Cell<u32>>) {
-        present.update(|present| present + 1);
-        let (present, control) = (Present(present.clone()), self.control.clone());
-        let endpoint = control.endpoint(&format!("client {number}"));
-        control.spawn(&format!("client {number}"), async move {
-            let _present = present;
-            let Ok(mut near) = Near::attach(endpoint, self.directory.clone(), region).await else { return };
-            near.open_hole(self.case.hole);
-            if self.clone().act(&near, number).await.is_ok() {
-                add_counts(&mut self.counts.borrow_mut(), near.counts());
-                let _ = near.detach().await;
-            }
-        });
+    async fn be_further(self: Rc<Self>, number: u32, endpoint: SimEndpoint, region: Address) {
+        let Ok(mut near) = Near::attach(endpoint, self.directory.clone(), region).await else { return };
+        near.open_hole(self.case.hole);
+        if self.act(&near, number).await.is_ok() {
+            add_counts(&mut self.counts.borrow_mut(), near.counts());
+            let _ = near.detach().await;
+        }
     }
 
-    async fn act(self: Rc<Self>, near: &Near<SimEndpoint>, client: u32) -> Result<(), NearError> {
+    async fn act(&self, near: &Near<SimEndpoint>, client: u32) -> Result<(), NearError> {
         let case = &self.case;
         let mut random = Random::stream(case.seed, 1000 + u64::from(client));
         for operation in 0..case.operations {
@@ -239,6 +258,8 @@ impl Scene {
             if chance < case.writes && may_write {
                 let value = u64::from(client + 1) << 32 | u64::from(operation);
                 self.write(near, client, number, value).await?;
+            } else if case.atomics && chance < case.writes + 5 {
+                self.swap(near, client, number, operation).await?;
             } else if chance >= 100 - case.switches {
                 let to = random.pick(&[Switch::On, Switch::On, Switch::Off]);
                 near.switch(&case.object(number), to).await?;
@@ -259,10 +280,22 @@ impl Scene {
         Ok(())
     }
 
+    async fn swap(&self, near: &Near<SimEndpoint>, client: u32, number: u32, operation: u32) -> Result<(), NearError> {
+        let object = self.case.object(number);
+        let seen = near.read(&object, Buffer::new()).await?.words()[0];
+        let value = u64::from(client + 1) << 32 | u64::from(operation);
+        // One that fails writes nothing, and stays as a write that never returned.
+        let pending = self.history.begin(client, &number.to_le_bytes(), Call::set(value.to_le_bytes()));
+        if near.compare_and_swap(&object, 0, seen, value).await?.is_ok() {
+            self.history.end(pending, Outcome::stored(true));
+        }
+        Ok(())
+    }
+
     async fn read(&self, near: &Near<SimEndpoint>, client: u32, number: u32) -> Result<(), NearError> {
         let pending = self.history.begin(client, &number.to_le_bytes(), Call::Get);
         let (mut buffer, object) = (Buffer::new(), self.case.object(number));
-        for _ in 0..TORN_MAX {
+        for round in 0..TORN_MAX {
             buffer = near.read(&object, buffer).await?;
             let words = buffer.words();
             // Words of two writes: an application sees it by its versions, and reads again.
@@ -270,7 +303,7 @@ impl Scene {
                 self.history.end(pending, Outcome::get(Some(&words[0].to_le_bytes())));
                 return Ok(());
             }
-            near.endpoint().pause(1000).await;
+            near.endpoint().pause(1000 << (round / 4).min(16)).await;
         }
         let killed = !self.control.killed().is_empty();
         if !killed {

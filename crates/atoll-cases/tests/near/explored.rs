@@ -1,1 +1,286 @@
-//! x
+//! Every interleaving of small cases: two or three compute nodes, one or two objects, all modes and
+//! their switches, with and without the death of a node.
+//!
+//! `cargo test -p atoll-cases --test near explored:: -- --nocapture` prints how many runs there
+//! are.
+
+use crate::case::NearCase;
+use crate::regular;
+use atoll_fabric::{Buffer, Endpoint, Kind};
+use atoll_near::{Hole, Near, NearError, Promise, Switch};
+use atoll_sim::history::{Call, Evictions, Outcome};
+use atoll_sim::sim::region;
+use atoll_sim::{ExploreOptions, Explored, ExploredFault, History, Relaxations, Sim, SimEndpoint, SimOptions, explore};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// What a client does.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Read,
+    Write,
+    /// The second object, of the same stripe.
+    WriteOther,
+    Switch(Switch),
+}
+use Step::{Read, Write, WriteOther};
+
+const ON: Step = Step::Switch(Switch::On);
+const OFF: Step = Step::Switch(Switch::Off);
+
+#[derive(Clone, Copy, Debug)]
+struct SmallCase {
+    promise: Promise,
+    /// The mode at first, and whether every node has a copy then.
+    is_on: bool,
+    /// By compute node, what its client does.
+    clients: &'static [&'static [Step]],
+    /// A compute node that joins meanwhile, switches caching on, and reads.
+    joins: bool,
+    fault: ExploredFault,
+    hole: Option<Hole>,
+    tear: bool,
+    preemptions_max: Option<u32>,
+}
+
+impl SmallCase {
+    const fn new(promise: Promise, is_on: bool, clients: &'static [&'static [Step]]) -> Self {
+        Self {
+            promise,
+            is_on,
+            clients,
+            joins: false,
+            fault: ExploredFault::None,
+            hole: None,
+            tear: false,
+            preemptions_max: None,
+        }
+    }
+
+    fn case(&self) -> NearCase {
+        NearCase {
+            promise: self.promise,
+            stripes: 1,
+            nodes: self.clients.len() as u32,
+            clients_per_node: 1,
+            objects: 2,
+            words: 1,
+            segment_bytes: 128,
+            near_bytes: 1024,
+            ..NearCase::drawn(0)
+        }
+    }
+
+    fn explore(&self, runs_max: u64) -> Explored {
+        let mut options = ExploreOptions {
+            fault: self.fault,
+            runs_max,
+            preemptions_max: self.preemptions_max,
+            ..ExploreOptions::new(1 << 14)
+        };
+        options.sim = SimOptions { nodes: vec![vec![region(1 << 14, Kind::Host)]; 2], ..options.sim };
+        options.sim.relaxations = Relaxations { reorder: self.tear, tear: self.tear, ..Relaxations::none() };
+        explore(&options, |sim| self.run(sim))
+    }
+
+    fn run(&self, sim: &Sim) -> Result<(), String> {
+        let (case, history) = (self.case(), Rc::new(History::new()));
+        let directory = case.prepare(sim, &history)?;
+        let mut nodes = Vec::new();
+        for number in 0..case.nodes {
+            let (endpoint, directory, case) = (sim.endpoint("node"), directory.clone(), case.clone());
+            let is_on = self.is_on;
+            let joined = sim.block_on(async move {
+                let near = Near::join(endpoint, directory, case.node_options()).await.unwrap();
+                if is_on {
+                    near.switch(&case.object(0), Switch::On).await.unwrap();
+                }
+                (number, near)
+            });
+            nodes.push(joined.map_err(|error| error.to_string())?);
+        }
+        for (_, near) in &mut nodes {
+            near.open_hole(self.hole);
+        }
+        let (before, is_on) = (case.clone(), self.is_on);
+        let prepared = sim.block_on(async move {
+            // Each node learns the mode, and makes a copy.
+            for (_, near) in &nodes {
+                for _ in 0..if is_on { 2 } else { 1 } {
+                    near.read(&before.object(0), Buffer::new()).await.unwrap();
+                }
+            }
+            nodes
+        });
+        let nodes = prepared.map_err(|error| error.to_string())?;
+        let done = Rc::new(RefCell::new(Vec::new()));
+        for ((number, near), steps) in nodes.into_iter().zip(self.clients) {
+            let (control, done, case, history) = (sim.control(), done.clone(), case.clone(), history.clone());
+            sim.spawn(&format!("node {number}"), async move {
+                for (at, step) in steps.iter().enumerate() {
+                    control.turn().await;
+                    if play(&case, &near, &history, number, at as u64, *step).await.is_err() {
+                        return;
+                    }
+                }
+                near.endpoint().pause(1_000_000).await;
+                done.borrow_mut().push(near);
+            });
+        }
+        if self.joins {
+            let (endpoint, directory, case, done) = (sim.endpoint("newcomer"), directory, case.clone(), done.clone());
+            let (history, hole) = (history.clone(), self.hole);
+            sim.spawn_spared("newcomer", async move {
+                let mut near = Near::join(endpoint, directory, case.node_options()).await.unwrap();
+                near.open_hole(hole);
+                near.switch(&case.object(0), Switch::On).await.unwrap();
+                for at in 0..3 {
+                    play(&case, &near, &history, 9, at, Read).await.unwrap();
+                }
+                done.borrow_mut().push(near);
+            });
+        }
+        sim.run().map_err(|error| error.to_string())?;
+        self.judge(sim, &case, &history, &done)
+    }
+
+    /// The histories keep the promise. Afterwards every living node reads what the memory node has.
+    fn judge(
+        &self,
+        sim: &Sim,
+        case: &NearCase,
+        history: &Rc<History>,
+        done: &Rc<RefCell<Vec<Near<SimEndpoint>>>>,
+    ) -> Result<(), String> {
+        let (done, object) = (done.take(), case.object(0));
+        let read = sim.block_on(async move {
+            let mut read = Vec::new();
+            for near in &done {
+                near.look_after_members().await?;
+            }
+            for near in &done {
+                read.push(near.read(&object, Buffer::new()).await?.words()[0]);
+            }
+            Ok::<_, NearError>(read)
+        });
+        let read = read.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+        let present = sim.peek_word(object.at());
+        if let Some(old) = read.iter().find(|word| **word != present) {
+            return Err(format!("a node reads the old {old:#x} in the end, where {present:#x} is written"));
+        }
+        match self.promise {
+            Promise::Regular => regular::check(&history.events()),
+            Promise::Linearizable => {
+                history.check_with(Evictions::Never).map(drop).map_err(|violation| violation.to_string())
+            }
+        }
+    }
+}
+
+async fn play(
+    case: &NearCase,
+    near: &Near<SimEndpoint>,
+    history: &History,
+    client: u32,
+    at: u64,
+    step: Step,
+) -> Result<(), NearError> {
+    let number: u32 = if matches!(step, WriteOther) { 1 } else { 0 };
+    let object = case.object(2 * number);
+    match step {
+        Read => {
+            let pending = history.begin(client, &number.to_le_bytes(), Call::Get);
+            let buffer = near.read(&object, Buffer::new()).await?;
+            history.end(pending, Outcome::get(Some(&buffer.words()[0].to_le_bytes())));
+        }
+        Write | WriteOther => {
+            let value = u64::from(client + 1) << 32 | at;
+            let pending = history.begin(client, &number.to_le_bytes(), Call::set(value.to_le_bytes()));
+            near.write(&object, case.buffer(value)).await?;
+            history.end(pending, Outcome::stored(true));
+        }
+        Step::Switch(to) => {
+            near.switch(&case.object(0), to).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Most runs of a case that is to be exhausted.
+const ALL: u64 = 200_000;
+
+fn exhaust(name: &str, case: SmallCase) {
+    let explored = case.explore(ALL);
+    println!("{name}, {:?}: {explored}", case.promise);
+    assert!(explored.failure.is_none(), "{name}: {explored}");
+    assert!(explored.exhausted, "{name}: {explored}");
+}
+
+const PROMISES: [Promise; 2] = [Promise::Regular, Promise::Linearizable];
+
+#[test]
+fn writes_and_reads_of_cached_objects() {
+    for promise in PROMISES {
+        exhaust("write | read", SmallCase::new(promise, true, &[&[Write], &[Read]]));
+        exhaust("write | read read", SmallCase::new(promise, true, &[&[Write], &[Read, Read]]));
+        exhaust("other | read", SmallCase::new(promise, true, &[&[WriteOther], &[Read]]));
+    }
+}
+
+#[test]
+fn writes_and_reads_of_objects_that_are_off() {
+    for promise in PROMISES {
+        exhaust("write | read read", SmallCase::new(promise, false, &[&[Write], &[Read, Read]]));
+    }
+}
+
+#[test]
+fn mode_switches() {
+    for promise in PROMISES {
+        exhaust("write | on", SmallCase::new(promise, false, &[&[Write], &[ON]]));
+        exhaust("write | off", SmallCase::new(promise, true, &[&[Write], &[OFF]]));
+        exhaust("off | read", SmallCase::new(promise, true, &[&[OFF], &[Read]]));
+        exhaust("on | off", SmallCase::new(promise, true, &[&[ON], &[OFF]]));
+    }
+}
+
+#[test]
+fn deaths() {
+    for promise in PROMISES {
+        let dying =
+            |is_on, clients| SmallCase { fault: ExploredFault::Kill, ..SmallCase::new(promise, is_on, clients) };
+        exhaust("write | read, a death", dying(true, &[&[Write], &[Read]]));
+        exhaust("on | , a death", dying(false, &[&[ON], &[]]));
+        exhaust("off | , a death", dying(true, &[&[OFF], &[]]));
+    }
+}
+
+/// A writer dies anywhere; the other node has a copy. With the hole some death leaves it old.
+pub(crate) fn a_dead_writer_leaves_no_old_copy(hole: Hole) {
+    let case = SmallCase { fault: ExploredFault::Kill, ..SmallCase::new(Promise::Regular, true, &[&[Write], &[]]) };
+    exhaust("write | , a death", case);
+    let explored = SmallCase { hole: Some(hole), ..case }.explore(ALL);
+    let failure = explored.failure.expect("some death leaves an old copy");
+    assert!(failure.what.contains("reads the old"), "{}", failure.what);
+}
+
+/// A node writes what it believes to be off, while another one switches it on and reads. With the
+/// hole some order leaves an old copy, or shows the new value and then the old one.
+pub(crate) fn a_write_meets_a_switch(hole: Hole, promise: Promise) {
+    let case = SmallCase::new(promise, false, &[&[Write], &[ON, Read, Read, Read], &[Read]]);
+    exhaust("write | on read read read | read", case);
+    let explored = SmallCase { hole: Some(hole), ..case }.explore(ALL);
+    println!("{hole:?}: {explored}");
+    assert!(explored.failure.is_some(), "some order shows it");
+}
+
+/// A node that joins while another writes, in every order.
+#[test]
+fn newcomers() {
+    for promise in PROMISES {
+        exhaust(
+            "write | , a newcomer",
+            SmallCase { joins: true, preemptions_max: Some(1), ..SmallCase::new(promise, true, &[&[Write]]) },
+        );
+    }
+}

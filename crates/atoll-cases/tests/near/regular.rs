@@ -29,10 +29,14 @@ pub(crate) fn check(events: &[Event]) -> Result<(), String> {
     }
     for events in keys.values() {
         let written = |event: &&&Event| matches!(event.call, Call::Set { .. });
-        let writes: Vec<Written> = events.iter().filter(written).map(|event| {
-            let Call::Set { value, .. } = &event.call else { unreachable!("a write") };
-            Written { value, invoked: event.span.invoked, returned: event.span.returned.unwrap_or(u64::MAX) }
-        }).collect();
+        let writes: Vec<Written> = events
+            .iter()
+            .filter(written)
+            .map(|event| {
+                let Call::Set { value, .. } = &event.call else { unreachable!("a write") };
+                Written { value, invoked: event.span.invoked, returned: event.span.returned.unwrap_or(u64::MAX) }
+            })
+            .collect();
         for read in events {
             let Some(value) = value_read(read) else { continue };
             let (from, to) = (read.span.invoked, read.span.returned.unwrap_or(u64::MAX));
