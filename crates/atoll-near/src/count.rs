@@ -2,31 +2,52 @@
 
 use std::cell::Cell;
 
-/// What a client has counted since it was made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+/// Declares the counts.
+macro_rules! counts {
+    ($($(#[$what:meta])* $name:ident,)*) => {
+        /// What a client has counted since it was made.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Counts {
+            $($(#[$what])* pub $name: u64,)*
+        }
+
+        impl Counts {
+            /// The sums of both.
+            pub fn plus(&self, other: &Self) -> Self {
+                Self { $($name: self.$name + other.$name,)* }
+            }
+
+            /// What was counted since an earlier time.
+            pub fn since(&self, earlier: &Self) -> Self {
+                Self { $($name: self.$name - earlier.$name,)* }
+            }
+        }
+    };
+}
+
+counts! {
     /// Reads that a copy on this compute node answered.
-    pub hits: u64,
+    hits,
     /// Reads of an object that may be cached, without a valid copy.
-    pub misses: u64,
+    misses,
     /// Reads of an object that may not be cached, or whose mode was unknown.
-    pub bypasses: u64,
+    bypasses,
     /// Writes of objects of which no copy can exist.
-    pub writes_bypassing: u64,
+    writes_bypassing,
     /// Writes that invalidated copies.
-    pub writes_invalidating: u64,
+    writes_invalidating,
     /// Fetch-and-adds to stripes of other compute nodes.
-    pub invalidations_sent: u64,
+    invalidations_sent,
     /// Copies that were made.
-    pub copies: u64,
+    copies,
     /// Segments of copies that were evicted to make room.
-    pub segments_evicted: u64,
+    segments_evicted,
     /// Stripes whose caching this client has switched on.
-    pub switches_on: u64,
+    switches_on,
     /// Stripes whose caching this client has switched off.
-    pub switches_off: u64,
+    switches_off,
     /// Dead compute nodes that this client has buried.
-    pub burials: u64,
+    burials,
 }
 
 /// Counts of a client whose operations share them.

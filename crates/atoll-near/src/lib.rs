@@ -45,9 +45,7 @@ mod atomics;
 pub mod count;
 pub mod directory;
 pub mod error;
-#[cfg(feature = "holes")]
-pub mod hole;
-#[cfg(not(feature = "holes"))]
+#[cfg_attr(not(feature = "holes"), allow(unreachable_pub))]
 mod hole;
 mod invalidate;
 mod members;

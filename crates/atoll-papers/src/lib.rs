@@ -12,6 +12,7 @@
 //! | [`bench`](mod@bench) | what all experiments have in common: points, sweeps |
 //! | `forge` | the figures of FORGE's paper |
 //! | `ditto` | the figures of Ditto's paper |
+//! | `difache` | the figures of DiFache's paper |
 //! | [`list`] | the list of experiments |
 //! | `sweep` | sweeps of the user's own |
 //! | [`validation`] | the simulated networks beside what the papers print of theirs |
@@ -21,6 +22,7 @@
 
 pub mod bench;
 mod command;
+mod difache;
 mod ditto;
 mod forge;
 pub mod list;

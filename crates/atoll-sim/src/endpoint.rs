@@ -184,9 +184,6 @@ impl Endpoint for SimEndpoint {
         let mut world = self.shared.world.borrow_mut();
         let node = u16::try_from(self.number).ok().filter(|node| *node < COMPUTE_NODES_MAX);
         let node = node.ok_or(refused("all numbers of compute nodes are taken"))?;
-        if world.timed.is_some() {
-            return Err(refused("a timed run has none"));
-        }
         if wanted.kind != Kind::Host || wanted.domain != Domain::Nic || wanted.lifetime != Lifetime::Process {
             return Err(refused("a simulated node has ordinary memory, whose atomics are the NIC's"));
         }

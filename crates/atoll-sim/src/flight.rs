@@ -23,7 +23,7 @@ use crate::memory::Memory;
 use crate::relaxations::Frequencies;
 use crate::{Random, Relaxations};
 use atoll_fabric::batch::{Operation, Verb};
-use atoll_fabric::{Buffer, VerbError};
+use atoll_fabric::{Address, Buffer, VerbError};
 use std::task::Waker;
 
 /// The task that waits for a batch.
@@ -306,10 +306,11 @@ impl Flight {
         &self.verbs[index].verb
     }
 
-    /// Whether one of the verbs of `bits` is to `node`.
+    /// Whether one of the verbs of `bits` is to the node of `at`.
     #[inline]
-    pub(crate) fn touches(&self, bits: u32, node: u8) -> bool {
-        bits != 0 && self.verbs().enumerate().any(|(index, verb)| bits >> index & 1 == 1 && verb.at.node() == node)
+    pub(crate) fn touches(&self, bits: u32, at: Address) -> bool {
+        let is_there = |(index, verb): (usize, &Verb)| bits >> index & 1 == 1 && verb.at.is_on_node_of(at);
+        bits != 0 && self.verbs().enumerate().any(is_there)
     }
 
     /// Lets verb number `index` take effect whole, unless the batch was cut; in a timed run.

@@ -85,7 +85,8 @@ impl World {
         let flight = &self.flights[id as usize];
         let timed = self.timed.as_mut().expect("a timed run");
         if timed.is_at_home(endpoint, flight) {
-            timed.do_at_home(id);
+            timed.do_at_home(lane, endpoint, id, flight);
+            self.now_ns = timed.busy_until[lane as usize] / 1000;
             let verbs = flight.verbs().len() as u8;
             (0..verbs).for_each(|index| self.effect_timed(id, index));
             return;

@@ -237,6 +237,30 @@ fn a_compute_node_that_exports_a_region_serves_it_with_its_own_nic() {
 }
 
 #[test]
+fn an_export_of_ones_own_compute_node_is_memory_and_one_of_another_is_behind_both_nics() {
+    let sim = timed(network(2));
+    let (exporter, neighbour, other) =
+        (sim.endpoint_on("exporter", 1), sim.endpoint_on("neighbour", 1), sim.endpoint_on("other", 0));
+    let took = sim.block_on(async move {
+        let at = exporter.export(region(4096, Kind::Host)).unwrap();
+        let mut took = Vec::new();
+        for endpoint in [&exporter, &neighbour, &other] {
+            endpoint.reach_export(at).unwrap();
+            let (mut batch, begin_ns) = (Batch::new(), endpoint.virtual_ns());
+            let found = batch.fetch_and_add(at, 1);
+            endpoint.post(&mut batch).await.unwrap();
+            took.push((batch.word(found), endpoint.virtual_ns() - begin_ns));
+        }
+        took
+    });
+    let took = took.unwrap();
+    assert_eq!(took.iter().map(|(found, _)| *found).collect::<Vec<_>>(), [0, 1, 2]);
+    assert!(took[0].1 < 200 && took[1].1 < 200 && took[2].1 > 1000, "{took:?}");
+    let traffic = sim.traffic().unwrap();
+    assert_eq!(traffic.endpoints.iter().map(|endpoint| endpoint.of(Purpose::Request).verbs).sum::<u64>(), 1);
+}
+
+#[test]
 fn every_profile_has_its_name_and_a_small_read_takes_what_its_kind_of_network_takes() {
     for (profile, ns) in
         profiles::ALL.into_iter().zip([1500..2500, 1500..3000, 1500..2000, 1500..3000, 300..420, 25_000..35_000])

@@ -171,17 +171,7 @@ impl NearCase {
 
 /// Adds what one client has counted.
 fn add_counts(sum: &mut Counts, counts: Counts) {
-    sum.hits += counts.hits;
-    sum.misses += counts.misses;
-    sum.bypasses += counts.bypasses;
-    sum.writes_bypassing += counts.writes_bypassing;
-    sum.writes_invalidating += counts.writes_invalidating;
-    sum.invalidations_sent += counts.invalidations_sent;
-    sum.copies += counts.copies;
-    sum.segments_evicted += counts.segments_evicted;
-    sum.switches_on += counts.switches_on;
-    sum.switches_off += counts.switches_off;
-    sum.burials += counts.burials;
+    *sum = sum.plus(&counts);
 }
 
 struct Scene {

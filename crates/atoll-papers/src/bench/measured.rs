@@ -24,7 +24,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// The first of this many parts of each thread's requests is the warm-up (FORGE 6.1: 20 %).
-const WARM_UP_ONE_IN: u64 = 5;
+pub(crate) const WARM_UP_ONE_IN: u64 = 5;
 
 /// What came of a point.
 pub struct Measured {
@@ -70,23 +70,28 @@ impl Measured {
 /// Measures all points, `workers` at a time, and gives their results in order. One thread runs a
 /// whole simulation, so the number of workers changes no result.
 pub fn measure_all(setups: &[Setup], workers: usize) -> Result<Vec<Measured>, LabError> {
-    let (measured, seconds) = run_all(setups, workers, measure)?;
-    let verbs: u64 = measured.iter().map(|measured| measured.verbs_simulated).sum();
-    // To standard error, since it is not the same twice.
-    if seconds > 0.0 {
-        let (points, per_second) = (setups.len(), verbs as f64 / 1e6 / seconds);
-        eprintln!("{points} points, {verbs} verbs: {per_second:.2} million in a second of a processor");
-    }
+    let (measured, seconds) = run_all(setups, workers, |setup| setup.load.requests(), measure)?;
+    tell_speed(setups.len(), measured.iter().map(|measured| measured.verbs_simulated).sum(), seconds);
     Ok(measured)
 }
 
-/// Runs every point in any way. Also gives the seconds of processor time that this took.
-pub(crate) fn run_all<T: Send>(
-    setups: &[Setup],
+/// Tells how fast points were simulated: to standard error, since it is not the same twice.
+pub(crate) fn tell_speed(points: usize, verbs: u64, seconds: f64) {
+    if seconds > 0.0 {
+        let per_second = verbs as f64 / 1e6 / seconds;
+        eprintln!("{points} points, {verbs} verbs: {per_second:.2} million in a second of a processor");
+    }
+}
+
+/// Runs every point in any way; `requests` tells the size of one. Also gives the seconds of
+/// processor time that this took.
+pub(crate) fn run_all<S: Sync, T: Send>(
+    setups: &[S],
     workers: usize,
-    run: impl Fn(&Setup) -> Result<T, LabError> + Sync,
+    requests: impl Fn(&S) -> u64 + Sync,
+    run: impl Fn(&S) -> Result<T, LabError> + Sync,
 ) -> Result<(Vec<T>, f64), LabError> {
-    let progress = Progress::new(setups.iter().map(|setup| setup.load.requests()).sum(), "points");
+    let progress = Progress::new(setups.iter().map(&requests).sum(), "points");
     let (next, results) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let busy_ns = AtomicU64::new(0);
     std::thread::scope(|scope| {
@@ -99,7 +104,7 @@ pub(crate) fn run_all<T: Send>(
                     let before_ns = scheduled.ns().0;
                     let result = run(setup);
                     busy_ns.fetch_add(scheduled.ns().0 - before_ns, Ordering::Relaxed);
-                    progress.advance(setup.load.requests());
+                    progress.advance(requests(setup));
                     results.lock().expect("no point panics while it has it").push((number, result));
                 }
             });

@@ -89,7 +89,7 @@ pub(super) fn measure_all(
     stages: &[Stage],
     options: &Options,
 ) -> Result<Staged, LabError> {
-    let (lines, _) = run_all(&setups, options.workers, |setup| measure(setup, stages))?;
+    let (lines, _) = run_all(&setups, options.workers, |setup| setup.load.requests(), |setup| measure(setup, stages))?;
     Ok(Staged { names: names(systems), lines })
 }
 

@@ -30,6 +30,10 @@
 //! client's NIC until the responses to all earlier verbs to its node have arrived. All other
 //! traffic contends.
 //!
+//! **Exports**: a verb to what another compute node exports passes both NICs, as above. A batch
+//! whose verbs are all to exports of the client's own compute node passes none: its processor
+//! reaches that memory, and is charged for the steps and the bytes.
+//!
 //! The model leaves out loss, congestion control, NIC caches for queue pairs and translations, and
 //! limits of outstanding READs.
 //!

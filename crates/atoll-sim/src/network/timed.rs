@@ -204,7 +204,20 @@ impl Timed {
 
     #[inline]
     fn kind(&self, at: Address) -> Kind {
-        self.kinds[at.node() as usize][at.region() as usize]
+        match at.memory_node() {
+            Some(node) => self.kinds[usize::from(node)][usize::from(at.region())],
+            // What compute nodes export is ordinary memory.
+            None => Kind::Host,
+        }
+    }
+
+    /// The NIC in front of a byte. A compute node's number is that of the endpoint that exports.
+    #[inline]
+    fn nic_of(&self, at: Address) -> u16 {
+        match at.compute_node() {
+            None => self.nic_of[usize::from(at.node())],
+            Some(exporter) => self.ports[usize::from(exporter)].nic,
+        }
     }
 
     /// One way between two NICs; a NIC reaches itself without the switch.
@@ -255,13 +268,13 @@ impl Timed {
         if self.journeys.len() <= id as usize {
             self.add_journeys(id);
         }
-        let (mut nodes, mut is_fenced) = (0_u64, false);
+        let (mut nodes, mut is_fenced) = (0_u128, false);
         let (mut bytes, mut read, mut written) = (0, 0, 0);
         let first = id as usize * BATCH_VERBS_MAX;
         for (index, verb) in flight.verbs().enumerate() {
             let leg = self.leg(verb, nodes);
             self.legs[first + index] = leg;
-            nodes |= 1 << verb.at.node();
+            nodes |= node_bit(verb.at);
             is_fenced |= verb.fenced;
             bytes += verb.len();
             read += if leg.kind == VerbKind::Read { verb.len() } else { 0 };
@@ -287,19 +300,29 @@ impl Timed {
         self.events.add(*rung + self.profile.doorbell_ps, Event::Doorbell(id));
     }
 
-    /// Whether a batch is a memory node's processor's, and to its own node alone.
+    /// Whether all verbs of a batch are to memory of the host that posts them, which its processor
+    /// reaches without the NIC. A client's own memory is what its compute node exports.
     #[inline]
     pub(crate) fn is_at_home(&self, port: u32, flight: &Flight) -> bool {
         let port = &self.ports[port as usize];
-        port.service.is_some() && flight.verbs().all(|verb| self.nic_of[usize::from(verb.at.node())] == port.nic)
+        let is_own = |at: Address| port.service.is_some() || at.compute_node().is_some();
+        flight.verbs().all(|verb| is_own(verb.at) && self.nic_of(verb.at) == port.nic)
     }
 
-    /// Such a batch is done now: its time is in that of the message that it is done for.
-    pub(crate) fn do_at_home(&mut self, id: u32) {
+    /// Such a batch is done now. A memory node's processor is not charged: its time is in that of
+    /// the message that the batch is done for.
+    pub(crate) fn do_at_home(&mut self, lane: u32, port: u32, id: u32, flight: &Flight) {
         if self.journeys.len() <= id as usize {
             self.add_journeys(id);
         }
-        self.journeys[id as usize] = Journey::default();
+        let mut journey = Journey::default();
+        if self.ports[port as usize].service.is_none() {
+            let (cpu, verbs) = (&self.cpu, flight.verbs().len() as u64);
+            let bytes: u64 = flight.verbs().map(Verb::len).sum();
+            journey.results_ps = verbs * cpu.completion_ps;
+            self.busy_until[lane as usize] += cpu.batch_ps + verbs * cpu.verb_ps + bytes * cpu.copy_kib_ps / 1024;
+        }
+        self.journeys[id as usize] = journey;
         self.events.add(self.now_ps, Event::Completion(id));
     }
 
@@ -309,19 +332,19 @@ impl Timed {
         self.legs.resize(self.journeys.len() * BATCH_VERBS_MAX, Leg::NONE);
     }
 
-    /// What a verb is to the network; `nodes` has a bit for each node that those before it in its
+    /// What a verb is to the network; `nodes` has the bits of the nodes that those before it in its
     /// batch are to.
     #[inline]
-    fn leg(&self, verb: &Verb, nodes: u64) -> Leg {
-        let (kind, bytes, node) = (VerbKind::of(&verb.operation), verb.len(), verb.at.node());
+    fn leg(&self, verb: &Verb, nodes: u128) -> Leg {
+        let (kind, bytes) = (VerbKind::of(&verb.operation), verb.len());
         Leg {
             at: verb.at,
             request: self.wire(self.profile.request_bytes(kind, bytes)),
             response: self.wire(self.profile.response_bytes(kind, bytes)),
-            nic: self.nic_of[node as usize],
+            nic: self.nic_of(verb.at),
             kind,
             memory: self.kind(verb.at),
-            begins_batch: nodes >> node & 1 == 0,
+            begins_batch: nodes & node_bit(verb.at) == 0,
         }
     }
 
@@ -338,18 +361,18 @@ impl Timed {
     /// Sends what may leave of a batch.
     pub(crate) fn send(&mut self, id: u32, flight: &Flight, memory: &Memory) {
         let Journey { nic, unsent, unanswered, .. } = self.journeys[id as usize];
-        // Of each node, a bit: a verb to it is held back, so that those behind it are, too.
-        let mut held = 0_u64;
+        // The bit of each node a verb to which is held back, so that those behind it are, too.
+        let mut held = 0_u128;
         let mut left = unsent;
         let mut still = unsent;
         while left != 0 {
             let index = left.trailing_zeros();
             left &= left - 1;
             let verb = flight.verb(index as usize);
-            let node = 1_u64 << verb.at.node();
+            let node = node_bit(verb.at);
             if held & node == 0 && verb.fenced {
                 let earlier = unanswered & ((1 << index) - 1);
-                held |= if flight.touches(earlier, verb.at.node()) { node } else { 0 };
+                held |= if flight.touches(earlier, verb.at) { node } else { 0 };
             }
             if held & node != 0 {
                 continue;
@@ -398,10 +421,20 @@ impl Timed {
     }
 }
 
+/// A bit for each memory node. Compute nodes share the other bits: where two share one, the second is
+/// held back with the first.
+#[inline]
+fn node_bit(at: Address) -> u128 {
+    1 << match at.compute_node() {
+        None => u32::from(at.node()),
+        Some(exporter) => 64 + u32::from(exporter % 64),
+    }
+}
+
 /// How many times one after another a fence holds verbs of the batch back: of the node at which it
 /// is most often.
 fn fences_that_wait(flight: &Flight) -> u64 {
-    let to_node = |node| flight.verbs().filter(move |verb| verb.at.node() == node);
-    let waits = |verb: &Verb| to_node(verb.at.node()).skip(1).filter(|verb| verb.fenced).count() as u64;
+    let to_node_of = |at: Address| flight.verbs().filter(move |verb| verb.at.is_on_node_of(at));
+    let waits = |verb: &Verb| to_node_of(verb.at).skip(1).filter(|verb| verb.fenced).count() as u64;
     flight.verbs().map(waits).max().unwrap_or(0)
 }
