@@ -58,6 +58,8 @@ pub struct Near<E> {
     pub(crate) writing: RefCell<Vec<u64>>,
     /// Whether an operation of this client buries a member.
     pub(crate) is_burying: Cell<bool>,
+    /// The transition that this client saw last: stripe, mode word, and when it first saw that.
+    pub(crate) transition: Cell<(u64, u64, u64)>,
     /// For slots that are replaced by turns.
     pub(crate) turn: Cell<usize>,
     pub(crate) open: Open,
@@ -79,6 +81,7 @@ impl<E: Endpoint> Near<E> {
             counting: Counting::default(),
             writing: RefCell::default(),
             is_burying: Cell::new(false),
+            transition: Cell::new((0, 0, 0)),
             turn: Cell::new(0),
             open: Open::default(),
             operations: Cell::new(0),

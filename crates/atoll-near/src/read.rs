@@ -4,7 +4,11 @@
 //! |---|---|
 //! | On | READs the object, and makes a copy |
 //! | Off, or Off for good | READs what is asked for |
-//! | nothing | READs the mode and what is asked for, in one round trip |
+//! | nothing | asks for the mode and READs the object, in one round trip; makes a copy if the mode is On |
+//!
+//! A read that asks for the mode adds 0 to it: a READ is in order behind an atomic, so the object's
+//! bytes are those of a time at which the mode was known. A part of an object is READ alone then,
+//! and no copy is made.
 //!
 //! **Why a copy is never old.** A copy carries the stripe's words as they were before its READ. The
 //! node believed On by the same generation, so the mode was On, or in transition from On, until the
@@ -32,8 +36,8 @@ use std::ops::Range;
 enum Admission {
     /// It makes a copy.
     Copy { hash: u64, bucket: Bucket, sample: Sample },
-    /// It asks for the mode, too.
-    Ask { stripe: Stripe, line: StripeLine },
+    /// It asks for the mode, too, and makes a copy if it can.
+    Ask { hash: u64, bucket: Bucket, stripe: Stripe, line: StripeLine, losses: u64 },
     /// It READs what is asked for.
     Bypass,
 }
@@ -173,7 +177,7 @@ impl<E: Endpoint> Near<E> {
         let sample = Sample { validity: line.validity, losses: batch.word(losses) };
         let admission = match if is_adaptive { line.belief } else { Belief::On } {
             Belief::On => Admission::Copy { hash, bucket, sample },
-            Belief::Nothing => Admission::Ask { stripe, line },
+            Belief::Nothing => Admission::Ask { hash, bucket, stripe, line, losses: sample.losses },
             Belief::Off | Belief::Pinned => Admission::Bypass,
         };
         let miss = Miss { object: *object, part: part.clone(), admission };
@@ -183,7 +187,8 @@ impl<E: Endpoint> Near<E> {
     /// Adds the verbs of a miss.
     fn ask(&self, miss: &Miss, mut buffer: Buffer, batch: &mut Batch) -> Asked {
         let mode = match miss.admission {
-            Admission::Ask { stripe, .. } => Some(batch.read_word(stripe.mode_at)),
+            // A READ would not be in order.
+            Admission::Ask { stripe, .. } => Some(batch.fetch_and_add(stripe.mode_at, 0)),
             Admission::Copy { .. } | Admission::Bypass => None,
         };
         let part = match miss.admission {
@@ -191,7 +196,11 @@ impl<E: Endpoint> Near<E> {
                 buffer.narrow(HEADER_BYTES, miss.object.bytes() as usize);
                 miss.object.whole()
             }
-            Admission::Ask { .. } | Admission::Bypass => {
+            Admission::Ask { .. } => {
+                buffer.narrow(HEADER_BYTES, miss.part.len());
+                miss.part.clone()
+            }
+            Admission::Bypass => {
                 buffer.narrow(0, miss.part.len());
                 miss.part.clone()
             }
@@ -215,10 +224,17 @@ impl<E: Endpoint> Near<E> {
                 self.timed(Access::ReadBypassing, begun);
                 Ok(buffer)
             }
-            Admission::Ask { stripe, line } => {
-                self.counting.add(|counts| counts.bypasses += 1);
-                let mode = asked.mode.map_or(0, |mode| batch.word(mode));
-                self.believe(stripe, &line, ModeWord::from_bits(mode)).await?;
+            Admission::Ask { hash, bucket, stripe, line, losses } => {
+                let mode = ModeWord::from_bits(asked.mode.map_or(0, |mode| batch.word(mode)));
+                self.believe(stripe, &line, mode).await?;
+                if !mode.admits_copies() || miss.part != miss.object.whole() {
+                    self.counting.add(|counts| counts.bypasses += 1);
+                    return Ok(buffer);
+                }
+                let sample = Sample { validity: line.validity, losses };
+                let mut buffer = self.publish(&miss.object, hash, &bucket, sample, buffer).await?;
+                self.counting.add(|counts| counts.misses += 1);
+                buffer.narrow(HEADER_BYTES, miss.part.len());
                 Ok(buffer)
             }
             Admission::Copy { hash, bucket, mut sample } => {

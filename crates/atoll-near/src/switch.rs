@@ -25,6 +25,8 @@ const TUNING: Fields<2> = Fields::new([16, 16]);
 /// How often a client looks whether bypasses have ended, before it gives a switch up.
 const LOOKS_MAX: u32 = 8;
 const LOOK_PAUSE_NS: u64 = 2000;
+/// How long a transition stands until a client that finds it ends it: its client is dead or slow.
+const TRANSITION_NS_MAX: u64 = 1_000_000;
 
 impl<E: Endpoint> Near<E> {
     /// Switches caching of the object's stripe. Whether the stripe is in that mode then.
@@ -63,15 +65,12 @@ impl<E: Endpoint> Near<E> {
                         Err(found) => word = found,
                     }
                 }
-                // The client that began the switch may be dead, or slow: then its swap fails.
+                // Another client switches.
+                (Mode::Transition, Switch::On) => return Ok(false),
                 (Mode::Transition, _) if self.open.lacks(Hole::HelpedTransition) => return Ok(false),
+                // The client that began the switch may be dead. If it is slow, its swap fails.
                 (Mode::Transition, _) => match self.finish(stripe, word, Switch::Off).await? {
-                    Ok(done) | Err(done) => {
-                        word = done;
-                        if to == Switch::On {
-                            return Ok(false);
-                        }
-                    }
+                    Ok(done) | Err(done) => word = done,
                 },
             }
         }
@@ -136,6 +135,17 @@ impl<E: Endpoint> Near<E> {
         Ok(false)
     }
 
+    /// Whether this client has seen the same transition a while ago.
+    fn is_left_in_transition(&self, stripe: Stripe, word: ModeWord) -> bool {
+        let now_ns = self.endpoint.now_ns();
+        let (number, seen, first_ns) = self.transition.get();
+        if (number, seen) != (stripe.number, word.without_writers()) {
+            self.transition.set((stripe.number, word.without_writers(), now_ns));
+            return false;
+        }
+        word.mode() == Mode::Transition && now_ns.saturating_sub(first_ns) >= TRANSITION_NS_MAX
+    }
+
     /// Whether the counts, as they are after an operation, call for a look at the mode.
     pub(crate) fn is_due(&self, counted: u64) -> bool {
         let [operations, ..] = COUNTS.unpack(counted);
@@ -167,7 +177,7 @@ impl<E: Endpoint> Near<E> {
             // The mode may be in a transition that no client ends.
             Belief::Nothing => {
                 let word = ModeWord::from_bits(read_word(&self.endpoint, stripe.mode_at).await?);
-                (word.mode() == Mode::Transition).then_some(Switch::Off)
+                self.is_left_in_transition(stripe, word).then_some(Switch::Off)
             }
             Belief::On | Belief::Off | Belief::Pinned => None,
         };

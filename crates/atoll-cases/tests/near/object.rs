@@ -3,7 +3,7 @@
 use crate::case::{DIRECTORY, NearCase};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, VerbError};
 use atoll_near::mode::{Mode, ModeWord};
-use atoll_near::{Directory, DirectoryOptions, Near, NearError, NodeOptions, Object, Promise, Switch};
+use atoll_near::{Directory, DirectoryOptions, Hole, Near, NearError, NodeOptions, Object, Promise, Switch};
 use atoll_sim::sim::region;
 use atoll_sim::{Sim, SimEndpoint, SimOptions};
 
@@ -186,22 +186,28 @@ fn a_node_that_left_or_died_is_told_nothing_more() {
 
 #[test]
 fn a_transition_of_a_dead_client_is_ended_by_another() {
-    script(stripes(1), async |first, second| {
-        let object = object(0, 8);
-        let transition = ModeWord::from_bits(0).with_mode(Mode::Transition);
-        let mut batch = Batch::new();
-        batch.write_word(TABLE, transition.bits());
-        first.endpoint().post(&mut batch).await.unwrap();
-        // Reads and writes go on; the first decision of a reader ends the transition.
-        for round in 0..60 {
-            if round == 3 {
-                first.write(&object, words(&[7])).await.unwrap();
+    let hits = |hole| {
+        script(stripes(1), async move |first, mut second| {
+            second.open_hole(hole);
+            let object = object(0, 8);
+            let transition = ModeWord::from_bits(0).with_mode(Mode::Transition);
+            let mut batch = Batch::new();
+            batch.write_word(TABLE, transition.bits());
+            first.endpoint().post(&mut batch).await.unwrap();
+            // Reads and writes go on; the first decision of a reader ends the transition.
+            for round in 0..60 {
+                if round == 3 {
+                    first.write(&object, words(&[7])).await.unwrap();
+                }
+                read(&second, &object).await;
+                second.endpoint().pause(100_000).await;
             }
-            read(&second, &object).await;
-        }
-        assert!(second.counts().hits > 10, "{:?}", second.counts());
-        assert_eq!(read(&second, &object).await, [7]);
-    });
+            assert_eq!(read(&second, &object).await, [7]);
+            second.counts().hits
+        })
+    };
+    let (helped, left) = (hits(None), hits(Some(Hole::HelpedTransition)));
+    assert!(helped > 10 && left == 0, "{helped} hits, {left} where no client ends it");
 }
 
 #[test]

@@ -19,7 +19,7 @@ struct Panel {
 
 /// Measures the figure.
 pub(crate) fn measure(options: &Options) -> Result<Findings, LabError> {
-    let (objects, requests) = options.scaled((100_000, 1_000_000), (500, 8_000));
+    let (objects, requests) = options.scaled((20_000, 1_500_000), (500, 8_000));
     let load = |objects, theta| skewed(objects, theta, requests, options);
     let base = testbed(load(objects, THETA)?, options);
     let panels = [
@@ -135,7 +135,7 @@ fn by_objects(
     options: &Options,
     load: impl Fn(u64) -> Result<std::sync::Arc<dyn atoll_lab::load::Load>, LabError>,
 ) -> Result<Panel, LabError> {
-    let objects: Vec<u32> = options.scaled(vec![1_000, 10_000, 100_000, 200_000], vec![100]);
+    let objects: Vec<u32> = options.scaled(vec![1_000, 5_000, 20_000, 80_000], vec![100]);
     let point = |objects: &u32| Ok(Point { load: load((*objects).into())?, ..base.clone() });
     Ok(Panel {
         name: "(f) Number of objects",

@@ -14,7 +14,7 @@ const QUICK: [u32; 2] = [4, 22];
 
 /// Measures the figure.
 pub(crate) fn measure(options: &Options) -> Result<Findings, LabError> {
-    let requests = options.scaled(400_000, 8_000);
+    let requests = options.scaled(600_000, 8_000);
     let clusters: Vec<u32> = options.scaled((1..=CLUSTERS).collect(), QUICK.to_vec());
     let point = |cluster: &u32| {
         let load = real(&format!("twitter-{cluster}"), requests, options)?;

@@ -1,0 +1,162 @@
+//! Processes of one host, each a compute node: real memory, real deaths.
+//!
+//! Each child process is this test again, told by its environment what to do. Writers write growing
+//! numbers, and note each when its write is complete. Readers must never see a number below one
+//! that was noted before they began.
+
+use atoll_fabric::shm::{ShmEndpoint, ShmFabric, ShmRegion};
+use atoll_fabric::{Address, Batch, Buffer, Endpoint, Fabric, Reach, block_on_with};
+use atoll_near::{Directory, DirectoryOptions, Near, NearError, NodeOptions, Object, Promise, Switch};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const REGION_BYTES: u64 = 1 << 20;
+const HOME: Address = Address::new(0, 0, 0);
+const TABLE: Address = Address::new(0, 0, 8192);
+const STRIPES: u32 = 16;
+const OBJECTS: u64 = 3;
+const WORDS: usize = 8;
+const PART: &str = "ATOLL_NEAR_PART";
+const REGION: &str = "ATOLL_NEAR_REGION";
+
+fn object(number: u64) -> Object {
+    Object::new(Address::new(0, 0, (1 << 16) + 256 * number), 8 * WORDS as u32)
+}
+
+/// The largest number whose write is complete.
+fn noted(number: u64) -> Address {
+    Address::new(0, 0, (1 << 15) + 64 * number)
+}
+
+/// A word that children watch: 1 to stop.
+const STOP: Address = Address::new(0, 0, (1 << 15) + 4096);
+
+async fn word(endpoint: &ShmEndpoint, at: Address) -> u64 {
+    let mut batch = Batch::new();
+    let ticket = batch.read_word(at);
+    endpoint.post(&mut batch).await.unwrap();
+    batch.word(ticket)
+}
+
+async fn put_word(endpoint: &ShmEndpoint, at: Address, value: u64) {
+    let mut batch = Batch::new();
+    batch.write_word(at, value);
+    endpoint.post(&mut batch).await.unwrap();
+}
+
+/// Reads until all words are of one write.
+async fn read_whole(near: &Near<ShmEndpoint>, number: u64) -> Result<u64, NearError> {
+    let mut buffer = Buffer::new();
+    loop {
+        buffer = near.read(&object(number), buffer).await?;
+        let words = buffer.words();
+        if words.iter().all(|word| *word == words[0]) {
+            return Ok(words[0]);
+        }
+    }
+}
+
+async fn write(near: &Near<ShmEndpoint>, number: u64) {
+    let next = word(near.endpoint(), noted(number)).await + 1;
+    let mut buffer = Buffer::sized(8 * WORDS);
+    buffer.words_mut().fill(next);
+    near.write(&object(number), buffer).await.unwrap();
+    put_word(near.endpoint(), noted(number), next).await;
+}
+
+/// What a child does: a writer of one object, or a reader of all.
+async fn act(near: Near<ShmEndpoint>, part: &str) {
+    let mut done = 0;
+    while word(near.endpoint(), STOP).await == 0 {
+        let number = done % OBJECTS;
+        match part.strip_prefix("writer-") {
+            Some(own) => {
+                write(&near, own.parse().unwrap()).await;
+                near.endpoint().pause(20_000).await;
+            }
+            None => {
+                let complete = word(near.endpoint(), noted(number)).await;
+                let read = read_whole(&near, number).await.unwrap();
+                assert!(read >= complete, "object {number}: {read} was read, {complete} was complete before");
+            }
+        }
+        if done.is_multiple_of(1000) {
+            near.look_after_members().await.unwrap();
+        }
+        done += 1;
+    }
+    println!("{part}: {done} operations, {:?}", near.counts());
+}
+
+#[test]
+fn a_child_plays_its_part() {
+    let (Ok(part), Ok(region)) = (std::env::var(PART), std::env::var(REGION)) else { return };
+    let fabric = ShmFabric::named(&region).unwrap();
+    let reach = fabric.reach(fabric.open(0).unwrap());
+    let endpoint = reach.endpoint();
+    block_on_with(std::thread::yield_now, async {
+        let directory = Directory::open(&endpoint, HOME).await.unwrap();
+        let options = NodeOptions { bytes: 1 << 16, segment_bytes: 1024 };
+        act(Near::join(endpoint, directory, options).await.unwrap(), &part).await;
+    });
+}
+
+fn child(part: &str, region: &str) -> Child {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["a_child_plays_its_part", "--exact", "--nocapture"]).env(PART, part).env(REGION, region);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+fn play(promise: Promise) {
+    let name = format!("shm:/atoll-near-{}-{promise:?}", std::process::id());
+    ShmRegion::create(&name, REGION_BYTES).unwrap();
+    let fabric = ShmFabric::named(&name).unwrap();
+    let reach = fabric.reach(fabric.open(0).unwrap());
+    let endpoint = reach.endpoint();
+    block_on_with(std::thread::yield_now, async {
+        let options = DirectoryOptions { stripes: STRIPES, promise, ..DirectoryOptions::default() };
+        let directory = Directory::create(&endpoint, HOME, &[TABLE], options).await.unwrap();
+        // Caching is on from the start, so that every death is one among copies.
+        let maker = reach.endpoint();
+        let near = Near::join(maker, directory, NodeOptions { bytes: 1 << 16, segment_bytes: 1024 }).await.unwrap();
+        for number in 0..OBJECTS {
+            near.switch(&object(number), Switch::On).await.unwrap();
+        }
+        near.leave().await.unwrap();
+    });
+    let mut living: Vec<(String, Child)> = Vec::new();
+    for part in ["writer-0", "writer-1", "writer-2", "reader", "reader"] {
+        living.push((part.to_owned(), child(part, &name)));
+    }
+    let begun = Instant::now();
+    let mut turn = 0;
+    while begun.elapsed() < Duration::from_secs(3) {
+        std::thread::sleep(Duration::from_millis(300));
+        // A writer stays dead until another takes over what it wrote: its object may be torn.
+        let victim = [3, 0, 4, 1][turn % 4];
+        turn += 1;
+        let (part, mut process) = living.remove(victim);
+        process.kill().unwrap();
+        process.wait().unwrap();
+        living.insert(victim, (part.clone(), child(&part, &name)));
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    block_on_with(std::thread::yield_now, put_word(&endpoint, STOP, 1));
+    let outputs: Vec<_> = living.into_iter().map(|(part, child)| (part, child.wait_with_output().unwrap())).collect();
+    fabric.remove(0).unwrap();
+    for (part, output) in outputs {
+        let (said, wrong) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{part}: {said}{wrong}");
+        println!("{}", said.lines().find(|line| line.contains("operations")).unwrap_or_default());
+    }
+}
+
+#[test]
+fn no_process_reads_what_was_replaced_while_others_are_killed() {
+    play(Promise::Regular);
+}
+
+#[test]
+fn no_process_reads_what_was_replaced_with_linearizable_reads_while_others_are_killed() {
+    play(Promise::Linearizable);
+}
