@@ -18,6 +18,7 @@
 //! node. It is the same on every compute node.
 
 use crate::error::NearError;
+use crate::mode::ModeWord;
 use crate::object::Object;
 use crate::protocol::{Promise, Protocol};
 use crate::verbs::read_word;
@@ -43,8 +44,8 @@ const _: () = assert!(CLIENTS == 1088 && BURIALS == 5184 && HOME_BYTES == 5696);
 const STRIPES_MIN: u32 = 1;
 const STRIPES_MAX: u32 = 1 << 28;
 
-/// `log2 of stripes | protocol | promise`.
-const FIELDS: Fields<3> = Fields::new([8, 8, 8]);
+/// `log2 of stripes | protocol | promise | cached at first`.
+const FIELDS: Fields<4> = Fields::new([8, 8, 8, 1]);
 const PROMISES: Numbers<Promise, 2> = Numbers([(1, Promise::Regular), (2, Promise::Linearizable)]);
 
 /// What all compute nodes agree on.
@@ -58,11 +59,14 @@ pub struct DirectoryOptions {
     pub protocol: Protocol,
     /// What reads promise.
     pub promise: Promise,
+    /// Whether an object may be cached before anything is known of it; true by default. In the
+    /// paper it may not, since an invalidation costs more there.
+    pub cached_at_first: bool,
 }
 
 impl Default for DirectoryOptions {
     fn default() -> Self {
-        Self { stripes: 1 << 16, protocol: Protocol::default(), promise: Promise::default() }
+        Self { stripes: 1 << 16, protocol: Protocol::default(), promise: Promise::default(), cached_at_first: true }
     }
 }
 
@@ -135,6 +139,7 @@ impl Directory {
             options.stripes.ilog2().into(),
             Protocol::NUMBERS.number(options.protocol),
             PROMISES.number(options.promise),
+            options.cached_at_first.into(),
         ]);
         let mut batch = Batch::new();
         batch.write(home.add(TABLES), addresses);
@@ -156,13 +161,13 @@ impl Directory {
         let options = batch.read_word(home.add(OPTIONS));
         let addresses = batch.read(home.add(TABLES), Buffer::sized(8 * TABLES_MAX));
         endpoint.post(&mut batch).await?;
-        let [stripes_log2, protocol, promise] = FIELDS.unpack(batch.word(options));
+        let [stripes_log2, protocol, promise, cached_at_first] = FIELDS.unpack(batch.word(options));
         let protocol = Protocol::NUMBERS.value(protocol);
         let protocol = protocol.ok_or(NearError::NoDirectory { what: "its protocol is unknown" })?;
         let promise = PROMISES.value(promise).ok_or(NearError::NoDirectory { what: "its promise is unknown" })?;
         let stripes = u32::try_from(stripes_log2).ok().and_then(|log2| 1_u32.checked_shl(log2));
         let stripes = stripes.ok_or(NearError::NoDirectory { what: "its number of stripes is not valid" })?;
-        let options = DirectoryOptions { stripes, protocol, promise };
+        let options = DirectoryOptions { stripes, protocol, promise, cached_at_first: cached_at_first == 1 };
         options.check().map_err(|_| NearError::NoDirectory { what: "its options are not valid" })?;
         let addresses = batch.take(addresses);
         let tables = addresses.words().iter().map(|word| Self::table_of(*word)).collect();
@@ -186,6 +191,20 @@ impl Directory {
     /// What all compute nodes agree on.
     pub fn options(&self) -> DirectoryOptions {
         self.options
+    }
+
+    /// The mode of a word in a table: the word 0 is that of the first mode.
+    pub(crate) fn mode_of(&self, word: u64) -> ModeWord {
+        ModeWord::from_bits(word ^ self.first_mode())
+    }
+
+    /// How a mode stands in a table.
+    pub(crate) fn word_of(&self, mode: ModeWord) -> u64 {
+        mode.bits() ^ self.first_mode()
+    }
+
+    fn first_mode(&self) -> u64 {
+        if self.options.cached_at_first { ModeWord::FIRST_ON.bits() } else { 0 }
     }
 
     /// Stripes of all memory nodes together. A memory node without a table has none.

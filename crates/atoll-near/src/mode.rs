@@ -51,18 +51,22 @@ pub enum Mode {
 
 const MODES: Numbers<Mode, 3> = Numbers([(0, Mode::Off), (1, Mode::Transition), (2, Mode::On)]);
 
-/// The word of a stripe in the directory. The word 0 is a stripe that was never cached.
+/// The word of a stripe. In the directory it is combined with the first mode by an exclusive or, so
+/// that a table of zeros has every stripe in its first mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ModeWord(u64);
 
 impl ModeWord {
-    /// The word as it stands in the directory. A word with an unknown mode counts as in transition:
+    /// The first word of a stripe that is cached at first.
+    pub(crate) const FIRST_ON: Self = Self(2);
+
+    /// The mode of these bits. A word with an unknown mode counts as in transition:
     /// nothing is cached, and writes invalidate.
     pub fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
 
-    /// As it stands in the directory.
+    /// Its bits.
     pub fn bits(self) -> u64 {
         self.0
     }

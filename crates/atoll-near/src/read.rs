@@ -225,7 +225,7 @@ impl<E: Endpoint> Near<E> {
                 Ok(buffer)
             }
             Admission::Ask { hash, bucket, stripe, line, losses } => {
-                let mode = ModeWord::from_bits(asked.mode.map_or(0, |mode| batch.word(mode)));
+                let mode = self.directory.mode_of(asked.mode.map_or(0, |mode| batch.word(mode)));
                 self.believe(stripe, &line, mode).await?;
                 if !mode.admits_copies() || miss.part != miss.object.whole() {
                     self.counting.add(|counts| counts.bypasses += 1);

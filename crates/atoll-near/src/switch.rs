@@ -44,7 +44,7 @@ impl<E: Endpoint> Near<E> {
     }
 
     pub(crate) async fn switch_stripe(&self, stripe: Stripe, to: Switch) -> Result<bool, NearError> {
-        let mut word = ModeWord::from_bits(read_word(&self.endpoint, stripe.mode_at).await?);
+        let mut word = self.directory.mode_of(read_word(&self.endpoint, stripe.mode_at).await?);
         loop {
             let (mode, is_pinned) = (word.mode(), word.is_pinned());
             match (mode, to) {
@@ -109,10 +109,11 @@ impl<E: Endpoint> Near<E> {
         let mut found = from;
         loop {
             let wanted = ModeWord::from_bits(to.without_writers() | found.writers());
-            match swap(&self.endpoint, stripe.mode_at, found.bits(), wanted.bits()).await? {
+            let (expected, desired) = (self.directory.word_of(found), self.directory.word_of(wanted));
+            match swap(&self.endpoint, stripe.mode_at, expected, desired).await? {
                 Ok(()) => return Ok(Ok(wanted)),
                 Err(word) => {
-                    found = ModeWord::from_bits(word);
+                    found = self.directory.mode_of(word);
                     if !found.is_same_transition(from) {
                         return Ok(Err(found));
                     }
@@ -160,8 +161,12 @@ impl<E: Endpoint> Near<E> {
         let belief = crate::stripe::StripeLine::of(line.words()).belief;
         self.give_back(line);
         let [interval, threshold] = TUNING.unpack(tuned);
-        let (interval, threshold) =
-            if tuned == 0 { (INTERVAL_FIRST, THRESHOLD_DEFAULT) } else { (interval, threshold) };
+        let (interval, threshold) = match tuned {
+            // The node that switched it on has decided for a while.
+            0 if belief == Belief::On => (INTERVAL, THRESHOLD_DEFAULT),
+            0 => (INTERVAL_FIRST, THRESHOLD_DEFAULT),
+            _ => (interval, threshold),
+        };
         let [operations, reads, hits, invalid] = COUNTS.unpack(counted);
         // The counts may have been reset between the two.
         let hits = hits.saturating_sub(invalid);
@@ -176,7 +181,7 @@ impl<E: Endpoint> Near<E> {
             Belief::Off if ratio >= threshold => Some(Switch::On),
             // The mode may be in a transition that no client ends.
             Belief::Nothing => {
-                let word = ModeWord::from_bits(read_word(&self.endpoint, stripe.mode_at).await?);
+                let word = self.directory.mode_of(read_word(&self.endpoint, stripe.mode_at).await?);
                 self.is_left_in_transition(stripe, word).then_some(Switch::Off)
             }
             Belief::On | Belief::Off | Belief::Pinned => None,

@@ -155,7 +155,7 @@ impl<E: Endpoint> Near<E> {
             Belief::Off | Belief::Pinned if self.open.lacks(Hole::SecondLookOfWrites) => true,
             Belief::Off | Belief::Pinned => self.is_same_generation(stripe, line).await?,
             Belief::Nothing => {
-                let mode = ModeWord::from_bits(mode.map_or(0, |mode| batch.word(mode)));
+                let mode = self.directory.mode_of(mode.map_or(0, |mode| batch.word(mode)));
                 self.believe(stripe, line, mode).await?;
                 mode.mode() == Mode::Off
             }
@@ -218,14 +218,14 @@ impl<E: Endpoint> Near<E> {
             if !is_own {
                 self.writing.borrow_mut().push(stripe.number);
                 match self.take_turn(stripe).await? {
-                    Turn::Clean => return Ok(ModeWord::from_bits(add(&self.endpoint, stripe.mode_at, bit).await?)),
+                    Turn::Clean => return Ok(self.directory.mode_of(add(&self.endpoint, stripe.mode_at, bit).await?)),
                     Turn::AfterDeath => {
-                        let mode = ModeWord::from_bits(read_word(&self.endpoint, stripe.mode_at).await?);
+                        let mode = self.directory.mode_of(read_word(&self.endpoint, stripe.mode_at).await?);
                         // The dead writer may have set the bit.
                         if mode.is_writer(self.place.get()) {
                             return Ok(mode);
                         }
-                        return Ok(ModeWord::from_bits(add(&self.endpoint, stripe.mode_at, bit).await?));
+                        return Ok(self.directory.mode_of(add(&self.endpoint, stripe.mode_at, bit).await?));
                     }
                     Turn::Later => self.writing.borrow_mut().retain(|number| *number != stripe.number),
                 }

@@ -29,6 +29,7 @@ pub(crate) struct NearCase {
     pub(crate) promise: Promise,
     pub(crate) protocol: Protocol,
     pub(crate) stripes: u32,
+    pub(crate) cached_at_first: bool,
     pub(crate) nodes: u32,
     pub(crate) clients_per_node: u32,
     pub(crate) objects: u32,
@@ -58,6 +59,7 @@ impl NearCase {
             promise: random.pick(&[Promise::Regular, Promise::Linearizable]),
             protocol: Protocol::Difache,
             stripes: random.pick(&[1, 2, 8]),
+            cached_at_first: seed.is_multiple_of(2),
             nodes: 2 + random.below(3) as u32,
             clients_per_node: 1 + random.below(2) as u32,
             objects: 1 + random.below(3) as u32,
@@ -108,7 +110,8 @@ impl NearCase {
     }
 
     fn directory_options(&self) -> DirectoryOptions {
-        DirectoryOptions { stripes: self.stripes, protocol: self.protocol, promise: self.promise }
+        let Self { stripes, protocol, promise, cached_at_first, .. } = *self;
+        DirectoryOptions { stripes, protocol, promise, cached_at_first }
     }
 
     /// Writes the first values, and creates the directory.

@@ -61,6 +61,7 @@ impl SmallCase {
         NearCase {
             promise: self.promise,
             stripes: 1,
+            cached_at_first: false,
             nodes: self.clients.len() as u32,
             clients_per_node: 1,
             objects: 2,

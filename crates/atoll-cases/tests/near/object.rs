@@ -29,7 +29,7 @@ fn script<T: 'static>(
 }
 
 fn stripes(stripes: u32) -> DirectoryOptions {
-    DirectoryOptions { stripes, ..DirectoryOptions::default() }
+    DirectoryOptions { stripes, cached_at_first: false, ..DirectoryOptions::default() }
 }
 
 fn object(number: u64, bytes: u32) -> Object {
@@ -80,6 +80,21 @@ fn what_is_read_often_is_cached_by_itself_and_what_is_written_often_is_not() {
         let counts = first.counts();
         assert!(counts.hits > 350, "{counts:?}");
         assert!(counts.bypasses > 350 && counts.writes_invalidating < 20, "{counts:?}");
+    });
+}
+
+#[test]
+fn an_object_of_which_nothing_is_known_is_cached_at_its_first_read() {
+    script(DirectoryOptions { cached_at_first: true, ..stripes(16) }, async |first, second| {
+        let object = object(0, 8);
+        first.write(&object, words(&[3])).await.unwrap();
+        assert_eq!((read(&second, &object).await, read(&second, &object).await), (vec![3], vec![3]));
+        assert_eq!((second.counts().misses, second.counts().hits), (1, 1));
+        first.write(&object, words(&[4])).await.unwrap();
+        assert_eq!(read(&second, &object).await, [4]);
+        assert!(second.switch(&object, Switch::Off).await.unwrap());
+        first.write(&object, words(&[5])).await.unwrap();
+        assert_eq!((read(&second, &object).await, read(&first, &object).await), (vec![5], vec![5]));
     });
 }
 

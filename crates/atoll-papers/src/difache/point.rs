@@ -27,6 +27,7 @@ const OBJECT_BYTES_MAX: u32 = 1 << 17;
 #[derive(Clone)]
 pub(super) struct Point {
     pub(super) protocol: Protocol,
+    pub(super) cached_at_first: bool,
     pub(super) compute_nodes: u16,
     pub(super) clients: u16,
     /// The keys that clients access, and their sizes.
@@ -142,7 +143,12 @@ fn measure(point: &Point) -> Result<Measured, LabError> {
     // Enough that objects are seldom invalidated for others, whose number is known once they lie.
     let sized = Objects::of(point, Address::new(0, 0, 0));
     let stripes = (4 * sized.by_key.len() as u32).next_power_of_two();
-    let options = DirectoryOptions { stripes, protocol: point.protocol, promise: Promise::Regular };
+    let options = DirectoryOptions {
+        stripes,
+        protocol: point.protocol,
+        promise: Promise::Regular,
+        cached_at_first: point.cached_at_first,
+    };
     let first = table.add(options.table_bytes());
     let objects = Objects::of(point, first);
     let near_bytes = point

@@ -10,11 +10,17 @@ use atoll_lab::report::{Figure, Series};
 use atoll_near::Protocol;
 use std::sync::Arc;
 
-/// Lines of a figure, in this order.
-pub(super) const SYSTEMS: [Protocol; 4] = [Protocol::None, Protocol::NoCc, Protocol::DifacheNoAc, Protocol::Difache];
+/// Lines of a figure, in this order: a name, the protocol, and whether objects are cached at first.
+const SYSTEMS: [(&str, Protocol, bool); 5] = [
+    ("none", Protocol::None, false),
+    ("nocc", Protocol::NoCc, true),
+    ("difache-noac", Protocol::DifacheNoAc, true),
+    ("difache, off at first", Protocol::Difache, false),
+    ("difache", Protocol::Difache, true),
+];
 pub(super) const NONE: usize = 0;
 pub(super) const NO_AC: usize = 2;
-pub(super) const DIFACHE: usize = 3;
+pub(super) const DIFACHE: usize = 4;
 
 /// The paper's compute nodes, and clients on each.
 pub(super) const COMPUTE_NODES: u16 = 8;
@@ -34,6 +40,7 @@ pub(super) fn skewed(objects: u64, theta: f64, requests: u64, options: &Options)
 pub(super) fn testbed(load: Arc<dyn Load>, options: &Options) -> Point {
     Point {
         protocol: Protocol::None,
+        cached_at_first: false,
         compute_nodes: COMPUTE_NODES,
         clients: COMPUTE_NODES * CLIENTS_PER_NODE,
         load,
@@ -48,11 +55,13 @@ pub(super) fn testbed(load: Arc<dyn Load>, options: &Options) -> Point {
 pub(super) fn beside(places: Places, points: &[Point], options: &Options) -> Result<Swept<Measured>, LabError> {
     let all: Vec<Point> = SYSTEMS
         .iter()
-        .flat_map(|protocol| points.iter().map(|point| Point { protocol: *protocol, ..point.clone() }))
+        .flat_map(|(_, protocol, cached_at_first)| {
+            points.iter().map(|point| Point { protocol: *protocol, cached_at_first: *cached_at_first, ..point.clone() })
+        })
         .collect();
     let mut measured = measure_all(&all, options.workers)?.into_iter();
     let lines = SYSTEMS.iter().map(|_| measured.by_ref().take(points.len()).collect()).collect();
-    Ok(Swept::new(places, SYSTEMS.iter().map(|protocol| protocol.name().to_owned()).collect(), lines))
+    Ok(Swept::new(places, SYSTEMS.iter().map(|(name, ..)| (*name).to_owned()).collect(), lines))
 }
 
 /// Throughput and hit ratio.
