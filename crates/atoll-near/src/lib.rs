@@ -33,6 +33,36 @@
 //! | `hole` | guards that tests switch off |
 //! | [`error`] | why an operation failed |
 //!
+//! ```
+//! use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
+//! use atoll_fabric::{Address, Buffer, Clock, run_ready};
+//! use atoll_near::{Directory, DirectoryOptions, Near, NodeOptions, Object};
+//! use std::sync::Arc;
+//!
+//! // A memory node of 1 MiB: the directory, its table of modes, then the application's objects.
+//! let region = Arc::new(ShmRegion::anonymous(1 << 20)?);
+//! let endpoint = || ShmEndpoint::with_regions(vec![region.clone()], Clock::host());
+//! let options = DirectoryOptions { stripes: 1024, ..DirectoryOptions::default() };
+//! let (home, table) = (Address::new(0, 0, 0), Address::new(0, 0, 8192));
+//! let object = Object::new(Address::new(0, 0, 65536), 64);
+//! run_ready(async {
+//!     let directory = Directory::create(&endpoint(), home, &[table], options).await?;
+//!     let node = NodeOptions { bytes: 1 << 18, segment_bytes: 4096 };
+//!     let writer = Near::join(endpoint(), directory.clone(), node).await?;
+//!     let reader = Near::join(endpoint(), directory, node).await?;
+//!     let mut page = Buffer::sized(64);
+//!     page.bytes_mut()[..5].copy_from_slice(b"hello");
+//!     writer.write(&object, page).await?;
+//!     for _ in 0..3 {
+//!         let read = reader.read(&object, Buffer::new()).await?;
+//!         assert_eq!(&read.bytes()[..5], b"hello");
+//!     }
+//!     assert_eq!(reader.counts().hits, 2);
+//!     Ok::<(), atoll_near::NearError>(())
+//! })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! **Departures from the paper.** A copy is invalidated through a word of its stripe, which every
 //! node has at the same place. So a writer needs no look-up in the index of another node: one
 //! fetch-and-add a node, one round trip, instead of a READ and a WRITE in two. Objects that share a
