@@ -55,7 +55,7 @@ impl<E: Endpoint> Near<E> {
         let is_adaptive = self.directory.options().protocol.is_adaptive();
         let stripe = self.stripe(object).filter(|_| is_adaptive && !object.is_uncached(&(offset..offset + 8)));
         if let Some((stripe, _)) = stripe.filter(|_| !self.open.lacks(Hole::PinnedAtomics)) {
-            let (line, _) = self.read_line(stripe).await?;
+            let (line, ..) = self.read_line(stripe).await?;
             if line.belief != Belief::Pinned {
                 self.switch_stripe(stripe, Switch::Pin).await?;
             }

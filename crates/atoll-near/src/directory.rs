@@ -6,12 +6,13 @@
 //! ```text
 //! home    0  magic                              data
 //!         8  options                            data
+//!        16  tracking of owners                 atomics only
 //!        64  64 x address of a table of modes   data
 //!       576  64 x member                        atomics only
 //!      1088  512 x further client             atomics only
 //!      5184  64 x client that buries        atomics only
 //!      5696  end
-//! table      stripes x mode                     atomics only
+//! table      stripes x (mode, owners)           atomics only
 //! ```
 //!
 //! A stripe is a number: the hash of an object's address, among the stripes of the object's memory
@@ -34,6 +35,7 @@ const TABLES_MAX: usize = 64;
 /// Of the directory and of near regions: "near" and a version.
 pub(crate) const MAGIC: u64 = 0x0001_7261_656e_0001;
 const OPTIONS: u64 = 8;
+const TRACKING: u64 = 16;
 const TABLES: u64 = 64;
 const MEMBERS: u64 = TABLES + 8 * TABLES_MAX as u64;
 const CLIENTS: u64 = MEMBERS + 8 * MEMBERS_MAX as u64;
@@ -44,14 +46,17 @@ const _: () = assert!(CLIENTS == 1088 && BURIALS == 5184 && HOME_BYTES == 5696);
 const STRIPES_MIN: u32 = 1;
 const STRIPES_MAX: u32 = 1 << 28;
 
-/// `log2 of stripes | protocol | promise | cached at first`.
-const FIELDS: Fields<4> = Fields::new([8, 8, 8, 1]);
+/// `log2 of stripes | protocol | promise | cached at first | owners from`.
+const FIELDS: Fields<5> = Fields::new([8, 8, 8, 1, 8]);
+/// Bytes of a stripe in a table.
+const ENTRY_BYTES: u64 = 16;
+const OWNERS: u64 = 8;
 const PROMISES: Numbers<Promise, 2> = Numbers([(1, Promise::Regular), (2, Promise::Linearizable)]);
 
 /// What all compute nodes agree on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirectoryOptions {
-    /// Stripes of each memory node, a power of two; 65 536 by default. Each takes 8 bytes of the
+    /// Stripes of each memory node, a power of two; 65 536 by default. Each takes 16 bytes of the
     /// memory node and 64 bytes of every compute node. More stripes than objects that are written
     /// now and then keep these objects apart.
     pub stripes: u32,
@@ -62,11 +67,21 @@ pub struct DirectoryOptions {
     /// Whether an object may be cached before anything is known of it; true by default. In the
     /// paper it may not, since an invalidation costs more there.
     pub cached_at_first: bool,
+    /// From so many compute nodes on, writers tell only those that may have a copy: see `owners`. 33
+    /// by default, as in the paper (section 7.3): up to 32 it costs more than telling all. With
+    /// [`Promise::Linearizable`] all are told.
+    pub owners_from: u8,
 }
 
 impl Default for DirectoryOptions {
     fn default() -> Self {
-        Self { stripes: 1 << 16, protocol: Protocol::default(), promise: Promise::default(), cached_at_first: true }
+        Self {
+            stripes: 1 << 16,
+            protocol: Protocol::default(),
+            promise: Promise::default(),
+            cached_at_first: true,
+            owners_from: 33,
+        }
     }
 }
 
@@ -74,7 +89,7 @@ impl DirectoryOptions {
     /// Bytes that a memory node has to lend for its table; the home lends [`Directory::HOME_BYTES`]
     /// besides.
     pub fn table_bytes(&self) -> u64 {
-        8 * u64::from(self.stripes)
+        ENTRY_BYTES * u64::from(self.stripes)
     }
 
     fn check(&self) -> Result<(), NearError> {
@@ -97,6 +112,13 @@ pub struct Stripe {
     pub(crate) number: u64,
     /// Its mode in the directory.
     pub(crate) mode_at: Address,
+}
+
+impl Stripe {
+    /// Its owners in the directory.
+    pub(crate) fn owners_at(&self) -> Address {
+        self.mode_at.add(OWNERS)
+    }
 }
 
 /// The directory, as one client has it open.
@@ -140,6 +162,7 @@ impl Directory {
             Protocol::NUMBERS.number(options.protocol),
             PROMISES.number(options.promise),
             options.cached_at_first.into(),
+            options.owners_from.into(),
         ]);
         let mut batch = Batch::new();
         batch.write(home.add(TABLES), addresses);
@@ -161,13 +184,14 @@ impl Directory {
         let options = batch.read_word(home.add(OPTIONS));
         let addresses = batch.read(home.add(TABLES), Buffer::sized(8 * TABLES_MAX));
         endpoint.post(&mut batch).await?;
-        let [stripes_log2, protocol, promise, cached_at_first] = FIELDS.unpack(batch.word(options));
+        let [stripes_log2, protocol, promise, cached_at_first, owners_from] = FIELDS.unpack(batch.word(options));
         let protocol = Protocol::NUMBERS.value(protocol);
         let protocol = protocol.ok_or(NearError::NoDirectory { what: "its protocol is unknown" })?;
         let promise = PROMISES.value(promise).ok_or(NearError::NoDirectory { what: "its promise is unknown" })?;
         let stripes = u32::try_from(stripes_log2).ok().and_then(|log2| 1_u32.checked_shl(log2));
         let stripes = stripes.ok_or(NearError::NoDirectory { what: "its number of stripes is not valid" })?;
-        let options = DirectoryOptions { stripes, protocol, promise, cached_at_first: cached_at_first == 1 };
+        let (cached_at_first, owners_from) = (cached_at_first == 1, owners_from as u8);
+        let options = DirectoryOptions { stripes, protocol, promise, cached_at_first, owners_from };
         options.check().map_err(|_| NearError::NoDirectory { what: "its options are not valid" })?;
         let addresses = batch.take(addresses);
         let tables = addresses.words().iter().map(|word| Self::table_of(*word)).collect();
@@ -219,7 +243,7 @@ impl Directory {
         let within = hash & u64::from(self.options.stripes - 1);
         let tables_before = self.tables[..node].iter().flatten().count() as u64;
         let number = tables_before * u64::from(self.options.stripes) + within;
-        Some(Stripe { number, mode_at: table.add(8 * within) })
+        Some(Stripe { number, mode_at: table.add(ENTRY_BYTES * within) })
     }
 
     /// The tables of all memory nodes.
@@ -236,6 +260,11 @@ impl Directory {
     pub(crate) fn client_at(&self, place: usize) -> Address {
         debug_assert!(place < CLIENTS_MAX);
         self.home.add(CLIENTS + 8 * place as u64)
+    }
+
+    /// How writers find the compute nodes that they tell.
+    pub(crate) fn tracking_at(&self) -> Address {
+        self.home.add(TRACKING)
     }
 
     pub(crate) fn member_at(&self, place: usize) -> Address {
@@ -258,8 +287,8 @@ mod tests {
         assert_eq!(directory.stripes(), 16);
         assert_eq!(directory.stripe(&object(1), 3), None);
         let first = directory.stripe(&object(0), 8 + 3).expect("node 0 has a table");
-        assert_eq!((first.number, first.mode_at), (3, Address::new(0, 0, 4096 + 24)));
+        assert_eq!((first.number, first.mode_at), (3, Address::new(0, 0, 4096 + 48)));
         let third = directory.stripe(&object(2), 3).expect("node 2 has a table");
-        assert_eq!((third.number, third.mode_at), (11, Address::new(2, 0, 64 + 24)));
+        assert_eq!((third.number, third.mode_at), (11, Address::new(2, 0, 64 + 48)));
     }
 }

@@ -23,6 +23,10 @@ pub enum Hole {
     LossesAtBurial,
     /// 11: a write looks for newcomers after it has told the members.
     Newcomers,
+    /// 12: a node is an owner before it READs what it copies.
+    OwnerBits,
+    /// 12: a writer that has told the owners looks whether all are to be told.
+    SecondLookForOwners,
     /// 15: an atomic switches caching off.
     PinnedAtomics,
     /// Linearizable reads: a writer's bit forbids copies.

@@ -6,7 +6,8 @@ use crate::hole::Hole;
 use crate::members::MemberWord;
 use crate::near::Near;
 use crate::node::Layout;
-use crate::stripe;
+use crate::owners::OwnersWord;
+use crate::stripe::{self, CHANGE};
 use crate::verbs::{add, read_word};
 use atoll_fabric::{BATCH_VERBS_MAX, Batch, Endpoint, VerbError};
 
@@ -27,6 +28,34 @@ impl<E: Endpoint> Near<E> {
     /// The same on this compute node alone.
     pub(crate) async fn invalidate_own(&self, stripe: Stripe, addend: u64) -> Result<(), NearError> {
         add(&self.endpoint, self.layout.stripe_at(stripe).add(stripe::OWN_CHANGES), addend).await?;
+        Ok(())
+    }
+
+    /// As [`Near::invalidate`] of a change, where the owners were READ behind the WRITE, and `losses`
+    /// before it.
+    pub(crate) async fn invalidate_owners(
+        &self,
+        stripe: Stripe,
+        owners: OwnersWord,
+        losses: u64,
+    ) -> Result<(), NearError> {
+        self.invalidate_own(stripe, CHANGE).await?;
+        let joins = self.view.borrow().joins;
+        let mut owning = self.others();
+        owning.retain(|(place, _)| owners.has(*place));
+        for members in owning.chunks(BATCH_VERBS_MAX) {
+            self.tell(members, stripe, CHANGE).await?;
+        }
+        let mut batch = Batch::new();
+        let joins_now = batch.read_word(Layout::joins_on(self.layout.base));
+        let losses_now = batch.read_word(Layout::losses_on(self.layout.base));
+        self.endpoint.post(&mut batch).await?;
+        let is_same = (batch.word(joins_now), batch.word(losses_now)) == (joins, losses);
+        if !is_same && !self.open.lacks(Hole::SecondLookForOwners) {
+            self.refresh().await?;
+            return self.invalidate_others(stripe, CHANGE).await;
+        }
+        self.clear_owners(stripe, owners);
         Ok(())
     }
 

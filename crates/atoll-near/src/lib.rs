@@ -24,6 +24,7 @@
 //! | [`mode`] | the mode of a stripe: off, in transition, on |
 //! | [`node`] | the near region of a compute node |
 //! | [`stripe`] | what a compute node knows of the objects of one stripe |
+//! | `owners` | which compute nodes may have copies, where there are many |
 //! | `members` | the compute nodes, and how one joins, leaves, or is buried |
 //! | `records` | the copies: index, segments, records |
 //! | [`profit`] | whether caching pays for an object |
@@ -83,6 +84,7 @@ pub mod mode;
 pub mod near;
 pub mod node;
 pub mod object;
+mod owners;
 pub mod profit;
 pub mod protocol;
 mod read;

@@ -40,6 +40,7 @@ use crate::hole::Hole;
 use crate::mode::{ModeWord, WRITERS_MAX};
 use crate::near::Near;
 use crate::node::Layout;
+use crate::owners::Tracking;
 use crate::protocol::Promise;
 use crate::verbs::{add, read_word, swap};
 use atoll_fabric::{Address, Buffer, Endpoint, Identity, VerbError};
@@ -107,11 +108,15 @@ impl ClientWord {
 pub(crate) struct View {
     /// The node's `joins` before the table was READ.
     pub(crate) joins: u64,
+    /// The node's `losses` before `tracking` was READ.
+    pub(crate) losses: u64,
+    pub(crate) tracking: Tracking,
     pub(crate) members: [MemberWord; MEMBERS_MAX],
 }
 
 impl View {
-    pub(crate) const EMPTY: Self = Self { joins: u64::MAX, members: [MemberWord(0); MEMBERS_MAX] };
+    pub(crate) const EMPTY: Self =
+        Self { joins: u64::MAX, losses: u64::MAX, tracking: Tracking::Both, members: [MemberWord(0); MEMBERS_MAX] };
 }
 
 impl<E: Endpoint> Near<E> {
@@ -131,7 +136,8 @@ impl<E: Endpoint> Near<E> {
                 let _ = self.endpoint.reach_export(member.base());
             }
         }
-        *self.view.borrow_mut() = View { joins, members };
+        let mut view = self.view.borrow_mut();
+        (view.joins, view.members) = (joins, members);
         Ok(())
     }
 
@@ -158,7 +164,7 @@ impl<E: Endpoint> Near<E> {
                 self.after_silence(place, member, error).await?;
             }
         }
-        Ok(())
+        self.adjust_tracking().await
     }
 
     /// How many compute nodes there can be.
@@ -330,7 +336,7 @@ impl<E: Endpoint> Near<E> {
             for start in (0..bytes).step_by(WALK_BYTES as usize) {
                 let buffer = Buffer::sized(WALK_BYTES.min(bytes - start) as usize);
                 let words = self.endpoint.read(table.add(start), buffer).await?;
-                for (number, word) in words.words().iter().enumerate() {
+                for (number, word) in words.words().iter().enumerate().step_by(2) {
                     let (at, mut word) = (table.add(start + 8 * number as u64), ModeWord::from_bits(*word));
                     while word.is_writer(place) {
                         let cleared = word.bits() - ModeWord::writer(place);

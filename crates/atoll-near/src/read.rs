@@ -23,6 +23,7 @@ use crate::mode::ModeWord;
 use crate::near::Near;
 use crate::node::{LINE_BYTES, Layout};
 use crate::object::Object;
+use crate::owners::{OwnersWord, Tracking};
 use crate::profit::Access;
 use crate::records::{Bucket, Found, HEADER_BYTES, Sample};
 use crate::stripe::{self, Belief, StripeLine};
@@ -31,13 +32,26 @@ use crate::verbs::swap;
 use atoll_fabric::{BATCH_VERBS_MAX, Batch, Buffer, Endpoint, Ticket};
 use std::ops::Range;
 
-/// What a read without a copy does.
+/// What is needed to make a copy.
 #[derive(Clone, Copy, Debug)]
+struct Copying {
+    hash: u64,
+    bucket: Bucket,
+    stripe: Stripe,
+    line: StripeLine,
+    losses: u64,
+    /// Whether the node has to become an owner first.
+    becomes_owner: bool,
+}
+
+/// What a read without a copy does.
+#[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant)]
 enum Admission {
     /// It makes a copy.
-    Copy { hash: u64, bucket: Bucket, sample: Sample },
+    Copy(Copying),
     /// It asks for the mode, too, and makes a copy if it can.
-    Ask { hash: u64, bucket: Bucket, stripe: Stripe, line: StripeLine, losses: u64 },
+    Ask(Copying),
     /// It READs what is asked for.
     Bypass,
 }
@@ -54,12 +68,16 @@ struct Miss {
 struct Asked {
     read: Ticket,
     mode: Option<Ticket>,
+    owner: Option<Ticket>,
 }
 
 enum Looked {
     Hit(Buffer),
     Miss(Miss, Buffer),
 }
+
+/// How often a reader tries to become an owner, before it does without a copy.
+const OWNER_TRIES: u32 = 4;
 
 /// A stripe whose mode is to be judged.
 type Due = Option<(Stripe, u64)>;
@@ -127,7 +145,7 @@ impl<E: Endpoint> Near<E> {
         loop {
             let (mut batch, mut asked) = (Batch::new(), Vec::new());
             let begun = self.begun();
-            for (index, miss, buffer) in left.by_ref().take(BATCH_VERBS_MAX / 2) {
+            for (index, miss, buffer) in left.by_ref().take(BATCH_VERBS_MAX / 3) {
                 asked.push((index, self.ask(&miss, buffer, &mut batch), miss));
             }
             if asked.is_empty() {
@@ -174,39 +192,46 @@ impl<E: Endpoint> Near<E> {
         let words = batch.take(line);
         let line = StripeLine::of(words.words());
         self.give_back(words);
-        let sample = Sample { validity: line.validity, losses: batch.word(losses) };
-        let admission = match if is_adaptive { line.belief } else { Belief::On } {
-            Belief::On => Admission::Copy { hash, bucket, sample },
-            Belief::Nothing => Admission::Ask { hash, bucket, stripe, line, losses: sample.losses },
+        let losses = batch.word(losses);
+        let belief = if is_adaptive { line.belief } else { Belief::On };
+        let is_coherent = self.directory.options().protocol.is_coherent();
+        let may_copy = matches!(belief, Belief::On | Belief::Nothing);
+        let is_tracked = is_coherent && may_copy && self.tracking(losses).await? != Tracking::Everyone;
+        let becomes_owner = is_tracked && !line.is_owner() && !self.open.lacks(Hole::OwnerBits);
+        let copying = Copying { hash, bucket, stripe, line, losses, becomes_owner };
+        let admission = match belief {
+            Belief::On => Admission::Copy(copying),
+            Belief::Nothing => Admission::Ask(copying),
             Belief::Off | Belief::Pinned => Admission::Bypass,
         };
         let miss = Miss { object: *object, part: part.clone(), admission };
         Ok((Looked::Miss(miss, buffer), Some((stripe, counted))))
     }
 
-    /// Adds the verbs of a miss.
+    /// Adds the verbs of a miss. Its READ is in order behind the atomics.
     fn ask(&self, miss: &Miss, mut buffer: Buffer, batch: &mut Batch) -> Asked {
-        let mode = match miss.admission {
-            // A READ would not be in order.
-            Admission::Ask { stripe, .. } => Some(batch.fetch_and_add(stripe.mode_at, 0)),
-            Admission::Copy { .. } | Admission::Bypass => None,
+        let (copying, asks) = match &miss.admission {
+            Admission::Copy(copying) => (Some(copying), false),
+            Admission::Ask(copying) => (Some(copying), true),
+            Admission::Bypass => (None, false),
         };
-        let part = match miss.admission {
-            Admission::Copy { .. } => {
-                buffer.narrow(HEADER_BYTES, miss.object.bytes() as usize);
-                miss.object.whole()
-            }
-            Admission::Ask { .. } => {
-                buffer.narrow(HEADER_BYTES, miss.part.len());
-                miss.part.clone()
-            }
-            Admission::Bypass => {
-                buffer.narrow(0, miss.part.len());
-                miss.part.clone()
-            }
+        let mode = copying.filter(|_| asks).map(|copying| batch.fetch_and_add(copying.stripe.mode_at, 0));
+        let owner = copying.filter(|copying| copying.becomes_owner);
+        let owner = owner.map(|copying| self.add_owner(copying.stripe, OwnersWord::from_bits(0), batch));
+        let part = match copying {
+            // A copy is of the whole object.
+            Some(_) if !asks => miss.object.whole(),
+            _ => miss.part.clone(),
         };
+        let start = if copying.is_some() { HEADER_BYTES } else { 0 };
+        buffer.narrow(start, part.len());
         let read = batch.read(miss.object.at().add(part.start.into()), buffer);
-        Asked { read, mode }
+        Asked { read, mode, owner }
+    }
+
+    /// Adds the swap that makes this node an owner, if the owners are still these.
+    fn add_owner(&self, stripe: Stripe, owners: OwnersWord, batch: &mut Batch) -> Ticket {
+        batch.compare_and_swap(stripe.owners_at(), owners.bits(), owners.with(self.place.get()).bits())
     }
 
     /// Uses what the verbs of a miss have brought.
@@ -218,36 +243,84 @@ impl<E: Endpoint> Near<E> {
         begun: Option<u64>,
     ) -> Result<Buffer, NearError> {
         let buffer = batch.take(asked.read);
-        match miss.admission {
+        let (copying, may_copy) = match &miss.admission {
             Admission::Bypass => {
                 self.counting.add(|counts| counts.bypasses += 1);
                 self.timed(Access::ReadBypassing, begun);
-                Ok(buffer)
+                return Ok(buffer);
             }
-            Admission::Ask { hash, bucket, stripe, line, losses } => {
+            Admission::Copy(copying) => (copying, true),
+            Admission::Ask(copying) => {
                 let mode = self.directory.mode_of(asked.mode.map_or(0, |mode| batch.word(mode)));
-                self.believe(stripe, &line, mode).await?;
-                if !mode.admits_copies() || miss.part != miss.object.whole() {
-                    self.counting.add(|counts| counts.bypasses += 1);
-                    return Ok(buffer);
-                }
-                let sample = Sample { validity: line.validity, losses };
-                let mut buffer = self.publish(&miss.object, hash, &bucket, sample, buffer).await?;
-                self.counting.add(|counts| counts.misses += 1);
-                buffer.narrow(HEADER_BYTES, miss.part.len());
-                Ok(buffer)
+                self.believe(copying.stripe, &copying.line, mode).await?;
+                (copying, mode.admits_copies() && miss.part == miss.object.whole())
             }
-            Admission::Copy { hash, bucket, mut sample } => {
-                if let Some((stripe, _)) = self.stripe(&miss.object).filter(|_| self.open.lacks(Hole::SampleFirst)) {
-                    sample.validity = self.read_line(stripe).await?.0.validity;
-                }
-                let mut buffer = self.publish(&miss.object, hash, &bucket, sample, buffer).await?;
-                self.counting.add(|counts| counts.misses += 1);
-                self.timed(Access::Miss, begun);
-                buffer.narrow(HEADER_BYTES + miss.part.start as usize, miss.part.len());
-                Ok(buffer)
-            }
+        };
+        if !may_copy {
+            self.counting.add(|counts| counts.bypasses += 1);
+            return Ok(buffer);
         }
+        let mut buffer = match asked.owner {
+            Some(owner) if !batch.swapped(owner) => {
+                let found = OwnersWord::from_bits(batch.word(owner));
+                self.read_as_owner(&miss.object, copying, found, buffer).await?
+            }
+            owner => {
+                if owner.is_some() {
+                    self.know_owner(copying).await?;
+                }
+                (buffer, true)
+            }
+        };
+        if buffer.1 {
+            buffer.0 = self.copy(&miss.object, copying, buffer.0).await?;
+        }
+        self.counting.add(|counts| counts.misses += 1);
+        if matches!(miss.admission, Admission::Copy(_)) {
+            self.timed(Access::Miss, begun);
+        }
+        let mut buffer = buffer.0;
+        buffer.narrow(HEADER_BYTES + miss.part.start as usize, miss.part.len());
+        Ok(buffer)
+    }
+
+    /// Becomes an owner and READs the object, in one batch; whether it has become an owner.
+    async fn read_as_owner(
+        &self,
+        object: &Object,
+        copying: &Copying,
+        mut owners: OwnersWord,
+        mut buffer: Buffer,
+    ) -> Result<(Buffer, bool), NearError> {
+        for _ in 0..OWNER_TRIES {
+            let mut batch = Batch::new();
+            let owner = self.add_owner(copying.stripe, owners, &mut batch);
+            let read = batch.read(object.at(), buffer);
+            self.endpoint.post(&mut batch).await?;
+            buffer = batch.take(read);
+            if batch.swapped(owner) {
+                self.know_owner(copying).await?;
+                return Ok((buffer, true));
+            }
+            owners = OwnersWord::from_bits(batch.word(owner));
+        }
+        Ok((buffer, false))
+    }
+
+    /// Remembers that this node is an owner, until a writer tells it.
+    async fn know_owner(&self, copying: &Copying) -> Result<(), NearError> {
+        let at = self.layout.stripe_at(copying.stripe).add(stripe::OWNER);
+        let known = copying.line.validity.invalidations.wrapping_add(1);
+        let _ = swap(&self.endpoint, at, copying.line.owner, known).await?;
+        Ok(())
+    }
+
+    async fn copy(&self, object: &Object, copying: &Copying, buffer: Buffer) -> Result<Buffer, NearError> {
+        let mut sample = Sample { validity: copying.line.validity, losses: copying.losses };
+        if self.open.lacks(Hole::SampleFirst) {
+            sample.validity = self.read_line(copying.stripe).await?.0.validity;
+        }
+        self.publish(object, copying.hash, &copying.bucket, sample, buffer).await
     }
 
     /// Remembers a mode that was READ after the line.

@@ -8,6 +8,7 @@
 //!      4  tuning          this node's atomics    interval 16 | threshold 16, per mille
 //!      5  bypasses        this node's atomics    WRITEs under way that invalidate nothing
 //!      6  writer          this node's atomics    the identity of the client that writes, or 0
+//!      7  owner           this node's atomics    1 + word 0 when the node's bit was set: `owners`
 //! ```
 //!
 //! A **change** ends the validity of every record of the stripe. A new **generation** ends that of
@@ -33,6 +34,7 @@ pub(crate) const COUNTS: u64 = 24;
 pub(crate) const TUNING: u64 = 32;
 pub(crate) const BYPASSES: u64 = 40;
 pub(crate) const WRITER: u64 = 48;
+pub(crate) const OWNER: u64 = 56;
 
 const BELIEF_FIELDS: Fields<3> = Fields::new([2, 31, 31]);
 const BELIEVED: Numbers<Belief, 4> =
@@ -106,14 +108,21 @@ pub(crate) struct StripeLine {
     pub(crate) belief: Belief,
     /// What the word of the belief was, to replace it.
     pub(crate) belief_word: u64,
+    /// Word 7.
+    pub(crate) owner: u64,
 }
 
 impl StripeLine {
+    /// Whether the node is known to be among the stripe's owners.
+    pub(crate) fn is_owner(&self) -> bool {
+        self.owner == self.validity.invalidations.wrapping_add(1)
+    }
+
     /// # Panics
     /// If these are not the eight words of a line.
     pub(crate) fn of(words: &[u64]) -> Self {
         let validity = Validity { invalidations: words[0], own_changes: words[1] };
-        Self { validity, belief: validity.believes(words[2]), belief_word: words[2] }
+        Self { validity, belief: validity.believes(words[2]), belief_word: words[2], owner: words[7] }
     }
 }
 

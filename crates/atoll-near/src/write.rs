@@ -8,6 +8,9 @@
 //! | Off, or Off for good | WRITE | none; a change, if the belief has ended meanwhile |
 //! | nothing | WRITE, READ the mode | none if that is Off; a change otherwise |
 //!
+//! Where owners are tracked, round trip 1 READs them behind the WRITE, and round trip 2 tells them
+//! alone: see `owners`.
+//!
 //! The last row needs no second look: the mode was Off after the WRITE had landed. A reader that
 //! makes a copy READs the object after the mode was On.
 //!
@@ -28,8 +31,9 @@ use crate::error::NearError;
 use crate::hole::Hole;
 use crate::mode::{Mode, ModeWord};
 use crate::near::Near;
-use crate::node::LINE_BYTES;
+use crate::node::{LINE_BYTES, Layout};
 use crate::object::Object;
+use crate::owners::{OwnersWord, Tracking};
 use crate::profit::Access;
 use crate::protocol::Promise;
 use crate::stripe::{self, Belief, CHANGE, GENERATION, StripeLine, Validity};
@@ -71,9 +75,9 @@ impl<E: Endpoint> Near<E> {
             return self.post_write(at, from).await;
         };
         let begun = self.begun();
-        let (line, counted) = self.read_line(stripe).await?;
+        let (line, losses, counted) = self.read_line(stripe).await?;
         let (buffer, did_invalidate) = match self.directory.options().promise {
-            Promise::Regular => self.write_regular(stripe, &line, at, from).await?,
+            Promise::Regular => self.write_regular(stripe, &line, losses, at, from).await?,
             Promise::Linearizable => self.write_linearizable(stripe, &line, at, from).await?,
         };
         let access = if did_invalidate { Access::WriteInvalidating } else { Access::WriteBypassing };
@@ -111,11 +115,12 @@ impl<E: Endpoint> Near<E> {
         Ok(batch.take(written))
     }
 
-    /// READs a stripe's line, and counts an operation.
-    pub(crate) async fn read_line(&self, stripe: Stripe) -> Result<(StripeLine, u64), NearError> {
+    /// READs a stripe's line and the node's losses, and counts an operation.
+    pub(crate) async fn read_line(&self, stripe: Stripe) -> Result<(StripeLine, u64, u64), NearError> {
         let at = self.layout.stripe_at(stripe);
         let mut batch = Batch::new();
         let line = batch.read(at, self.spare(LINE_BYTES as usize));
+        let losses = batch.read_word(Layout::losses_on(self.layout.base));
         let is_adaptive = self.directory.options().protocol.is_adaptive();
         let counting = is_adaptive.then(|| batch.fetch_and_add(at.add(stripe::COUNTS), ONE_OPERATION));
         self.endpoint.post(&mut batch).await?;
@@ -123,7 +128,7 @@ impl<E: Endpoint> Near<E> {
         let words = batch.take(line);
         let line = StripeLine::of(words.words());
         self.give_back(words);
-        Ok((line, counted))
+        Ok((line, batch.word(losses), counted))
     }
 
     /// Whether no generation has begun since the line was READ.
@@ -142,13 +147,17 @@ impl<E: Endpoint> Near<E> {
         &self,
         stripe: Stripe,
         line: &StripeLine,
+        losses: u64,
         at: Address,
         from: Buffer,
     ) -> Result<(Buffer, bool), NearError> {
+        let is_coherent = self.directory.options().protocol.is_coherent();
+        let is_tracked = is_coherent && self.tracking(losses).await? == Tracking::Owners;
         let belief = if self.directory.options().protocol.is_adaptive() { line.belief } else { Belief::On };
         let mut batch = Batch::new();
         let written = batch.write(at, from);
         let mode = (belief == Belief::Nothing).then(|| batch.read_word(stripe.mode_at));
+        let owners = is_tracked.then(|| batch.read_word(stripe.owners_at()));
         self.endpoint.post(&mut batch).await?;
         let is_off = match belief {
             Belief::On => false,
@@ -160,8 +169,10 @@ impl<E: Endpoint> Near<E> {
                 mode.mode() == Mode::Off
             }
         };
-        if !is_off {
-            self.invalidate(stripe, CHANGE).await?;
+        match owners.map(|owners| OwnersWord::from_bits(batch.word(owners))) {
+            _ if is_off => {}
+            Some(owners) => self.invalidate_owners(stripe, owners, losses).await?,
+            None => self.invalidate(stripe, CHANGE).await?,
         }
         Ok((batch.take(written), !is_off))
     }

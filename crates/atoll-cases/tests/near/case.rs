@@ -30,6 +30,7 @@ pub(crate) struct NearCase {
     pub(crate) protocol: Protocol,
     pub(crate) stripes: u32,
     pub(crate) cached_at_first: bool,
+    pub(crate) owners_from: u8,
     pub(crate) nodes: u32,
     pub(crate) clients_per_node: u32,
     pub(crate) objects: u32,
@@ -60,6 +61,7 @@ impl NearCase {
             protocol: Protocol::Difache,
             stripes: random.pick(&[1, 2, 8]),
             cached_at_first: seed.is_multiple_of(2),
+            owners_from: [1, 2, 3, 33][(seed / 2 % 4) as usize],
             nodes: 2 + random.below(3) as u32,
             clients_per_node: 1 + random.below(2) as u32,
             objects: 1 + random.below(3) as u32,
@@ -110,8 +112,8 @@ impl NearCase {
     }
 
     fn directory_options(&self) -> DirectoryOptions {
-        let Self { stripes, protocol, promise, cached_at_first, .. } = *self;
-        DirectoryOptions { stripes, protocol, promise, cached_at_first }
+        let Self { stripes, protocol, promise, cached_at_first, owners_from, .. } = *self;
+        DirectoryOptions { stripes, protocol, promise, cached_at_first, owners_from }
     }
 
     /// Writes the first values, and creates the directory.

@@ -38,6 +38,8 @@ struct SmallCase {
     /// A compute node that joins meanwhile, switches caching on, and reads.
     joins: bool,
     fault: ExploredFault,
+    /// Compute nodes from which owners are tracked.
+    owners_from: u8,
     hole: Option<Hole>,
     tear: bool,
     preemptions_max: Option<u32>,
@@ -51,6 +53,7 @@ impl SmallCase {
             clients,
             joins: false,
             fault: ExploredFault::None,
+            owners_from: 33,
             hole: None,
             tear: false,
             preemptions_max: None,
@@ -62,6 +65,7 @@ impl SmallCase {
             promise: self.promise,
             stripes: 1,
             cached_at_first: false,
+            owners_from: self.owners_from,
             nodes: self.clients.len() as u32,
             clients_per_node: 1,
             objects: 2,
@@ -226,6 +230,16 @@ fn writes_and_reads_of_cached_objects() {
         exhaust("write | read read", SmallCase::new(promise, true, &[&[Write], &[Read, Read]]));
         exhaust("other | read", SmallCase::new(promise, true, &[&[WriteOther], &[Read]]));
     }
+}
+
+#[test]
+fn writes_and_reads_where_owners_are_tracked() {
+    let tracked = |clients| SmallCase { owners_from: 1, ..SmallCase::new(Promise::Regular, true, clients) };
+    exhaust("write | read read, owners", tracked(&[&[Write], &[Read, Read]]));
+    exhaust("write | read | write, owners", tracked(&[&[Write], &[Read], &[Write]]));
+    exhaust("other | read read, owners", tracked(&[&[WriteOther], &[Read, Read]]));
+    let dying = SmallCase { fault: ExploredFault::Kill, ..tracked(&[&[Write], &[Read]]) };
+    exhaust("write | read, owners, a death", dying);
 }
 
 #[test]

@@ -14,7 +14,7 @@
 //! | 9 a writer that dies before it has invalidated | a burial ends the validity of all copies | `a_burial_ends...` |
 //! | 10 one node sees the new value, another the old | regular by default; linearizable on demand | `object::a_write_under_way...`, `a_writer_s_bit...`, `a_switch_waits...` |
 //! | 11 newcomers that a writer does not know | a writer looks for them after it has told the members | `a_write_looks_for_newcomers` |
-//! | 12 owner sets | not built: all nodes are told | |
+//! | 12 owner sets | a node is an owner before it READs; a writer looks whether all are to be told | `a_node_is_an_owner...`, `a_writer_that_has_told...` |
 //! | 13 counters carry into mode bits | separate words | none can be written |
 //! | 14 a READ of 64 bytes is not atomic | a slot is one word; a record is checked after it was copied | `a_reader_looks...` |
 //! | 15 atomics in a cached object | they switch caching off for good | `an_atomic_switches...` |
@@ -114,6 +114,22 @@ fn a_write_that_found_the_mode_off_looks_again_after_it_has_landed() {
 #[test]
 fn a_write_looks_for_newcomers() {
     show(Hole::Newcomers, 400, 2, |seed| NearCase { kills: 6, nodes: 4, ..crowded(seed) });
+}
+
+#[test]
+fn a_node_is_an_owner_before_it_reads_what_it_copies() {
+    show(Hole::OwnerBits, 100, 4, |seed| NearCase { owners_from: 1, ..crowded(seed) });
+}
+
+#[test]
+fn a_writer_that_has_told_the_owners_looks_whether_all_are_to_be_told() {
+    show(Hole::SecondLookForOwners, 400, 2, |seed| NearCase {
+        owners_from: 2 + (seed % 3) as u8,
+        nodes: 4,
+        kills: 6,
+        writes: 30,
+        ..crowded(seed)
+    });
 }
 
 #[test]

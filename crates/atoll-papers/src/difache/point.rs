@@ -28,6 +28,8 @@ const OBJECT_BYTES_MAX: u32 = 1 << 17;
 pub(super) struct Point {
     pub(super) protocol: Protocol,
     pub(super) cached_at_first: bool,
+    /// Compute nodes from which owners are tracked.
+    pub(super) owners_from: u8,
     pub(super) compute_nodes: u16,
     pub(super) clients: u16,
     /// The keys that clients access, and their sizes.
@@ -148,6 +150,7 @@ fn measure(point: &Point) -> Result<Measured, LabError> {
         protocol: point.protocol,
         promise: Promise::Regular,
         cached_at_first: point.cached_at_first,
+        owners_from: point.owners_from,
     };
     let first = table.add(options.table_bytes());
     let objects = Objects::of(point, first);

@@ -41,6 +41,7 @@ pub(super) fn testbed(load: Arc<dyn Load>, options: &Options) -> Point {
     Point {
         protocol: Protocol::None,
         cached_at_first: false,
+        owners_from: 33,
         compute_nodes: COMPUTE_NODES,
         clients: COMPUTE_NODES * CLIENTS_PER_NODE,
         load,

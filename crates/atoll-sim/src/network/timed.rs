@@ -421,8 +421,8 @@ impl Timed {
     }
 }
 
-/// A bit for each memory node. Compute nodes share the other bits: where two share one, the second is
-/// held back with the first.
+/// A bit for each memory node. Compute nodes share the other bits: where two share one, the second
+/// is held back with the first.
 #[inline]
 fn node_bit(at: Address) -> u128 {
     1 << match at.compute_node() {
