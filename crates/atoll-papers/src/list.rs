@@ -39,6 +39,7 @@ experiments! {
     "difache-fig10", difache::fig10: "DiFache Fig. 10: near caches by clients, compute nodes, read ratio, skew, object size and number of objects";
     "difache-fig11", difache::fig11: "DiFache Fig. 11: near caches on loads like those of Twitter's 54 clusters, 128 clients";
     "difache-fig12", difache::fig12: "DiFache Fig. 12: latencies and verbs by kind of access, a load like Twitter's cluster 4, 128 clients";
+    "difache-fig13", difache::fig13: "DiFache Fig. 13: all nodes told and owners told, 8 to 64 nodes";
     "ditto-fig25", ditto::fig25: "Ditto Fig. 25: size of the frequency-counter cache, YCSB C, 256 clients";
 }
 

@@ -17,6 +17,9 @@ impl ShmEndpoint {
     #[cold]
     #[inline(never)]
     fn base_of(&self, at: Address, end: u64) -> Option<NonNull<u8>> {
+        if let Some(base) = self.exports.latest(at, end) {
+            return Some(base);
+        }
         let export;
         let region = match at.compute_node() {
             // What this endpoint reaches stays mapped while a verb is executed: see `exports`.
@@ -32,6 +35,8 @@ impl ShmEndpoint {
         let is_there = region.touch(at.offset(), end);
         if at.is_home() {
             self.there.set(region.pages.there());
+        } else if at.compute_node().is_some() {
+            self.exports.note(at, region);
         }
         is_there.then(|| region.mapping.base())
     }
@@ -142,19 +147,40 @@ impl ShmEndpoint {
             return Err(VerbError::Forked);
         }
         if !batch.verbs().iter().all(|verb| self.is_there(verb)) {
-            return self.execute_far(batch, settled);
+            return self.execute_elsewhere(batch, settled);
         }
+        // SAFETY: `is_there` holds for every verb of the batch, and executing a verb does not change
+        // what is there. So the spans lie in the mapping of the first region, whose base this is,
+        // and which lives as long as `self`.
+        unsafe { Self::execute_at(self.base, batch, settled) };
+        Ok(())
+    }
+
+    /// Executes the batch on the region that starts at `base`.
+    ///
+    /// # Safety
+    /// The span of every verb lies in a mapping that starts at `base` and lives during the call. It
+    /// starts at a word.
+    #[inline(always)]
+    unsafe fn execute_at(base: NonNull<u8>, batch: &mut Batch, settled: bool) {
         let mut order = Order::default();
         for verb in batch.verbs_mut() {
-            // SAFETY: `is_there` holds for every verb of the batch, and executing a verb does not
-            // change what is there. So the span lies in the mapping of the first region, whose base
-            // this is, and which lives as long as `self`; it is made of whole words; every access
-            // to a mapping in this crate goes through `Words`.
-            let words =
-                unsafe { Words::new(self.base.add(verb.at.offset() as usize), verb.len().div_ceil(8) as usize) };
+            // SAFETY: as the caller says; the span is made of whole words, since a mapping is; every
+            // access to a mapping in this crate goes through `Words`.
+            let words = unsafe { Words::new(base.add(verb.at.offset() as usize), verb.len().div_ceil(8) as usize) };
             Self::execute(verb, words, &mut order);
         }
         order.at_end(settled).stand();
+    }
+
+    /// The same for a batch with a verb elsewhere: on one exported region, as a client of a near
+    /// cache posts most of its batches, or anywhere.
+    #[inline(never)]
+    fn execute_elsewhere(&self, batch: &mut Batch, settled: bool) -> Result<(), VerbError> {
+        let Some(base) = self.exports.latest_of(batch) else { return self.execute_far(batch, settled) };
+        // SAFETY: `latest_of` has found every verb in a region that is reached, which stays mapped
+        // while verbs are executed.
+        unsafe { Self::execute_at(base, batch, settled) };
         Ok(())
     }
 

@@ -103,7 +103,7 @@ impl ShmEndpoint {
             }
         };
         self.exports.count.set(region + 1);
-        self.exports.reached.borrow_mut().insert((node, region), exported);
+        self.exports.insert((node, region), exported);
         Ok(Address::on_compute(node, region, 0))
     }
 
@@ -118,7 +118,7 @@ impl ShmEndpoint {
             return Err(absent("it is the address of a memory node".to_owned()));
         }
         if self.exports.node.get() != Some(node) {
-            self.exports.reached.borrow_mut().remove(&(node, region));
+            self.exports.remove((node, region));
             self.map_export((node, region)).map_err(absent)?;
         }
         match self.exports.region(node, region) {
@@ -142,7 +142,7 @@ impl ShmEndpoint {
             Some(home) => Arc::new(ShmRegion::open(&export_name(home, place)).map_err(|error| error.to_string())?),
             None => self.table().get(&place).cloned().ok_or("its owner exports no such region")?,
         };
-        self.exports.reached.borrow_mut().insert(place, exported);
+        self.exports.insert(place, exported);
         Ok(())
     }
 

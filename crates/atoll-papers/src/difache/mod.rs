@@ -23,5 +23,6 @@
 pub(super) mod fig10;
 pub(super) mod fig11;
 pub(super) mod fig12;
+pub(super) mod fig13;
 mod point;
 mod systems;

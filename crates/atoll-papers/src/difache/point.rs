@@ -32,6 +32,8 @@ pub(super) struct Point {
     pub(super) owners_from: u8,
     pub(super) compute_nodes: u16,
     pub(super) clients: u16,
+    /// Whether each client is a node of the directory by itself, behind its compute node's NIC.
+    pub(super) is_client_a_node: bool,
     /// The keys that clients access, and their sizes.
     pub(super) load: Arc<dyn Load>,
     /// All objects have this length; those of the load otherwise.
@@ -201,7 +203,7 @@ fn join(
     for number in 0..point.clients {
         let node = number % point.compute_nodes;
         let (endpoint, directory) = (sim.endpoint_on("client", node), directory.clone());
-        let region: Option<Address> = regions[usize::from(node)];
+        let region: Option<Address> = regions[usize::from(node)].filter(|_| !point.is_client_a_node);
         let joined = sim.block_on(async move {
             match region {
                 None => Near::join(endpoint, directory, node_options).await,

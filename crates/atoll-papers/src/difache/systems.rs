@@ -44,6 +44,7 @@ pub(super) fn testbed(load: Arc<dyn Load>, options: &Options) -> Point {
         owners_from: 33,
         compute_nodes: COMPUTE_NODES,
         clients: COMPUTE_NODES * CLIENTS_PER_NODE,
+        is_client_a_node: false,
         load,
         object_bytes: Some(OBJECT_BYTES),
         read_percent: Some(READ_PERCENT),
