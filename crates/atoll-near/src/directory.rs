@@ -67,8 +67,8 @@ pub struct DirectoryOptions {
     /// Whether an object may be cached before anything is known of it; true by default. In the
     /// paper it may not, since an invalidation costs more there.
     pub cached_at_first: bool,
-    /// From so many compute nodes on, writers tell only those that may have a copy: see `owners`. 33
-    /// by default, as in the paper (section 7.3): up to 32 it costs more than telling all. With
+    /// From so many compute nodes on, writers tell only those that may have a copy: see `owners`.
+    /// 33 by default, as in the paper (section 7.3): up to 32 it costs more than telling all. With
     /// [`Promise::Linearizable`] all are told.
     pub owners_from: u8,
 }

@@ -31,8 +31,8 @@ impl<E: Endpoint> Near<E> {
         Ok(())
     }
 
-    /// As [`Near::invalidate`] of a change, where the owners were READ behind the WRITE, and `losses`
-    /// before it.
+    /// As [`Near::invalidate`] of a change, where the owners were READ behind the WRITE, and
+    /// `losses` before it.
     pub(crate) async fn invalidate_owners(
         &self,
         stripe: Stripe,

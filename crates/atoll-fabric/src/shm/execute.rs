@@ -149,9 +149,9 @@ impl ShmEndpoint {
         if !batch.verbs().iter().all(|verb| self.is_there(verb)) {
             return self.execute_elsewhere(batch, settled);
         }
-        // SAFETY: `is_there` holds for every verb of the batch, and executing a verb does not change
-        // what is there. So the spans lie in the mapping of the first region, whose base this is,
-        // and which lives as long as `self`.
+        // SAFETY: `is_there` holds for every verb of the batch, and executing a verb does not
+        // change what is there. So the spans lie in the mapping of the first region, whose base
+        // this is, and which lives as long as `self`.
         unsafe { Self::execute_at(self.base, batch, settled) };
         Ok(())
     }
@@ -165,8 +165,8 @@ impl ShmEndpoint {
     unsafe fn execute_at(base: NonNull<u8>, batch: &mut Batch, settled: bool) {
         let mut order = Order::default();
         for verb in batch.verbs_mut() {
-            // SAFETY: as the caller says; the span is made of whole words, since a mapping is; every
-            // access to a mapping in this crate goes through `Words`.
+            // SAFETY: as the caller says; the span is made of whole words, since a mapping is;
+            // every access to a mapping in this crate goes through `Words`.
             let words = unsafe { Words::new(base.add(verb.at.offset() as usize), verb.len().div_ceil(8) as usize) };
             Self::execute(verb, words, &mut order);
         }

@@ -54,8 +54,8 @@ impl Exports {
             .map(|latest| latest.base)
     }
 
-    /// The start of the region that was used last, if all verbs of the batch are for words of it that
-    /// are present.
+    /// The start of the region that was used last, if all verbs of the batch are for words of it
+    /// that are present.
     pub(super) fn latest_of(&self, batch: &Batch) -> Option<NonNull<u8>> {
         let latest = self.latest.get()?;
         let is_there = |verb: &Verb| {

@@ -10,8 +10,8 @@
 //!   eight near caches fit into this machine's memory.
 //! - **Near caches** hold all objects, as in the paper, unless a figure says otherwise.
 //! - **Systems**: `difache`, `difache-noac`, `nocc` and `none`, as in `atoll_near::protocol`. In
-//!   the paper an object is not cached at first: that is `difache, off at first`. CMCache, the paper's
-//!   central manager, is not there yet.
+//!   the paper an object is not cached at first: that is `difache, off at first`. CMCache, the
+//!   paper's central manager, is not there yet.
 //! - A client's access to the near cache of its own node costs what the steps of the protocol
 //!   measured on shared memory. Invalidations pass the compute nodes' NICs.
 //!
