@@ -194,7 +194,19 @@ impl Directory {
         let options = DirectoryOptions { stripes, protocol, promise, cached_at_first, owners_from };
         options.check().map_err(|_| NearError::NoDirectory { what: "its options are not valid" })?;
         let addresses = batch.take(addresses);
-        let tables = addresses.words().iter().map(|word| Self::table_of(*word)).collect();
+        let tables: Vec<Option<Address>> = addresses.words().iter().map(|word| Self::table_of(*word)).collect();
+        let is_valid = |(node, table): (usize, &Option<Address>)| match table {
+            None => true,
+            Some(at) => {
+                let end = at.offset().saturating_add(options.table_bytes());
+                let region_bytes = endpoint.region_bytes(node as u8);
+                let is_on_node = at.memory_node() == Some(node as u8) && at.offset().is_multiple_of(8);
+                is_on_node && (at.region() > 0 || region_bytes.is_none_or(|bytes| end <= bytes))
+            }
+        };
+        if !tables.iter().enumerate().all(is_valid) {
+            return Err(NearError::NoDirectory { what: "a table is not on its memory node" });
+        }
         Ok(Self { home, options, tables })
     }
 

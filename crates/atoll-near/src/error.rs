@@ -40,7 +40,9 @@ pub enum NearError {
         wanted: &'static str,
     },
     /// A compute node's near region cannot be reached, and the fabric does not say that it is dead.
-    /// The write has taken effect; copies on that node may be old until it answers or is buried.
+    /// With [`Promise::Regular`](crate::Promise) the object was written, and copies on that node
+    /// may be old until it answers or is buried. With
+    /// [`Promise::Linearizable`](crate::Promise) it was not written.
     #[error("compute node {node} does not answer, and is not known to be dead: write again, or shut it out")]
     Silent {
         /// The compute node.

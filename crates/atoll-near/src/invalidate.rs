@@ -91,12 +91,17 @@ impl<E: Endpoint> Near<E> {
             Err(VerbError::PeerDead | VerbError::ExportAbsent(_) | VerbError::Unreachable(_)) => {}
             Err(error) => return Err(error.into()),
         }
+        let mut silent = Ok(());
         for (place, member) in members {
             if let Err(error) = add(&self.endpoint, at(member), addend).await {
-                self.after_silence(*place, *member, error).await?;
+                match self.after_silence(*place, *member, error).await {
+                    // The others are told all the same.
+                    Err(NearError::Silent { node }) => silent = Err(NearError::Silent { node }),
+                    outcome => outcome?,
+                }
             }
         }
-        Ok(())
+        silent
     }
 
     /// Whether a compute node has a WRITE under way that invalidates nothing. A node that was told

@@ -69,7 +69,7 @@
 //! fetch-and-add a node, one round trip, instead of a READ and a WRITE in two. Objects that share a
 //! stripe are invalidated together, which costs a miss and nothing else. The mode of a stripe is in
 //! the directory. Nodes remember it, and a switch invalidates what they remember by the same word.
-//! So no node waits for a switching flag, and there is no lock.
+//! So no node waits for a switching flag, and no mode is locked.
 #![forbid(unsafe_code)]
 
 mod atomics;

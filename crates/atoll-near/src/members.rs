@@ -45,6 +45,7 @@ use crate::protocol::Promise;
 use crate::verbs::{add, read_word, swap};
 use atoll_fabric::{Address, Buffer, Endpoint, Identity, VerbError};
 use atoll_pool::fields::Fields;
+use std::cell::Cell;
 
 const FIELDS: Fields<4> = Fields::new([13, 6, Identity::BITS, 15]);
 /// Bytes of a table of modes that a burial READs at once.
@@ -137,19 +138,30 @@ impl<E: Endpoint> Near<E> {
             }
         }
         let mut view = self.view.borrow_mut();
-        (view.joins, view.members) = (joins, members);
+        // Another operation of this client may have READ a later table.
+        if view.joins == View::EMPTY.joins || joins >= view.joins {
+            (view.joins, view.members) = (joins, members);
+        }
         Ok(())
     }
 
     /// Takes a place in the table for the near region of this client.
     pub(crate) async fn occupy(&self) -> Result<(), NearError> {
         let (own, places) = (self.layout.base, self.places());
+        // A number is lent to one living endpoint: another member with it is dead.
+        for (place, member) in self.read_table().await?.iter().enumerate() {
+            let has_own_number = !member.is_free() && member.base().compute_node() == own.compute_node();
+            if has_own_number && self.is_dead(place, *member).await? {
+                self.bury(place, *member).await?;
+            }
+        }
         let place = loop {
             let table = self.read_table().await?;
             let Some(place) = table[..places].iter().position(|member| member.is_free()) else {
                 if self.look_after_members().await? == 0 {
                     return Err(NearError::Full { members_max: places });
                 }
+                self.endpoint.pause(ASK_PAUSE_NS).await;
                 continue;
             };
             let wanted = table[place].occupied(own, self.endpoint.identity());
@@ -175,17 +187,20 @@ impl<E: Endpoint> Near<E> {
         }
     }
 
-    /// The place of a near region in the table.
-    pub(crate) async fn find_place(&self) -> Result<(), NearError> {
+    /// Finds the place of the near region, which the client `owner` has exported.
+    pub(crate) async fn find_place(&self, owner: Identity) -> Result<(), NearError> {
         let table = self.read_table().await?;
-        let is_own = |member: &MemberWord| !member.is_free() && member.base() == self.layout.base;
-        let place = table.iter().position(is_own);
+        // A dead member may have had the same number.
+        let is_own =
+            |member: &MemberWord| !member.is_free() && member.base() == self.layout.base && member.identity() == owner;
+        let place = table[..self.places()].iter().position(is_own);
         let place = place.ok_or(NearError::NoDirectory { what: "the near region is not a member" })?;
         self.place.set(place);
         self.be_client_of(place, table[place]).await?;
         self.refresh().await?;
         // It may have been buried before this client was in the table.
         if self.view.borrow().members[place] != table[place] {
+            self.vacate_client_of(table[place]).await?;
             return Err(NearError::NoDirectory { what: "the near region's node has ended" });
         }
         Ok(())
@@ -201,9 +216,18 @@ impl<E: Endpoint> Near<E> {
         let wanted = ClientWord::of(self.endpoint.identity(), place, member);
         loop {
             let clients = self.read_clients().await?;
-            let free = clients.iter().position(|client| client.0 == 0);
+            let mut free = clients.iter().position(|client| client.0 == 0);
+            if free.is_none() {
+                // A client that ended without a word left its place.
+                for (number, client) in clients.iter().enumerate() {
+                    if self.endpoint.is_dead(client.identity()).await? {
+                        free = Some(number);
+                        break;
+                    }
+                }
+            }
             let free = free.ok_or(NearError::Crowded { clients_max: CLIENTS_MAX })?;
-            if swap(&self.endpoint, self.directory.client_at(free), 0, wanted.0).await?.is_ok() {
+            if swap(&self.endpoint, self.directory.client_at(free), clients[free].0, wanted.0).await?.is_ok() {
                 self.client_place.set(Some(free));
                 return Ok(());
             }
@@ -212,8 +236,12 @@ impl<E: Endpoint> Near<E> {
 
     /// Gives the place of a further client back.
     pub(crate) async fn vacate_client(&self) -> Result<(), NearError> {
+        let member = self.view.borrow().members[self.place.get()];
+        self.vacate_client_of(member).await
+    }
+
+    async fn vacate_client_of(&self, member: MemberWord) -> Result<(), NearError> {
         if let Some(place) = self.client_place.get() {
-            let member = self.view.borrow().members[self.place.get()];
             let own = ClientWord::of(self.endpoint.identity(), self.place.get(), member);
             let _ = swap(&self.endpoint, self.directory.client_at(place), own.0, 0).await?;
         }
@@ -222,11 +250,15 @@ impl<E: Endpoint> Near<E> {
 
     /// Whether all clients of a member are dead, and so nothing of theirs takes effect any more.
     async fn is_dead(&self, place: usize, member: MemberWord) -> Result<bool, NearError> {
-        if !self.endpoint.is_dead(member.identity()).await? {
+        // This client has the identity of an earlier one, perhaps.
+        let own = self.endpoint.identity();
+        let is_former = member.identity() == own && place != self.place.get();
+        if !is_former && !self.endpoint.is_dead(member.identity()).await? {
             return Ok(false);
         }
         for client in self.read_clients().await?.iter().filter(|client| client.is_of(place, member)) {
-            if !self.endpoint.is_dead(client.identity()).await? {
+            let is_former = client.identity() == own && place != self.place.get();
+            if !is_former && !self.endpoint.is_dead(client.identity()).await? {
                 return Ok(false);
             }
         }
@@ -261,17 +293,19 @@ impl<E: Endpoint> Near<E> {
         for _ in 0..ASKS_MAX {
             // It may have left, or another client may have buried it.
             if read_word(&self.endpoint, self.directory.member_at(place)).await? != member.0 {
-                return Ok(());
+                return self.refresh().await;
             }
             if self.is_dead(place, member).await? {
-                return self.bury(place, member).await;
+                self.bury(place, member).await?;
+                return self.refresh().await;
             }
             self.endpoint.pause(ASK_PAUSE_NS).await;
         }
         Err(NearError::Silent { node: member.base().compute_node().unwrap_or_default() })
     }
 
-    async fn bury(&self, place: usize, member: MemberWord) -> Result<(), NearError> {
+    /// Buries a dead member, as far as no other client does; whether its place was freed.
+    async fn bury(&self, place: usize, member: MemberWord) -> Result<bool, NearError> {
         let table = self.read_table().await?;
         for (other, living) in table.iter().enumerate() {
             if other == place || living.is_free() || self.open.lacks(Hole::LossesAtBurial) {
@@ -284,15 +318,15 @@ impl<E: Endpoint> Near<E> {
                 Err(error) => return Err(error.into()),
             }
         }
+        let mut is_freed = false;
         if !self.is_burying.get() && self.begin_burial(place).await? {
-            self.is_burying.set(true);
-            let freed = self.free_place(place, member).await;
-            self.is_burying.set(false);
-            freed?;
+            let burying = Burying::begin(&self.is_burying);
+            is_freed = self.free_place(place, member).await?;
+            drop(burying);
             let own = u64::from(self.endpoint.identity().bits());
             let _ = swap(&self.endpoint, self.directory.burial_at(place), own, 0).await?;
         }
-        Ok(())
+        Ok(is_freed)
     }
 
     /// Becomes the one client that frees a place, unless a living client is that.
@@ -309,11 +343,11 @@ impl<E: Endpoint> Near<E> {
         }
     }
 
-    /// Frees the place of a dead member, if no client has done it.
-    async fn free_place(&self, place: usize, member: MemberWord) -> Result<(), NearError> {
+    /// Frees the place of a dead member; whether this client did it.
+    async fn free_place(&self, place: usize, member: MemberWord) -> Result<bool, NearError> {
         let at = self.directory.member_at(place);
         if read_word(&self.endpoint, at).await? != member.0 {
-            return Ok(());
+            return Ok(false);
         }
         if self.directory.options().promise == Promise::Linearizable {
             self.clear_writer(place).await?;
@@ -323,10 +357,9 @@ impl<E: Endpoint> Near<E> {
                 let _ = swap(&self.endpoint, self.directory.client_at(number), client.0, 0).await?;
             }
         }
-        if swap(&self.endpoint, at, member.0, member.freed().0).await?.is_ok() {
-            self.counting.add(|counts| counts.burials += 1);
-        }
-        Ok(())
+        let is_freed = swap(&self.endpoint, at, member.0, member.freed().0).await?.is_ok();
+        self.counting.add(|counts| counts.burials += u64::from(is_freed));
+        Ok(is_freed)
     }
 
     /// Clears the bit of a dead writer wherever it stands.
@@ -351,9 +384,10 @@ impl<E: Endpoint> Near<E> {
         Ok(())
     }
 
-    /// Buries every member that is dead, and returns how many. Copies of this compute node that a
-    /// dead node may have failed to invalidate are not served afterwards. An application calls it
-    /// before it releases locks of a dead compute node, and now and then besides.
+    /// Buries every member that is dead, and returns how many places that has freed. Copies of this
+    /// compute node that a dead node may have failed to invalidate are not served afterwards. An
+    /// application calls it before it releases locks of a dead compute node, and now and then
+    /// besides.
     ///
     /// # Errors
     /// A verb's error; then a later call goes on.
@@ -363,11 +397,27 @@ impl<E: Endpoint> Near<E> {
         for (place, member) in table.iter().enumerate() {
             let is_other = !member.is_free() && place != self.place.get();
             if is_other && self.is_dead(place, *member).await? {
-                self.bury(place, *member).await?;
-                buried += 1;
+                buried += usize::from(self.bury(place, *member).await?);
             }
         }
+        self.refresh().await?;
         Ok(buried)
+    }
+}
+
+/// An operation that buries a member. If its future is dropped, another operation begins again.
+struct Burying<'n>(&'n Cell<bool>);
+
+impl<'n> Burying<'n> {
+    fn begin(is_burying: &'n Cell<bool>) -> Self {
+        is_burying.set(true);
+        Self(is_burying)
+    }
+}
+
+impl Drop for Burying<'_> {
+    fn drop(&mut self) {
+        self.0.set(false);
     }
 }
 

@@ -12,7 +12,7 @@
 //! | Off | a client whose reads would profit | Transition | tells every node to forget the mode |
 //! | Transition | the same client | On | |
 //! | On | a client whose reads no longer profit | Transition | tells every node to forget the mode and its copies |
-//! | Transition | the same client, or another one that has seen it for a while | Off | tells every node |
+//! | Transition | the same client, another one that has seen it for a while, or one that wants Off | Off | tells every node |
 //! | Off, not pinned | an atomic of the application | Off, pinned | |
 //!
 //! | mode | a read | a write |

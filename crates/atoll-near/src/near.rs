@@ -5,8 +5,8 @@
 //! until the others are dropped.
 //!
 //! A client has many operations in flight at once, on one thread. Reads may be dropped at any time.
-//! A write that was polled must be polled to its end: it invalidates copies after it has changed
-//! the object.
+//! One that was making a copy costs the node a segment until the client ends. A write that was
+//! polled must be polled to its end: it invalidates copies after it has changed the object.
 //!
 //! **All clients of a compute node are of one process**, so that they end together. A burial waits
 //! until all are dead.
@@ -51,6 +51,8 @@ pub struct Near<E> {
     pub(crate) client_place: Cell<Option<usize>>,
     pub(crate) view: RefCell<View>,
     pub(crate) filling: Cell<Filling>,
+    /// WRITEs of records that are under way.
+    pub(crate) publishing: Cell<u32>,
     pub(crate) latencies: Latencies,
     pub(crate) counting: Counting,
     /// Stripes of which an operation of this client is the node's writer. A word with this client's
@@ -73,10 +75,11 @@ impl<E: Endpoint> Near<E> {
             endpoint,
             directory,
             layout,
-            place: Cell::new(0),
+            place: Cell::new(usize::MAX),
             client_place: Cell::new(None),
             view: RefCell::new(View::EMPTY),
             filling: Cell::new(Filling::Nothing),
+            publishing: Cell::new(0),
             latencies: Latencies::default(),
             counting: Counting::default(),
             writing: RefCell::default(),
@@ -92,8 +95,8 @@ impl<E: Endpoint> Near<E> {
     /// Joins the directory as a new compute node, whose near region this client exports.
     ///
     /// # Errors
-    /// [`NearError::Option`], [`NearError::Full`], [`NearError::Export`], or a verb's error. Then
-    /// the compute node is no member.
+    /// [`NearError::Option`], [`NearError::Full`], [`NearError::Export`], or a verb's error. A
+    /// compute node that is a member by then is buried, as a dead one.
     pub async fn join(endpoint: E, directory: Directory, options: NodeOptions) -> Result<Self, NearError> {
         let layout = Layout::of(&options, &directory)?.export(&endpoint, &directory).await?;
         let near = Self::new(endpoint, directory, layout);
@@ -106,9 +109,9 @@ impl<E: Endpoint> Near<E> {
     /// # Errors
     /// [`NearError::NoDirectory`] if the region is none of the directory's, or a verb's error.
     pub async fn attach(endpoint: E, directory: Directory, region: Address) -> Result<Self, NearError> {
-        let (layout, _) = Layout::open(&endpoint, region, &directory).await?;
+        let (layout, owner) = Layout::open(&endpoint, region, &directory).await?;
         let near = Self::new(endpoint, directory, layout);
-        near.find_place().await?;
+        near.find_place(owner).await?;
         Ok(near)
     }
 
@@ -126,8 +129,11 @@ impl<E: Endpoint> Near<E> {
     /// # Errors
     /// A verb's error; then others find its segment's owner dead.
     pub async fn detach(self) -> Result<(), NearError> {
+        // A WRITE of a dropped read may still be under way: then the segment keeps its owner.
         let filling = self.filling.replace(Filling::Nothing);
-        self.release(filling).await?;
+        if self.publishing.get() == 0 {
+            self.release(filling).await?;
+        }
         self.vacate_client().await
     }
 

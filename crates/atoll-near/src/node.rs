@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!    0  magic, sizes                        data
-//!   64  losses                              atomics of other nodes: no earlier record is valid
+//!   64  losses                              atomics by any node: no earlier record is valid
 //!  128  joins                               atomics of other nodes: a member has joined
 //!  192  cursor of segments                  atomics of this node
 //!  256  stripes x 64 bytes                  see `stripe`
@@ -12,9 +12,9 @@
 //! ```
 //!
 //! Other compute nodes change the invalidation words of stripes, `losses` and `joins`, by
-//! fetch-and-add alone. All else belongs to the clients of this node. Invalidation words are never
-//! reset, and they stay at their place for as long as the region exists. So a late fetch-and-add
-//! costs a miss, and harms nothing.
+//! fetch-and-add alone. This node adds to `losses`, too, through the fabric. All else belongs to
+//! the clients of this node. Invalidation words are never reset, and they stay at their place for
+//! as long as the region exists. So a late fetch-and-add costs a miss, and harms nothing.
 
 use crate::directory::{Directory, MAGIC, Stripe};
 use crate::error::NearError;

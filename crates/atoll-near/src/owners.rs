@@ -17,12 +17,12 @@
 //! may have made a copy since it was told. It leaves its own node's bit. A node knows that its bit
 //! is set as long as no writer has told it: the writer that clears the bit tells it first.
 //!
-//! **The tracking changes** with the number of members ([`DirectoryOptions::owners_from`]), when one
-//! joins. The newcomer passes through "both", and then adds to `losses` of every member. A client
-//! remembers the tracking together with its node's `losses`, and a copy is valid only as long as
-//! these are the same. So no copy without a bit outlives the change, and a writer that has told the
-//! owners alone looks at `losses` again afterwards. If the newcomer dies in between, the tracking
-//! stays at "both" until a later one changes it.
+//! **The tracking changes** with the number of members ([`DirectoryOptions::owners_from`]), when
+//! one joins. The newcomer passes through "both", and then adds to `losses` of every member. A
+//! client remembers the tracking together with its node's `losses`, and a copy is valid only as
+//! long as these are the same. So no copy without a bit outlives the change, and a writer that has
+//! told the owners alone looks at `losses` again afterwards. If the newcomer dies in between, the
+//! tracking stays at "both" until a later one changes it.
 //!
 //! [`DirectoryOptions::owners_from`]: crate::DirectoryOptions::owners_from
 

@@ -29,6 +29,7 @@ use crate::stripe::Validity;
 use crate::verbs::{add, swap};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, Identity, VerbError};
 use atoll_pool::fields::Fields;
+use std::cell::Cell;
 use std::ops::Range;
 
 const SLOT: Fields<4> = Fields::new([16, 16, 16, 16]);
@@ -194,7 +195,9 @@ impl<E: Endpoint> Near<E> {
         header.write(&mut buffer.words_mut()[..HEADER_WORDS]);
         let mut batch = Batch::new();
         let written = batch.write(self.layout.segment_at(room.segment).add(room.offset), buffer);
+        let publishing = Publishing::begin(self);
         self.endpoint.post(&mut batch).await?;
+        publishing.end();
         let buffer = batch.take(written);
         let place = room.offset / PLACE_BYTES;
         let slot = SLOT.pack([fingerprint(hash), room.segment, place, room.generation & SLOT.max(3)]);
@@ -233,10 +236,14 @@ impl<E: Endpoint> Near<E> {
                 self.filling.set(Filling::Segment { segment, generation, used: used_then });
                 return Ok(Some(Room { segment, generation, offset: used }));
             }
+            // A segment is given up once all its records have landed.
+            Filling::Segment { .. } if self.publishing.get() > 0 => return Ok(None),
             Filling::Segment { .. } | Filling::Nothing => {}
         }
         let full = self.filling.replace(Filling::Getting);
+        let getting = Getting(&self.filling);
         let got = self.next_segment(full).await;
+        drop(getting);
         let (room, filling) = match &got {
             Ok(Some((segment, generation))) => {
                 let (segment, generation) = (*segment, *generation);
@@ -267,7 +274,7 @@ impl<E: Endpoint> Near<E> {
                 }
             };
             if is_owned {
-                let generation = add(&self.endpoint, self.layout.generation_at(segment), 1).await? + 1;
+                let generation = add(&self.endpoint, self.layout.generation_at(segment), 1).await?.wrapping_add(1);
                 if generation > 1 {
                     self.counting.add(|counts| counts.segments_evicted += 1);
                 }
@@ -284,6 +291,43 @@ impl<E: Endpoint> Near<E> {
             let _ = swap(&self.endpoint, self.layout.owner_at(segment), own, 0).await?;
         }
         Ok(())
+    }
+}
+
+/// An operation that gets a segment. If its future is dropped, another operation gets one.
+struct Getting<'n>(&'n Cell<Filling>);
+
+impl Drop for Getting<'_> {
+    fn drop(&mut self) {
+        self.0.set(Filling::Nothing);
+    }
+}
+
+/// A WRITE of a record. If its future is dropped, the WRITE may still land: then the client goes on
+/// with another segment, and keeps this one as long as it lives.
+struct Publishing<'n> {
+    publishing: &'n Cell<u32>,
+    filling: &'n Cell<Filling>,
+    has_landed: bool,
+}
+
+impl<'n> Publishing<'n> {
+    fn begin<E>(near: &'n Near<E>) -> Self {
+        near.publishing.update(|writes| writes + 1);
+        Self { publishing: &near.publishing, filling: &near.filling, has_landed: false }
+    }
+
+    fn end(mut self) {
+        self.has_landed = true;
+    }
+}
+
+impl Drop for Publishing<'_> {
+    fn drop(&mut self) {
+        self.publishing.update(|writes| writes - 1);
+        if !self.has_landed && matches!(self.filling.get(), Filling::Segment { .. }) {
+            self.filling.set(Filling::Nothing);
+        }
     }
 }
 

@@ -138,13 +138,20 @@ impl<E: Endpoint> Near<E> {
 
     /// Whether this client has seen the same transition a while ago.
     fn is_left_in_transition(&self, stripe: Stripe, word: ModeWord) -> bool {
-        let now_ns = self.endpoint.now_ns();
-        let (number, seen, first_ns) = self.transition.get();
-        if (number, seen) != (stripe.number, word.without_writers()) {
-            self.transition.set((stripe.number, word.without_writers(), now_ns));
+        if word.mode() != Mode::Transition {
             return false;
         }
-        word.mode() == Mode::Transition && now_ns.saturating_sub(first_ns) >= TRANSITION_NS_MAX
+        let now_ns = self.endpoint.now_ns();
+        let (number, seen, first_ns) = self.transition.get();
+        let stood_ns = now_ns.saturating_sub(first_ns);
+        if (number, seen) == (stripe.number, word.without_writers()) {
+            return stood_ns >= TRANSITION_NS_MAX;
+        }
+        // Two that are seen in turn must not hide each other for ever.
+        if stood_ns >= 4 * TRANSITION_NS_MAX {
+            self.transition.set((stripe.number, word.without_writers(), now_ns));
+        }
+        false
     }
 
     /// Whether the counts, as they are after an operation, call for a look at the mode.
@@ -174,7 +181,7 @@ impl<E: Endpoint> Near<E> {
         if operations < interval || swap(&self.endpoint, at.add(stripe::COUNTS), counted, 0).await?.is_err() {
             return Ok(());
         }
-        let ratio = 1000 * reads / operations;
+        let ratio = 1000 * reads / operations.max(1);
         let threshold = if belief == Belief::On { self.latencies.threshold(reads, hits) } else { threshold };
         let to = match belief {
             Belief::On if ratio < threshold => Some(Switch::Off),

@@ -50,8 +50,7 @@ impl<E: Endpoint> Near<E> {
     /// Writes a whole object from the buffer, which comes back.
     ///
     /// # Errors
-    /// A verb's error: the object may have been written or not. [`NearError::Silent`]: it was
-    /// written.
+    /// A verb's error: the object may have been written or not. [`NearError::Silent`]: see there.
     ///
     /// # Panics
     /// If the buffer's length is not the object's.
@@ -208,17 +207,26 @@ impl<E: Endpoint> Near<E> {
         let bit = if lacks_bit { 0 } else { ModeWord::writer(self.place.get()) };
         let mode = self.begin_writing(stripe, bit).await?;
         let is_off = mode.mode() == Mode::Off;
-        if !is_off {
-            self.invalidate(stripe, GENERATION).await?;
+        if !is_off && let Err(error) = self.invalidate(stripe, GENERATION).await {
+            // Nothing was written. If the client can go on, the bit must not stay.
+            add(&self.endpoint, stripe.mode_at, bit.wrapping_neg()).await?;
+            self.end_writing(stripe).await?;
+            return Err(error);
         }
         let mut batch = Batch::new();
         let written = batch.write(at, from);
         batch.fetch_and_add(stripe.mode_at, bit.wrapping_neg());
         self.endpoint.post(&mut batch).await?;
+        self.end_writing(stripe).await?;
+        Ok((batch.take(written), !is_off))
+    }
+
+    /// Lets another client of this node write.
+    async fn end_writing(&self, stripe: Stripe) -> Result<(), NearError> {
         let own = u64::from(self.endpoint.identity().bits());
         let _ = swap(&self.endpoint, self.layout.stripe_at(stripe).add(stripe::WRITER), own, 0).await?;
         self.writing.borrow_mut().retain(|number| *number != stripe.number);
-        Ok((batch.take(written), !is_off))
+        Ok(())
     }
 
     /// Becomes the writer of this node, and sets the node's bit; the mode before.

@@ -5,9 +5,10 @@
 //! that was noted before they began.
 
 use atoll_fabric::shm::{ShmEndpoint, ShmFabric, ShmRegion};
-use atoll_fabric::{Address, Batch, Buffer, Endpoint, Fabric, Reach, block_on_with};
+use atoll_fabric::{Address, Batch, Buffer, Clock, Endpoint, Fabric, Reach, block_on_with, run_ready};
 use atoll_near::{Directory, DirectoryOptions, Near, NearError, NodeOptions, Object, Promise, Switch};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const REGION_BYTES: u64 = 1 << 20;
@@ -149,6 +150,29 @@ fn play(promise: Promise) {
         assert!(output.status.success(), "{part}: {said}{wrong}");
         println!("{}", said.lines().find(|line| line.contains("operations")).unwrap_or_default());
     }
+}
+
+/// Numbers of compute nodes are lent again: a node that comes back has that of its predecessor.
+#[test]
+fn a_node_with_the_number_of_a_dead_one_is_another_member() {
+    let region = Arc::new(ShmRegion::anonymous(REGION_BYTES).unwrap());
+    let endpoint = || ShmEndpoint::with_regions(vec![region.clone()], Clock::host());
+    let node = NodeOptions { bytes: 1 << 16, segment_bytes: 1024 };
+    run_ready(async {
+        let options = DirectoryOptions { stripes: STRIPES, ..DirectoryOptions::default() };
+        let directory = Directory::create(&endpoint(), HOME, &[TABLE], options).await.unwrap();
+        let dead = Near::join(endpoint(), directory.clone(), node).await.unwrap();
+        let base = dead.region();
+        drop(dead);
+        let second = Near::join(endpoint(), directory.clone(), node).await.unwrap();
+        assert_eq!((second.region(), second.counts().burials), (base, 1), "its predecessor is buried");
+        let third = Near::attach(endpoint(), directory, second.region()).await.unwrap();
+        let mut buffer = Buffer::sized(8 * WORDS);
+        buffer.words_mut().fill(7);
+        third.write(&object(0), buffer).await.unwrap();
+        assert_eq!(second.read(&object(0), Buffer::new()).await.unwrap().words(), [7; WORDS]);
+        assert_eq!(second.look_after_members().await.unwrap(), 0);
+    });
 }
 
 #[test]

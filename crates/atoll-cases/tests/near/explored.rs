@@ -68,6 +68,7 @@ impl SmallCase {
             owners_from: self.owners_from,
             nodes: self.clients.len() as u32,
             clients_per_node: 1,
+            in_flight: 1,
             objects: 2,
             words: 1,
             segment_bytes: 128,
