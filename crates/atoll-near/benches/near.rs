@@ -40,7 +40,7 @@ fn main() {
         let near = Near::attach(endpoint(), directory, owner.region()).await.expect("it is there");
         for number in 0..objects {
             near.switch(&object(first, number), Switch::On).await.expect("no verb fails");
-            near.switch(&object(first, objects + number), Switch::Off).await.expect("no verb fails");
+            near.switch(&object(first, objects + number), Switch::Pin).await.expect("no verb fails");
             // The other client makes the copy.
             owner.read(&object(first, number), Buffer::new()).await.expect("no verb fails");
         }

@@ -168,10 +168,11 @@ impl<E: Endpoint> Near<E> {
         let belief = crate::stripe::StripeLine::of(line.words()).belief;
         self.give_back(line);
         let [interval, threshold] = TUNING.unpack(tuned);
+        let first = if self.directory.options().cached_at_first { Belief::On } else { Belief::Off };
         let (interval, threshold) = match tuned {
-            // The node that switched it on has decided for a while.
-            0 if belief == Belief::On => (INTERVAL, THRESHOLD_DEFAULT),
-            0 => (INTERVAL_FIRST, THRESHOLD_DEFAULT),
+            0 if belief == first || belief == Belief::Nothing => (INTERVAL_FIRST, THRESHOLD_DEFAULT),
+            // Another node has switched it, and has decided for a while.
+            0 => (INTERVAL, THRESHOLD_DEFAULT),
             _ => (interval, threshold),
         };
         let [operations, reads, hits, invalid] = COUNTS.unpack(counted);
