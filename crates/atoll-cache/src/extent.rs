@@ -27,7 +27,7 @@
 
 use crate::CacheError;
 use crate::record::{Hasher, Header, LARGE_EXTENTS, LargeBody, PIECE_BYTES};
-use atoll_fabric::{BATCH_VERBS_MAX, Batch, Buffer, Endpoint};
+use atoll_fabric::{Batch, Buffer, Endpoint};
 use atoll_pool::{Chunk, ChunkId, ChunkState, Client, Layout, chunks};
 use std::collections::BTreeMap;
 
@@ -48,6 +48,11 @@ pub(crate) struct Extent {
 impl Extent {
     fn word(self) -> u64 {
         u64::from(self.generation) << 32 | u64::from(self.chunk.0)
+    }
+
+    /// Whether the chunk is still this extent, by its state.
+    fn is_in(self, chunk: Chunk) -> bool {
+        chunk.state.is_extent() && chunk.generation == self.generation
     }
 }
 
@@ -302,14 +307,9 @@ impl<E: Endpoint> ExtentIo<'_, E> {
         Ok((key_hash, checksum))
     }
 
-    /// Verbs of a batch.
-    fn verbs_max(&self) -> usize {
-        self.client.endpoint.limits().batch_verbs_max.min(BATCH_VERBS_MAX)
-    }
-
     /// Extents that are READ or WRITTEN in one batch.
     fn round_extents(&self) -> usize {
-        ((ROUND_BYTES / self.client.pool.layout.chunk_bytes) as usize).clamp(1, self.verbs_max())
+        ((ROUND_BYTES / self.client.pool.layout.chunk_bytes) as usize).clamp(1, self.client.batch_verbs_max())
     }
 
     /// READs the first `bytes` of key and value, and gives the bytes of each extent to `place`,
@@ -405,7 +405,7 @@ impl<E: Endpoint> ExtentIo<'_, E> {
         let layout = &self.client.pool.layout;
         let (bodies, _) = chunks_needed(key.len() + value.len(), layout.chunk_bytes);
         let mut extents = Extents::default();
-        for (round, open) in open.chunks(self.verbs_max() / 2).enumerate() {
+        for (round, open) in open.chunks(self.client.batch_verbs_max() / 2).enumerate() {
             let (mut batch, mut swaps) = (Batch::new(), Vec::with_capacity(open.len()));
             for (chunk, generation) in open {
                 let open = Chunk::owned(ChunkState::Open, self.client.me(), *generation);
@@ -419,7 +419,7 @@ impl<E: Endpoint> ExtentIo<'_, E> {
             }
             for (index, (chunk, generation)) in open.iter().enumerate() {
                 let extent = Extent { chunk: *chunk, generation: *generation };
-                let is_body = round * (self.verbs_max() / 2) + index < bodies;
+                let is_body = round * (self.client.batch_verbs_max() / 2) + index < bodies;
                 if is_body { extents.body.push(extent) } else { extents.lists.push(extent) }
             }
         }
@@ -458,13 +458,19 @@ impl<E: Endpoint> ExtentIo<'_, E> {
     pub(crate) async fn free_extents(&self, extents: &Extents) -> Result<(), CacheError> {
         let (endpoint, layout) = (&self.client.endpoint, &self.client.pool.layout);
         let all: Vec<Extent> = extents.all().collect();
-        for extents in all.chunks(self.verbs_max()) {
+        for extents in all.chunks(self.client.batch_verbs_max()) {
             let numbers: Vec<ChunkId> = extents.iter().map(|extent| extent.chunk).collect();
-            let is_it =
-                |place: usize, chunk: &Chunk| chunk.state.is_extent() && chunk.generation == extents[place].generation;
-            for place in chunks::free_together(endpoint, layout, &numbers, is_it).await? {
+            let mut still = Vec::with_capacity(extents.len());
+            for (extent, state) in extents.iter().zip(chunks::states(endpoint, layout, &numbers).await?) {
+                still.extend(state.filter(|state| extent.is_in(*state)).map(|state| (extent.chunk, state)));
+            }
+            if still.is_empty() {
+                continue;
+            }
+            let freed = chunks::free_together(endpoint, layout, &still).await?;
+            for ((chunk, state), _) in still.iter().zip(freed).filter(|(_, freed)| !freed) {
                 // Its owner may be binding it just now.
-                self.free_extent(extents[place]).await?;
+                self.free_extent(Extent { chunk: *chunk, generation: state.generation }).await?;
             }
         }
         Ok(())
@@ -503,7 +509,7 @@ impl<E: Endpoint> ExtentIo<'_, E> {
         let layout = &self.client.pool.layout;
         loop {
             let descriptor = chunks::descriptors(&self.client.endpoint, layout, extent.chunk, 1).await?[0];
-            let still = descriptor.chunk.filter(|c| c.state.is_extent() && c.generation == extent.generation);
+            let still = descriptor.chunk.filter(|chunk| extent.is_in(*chunk));
             let Some(chunk) = still else { return Ok(false) };
             // Its owner may be binding it just now: then look again.
             if chunks::free(&self.client.endpoint, layout, extent.chunk, chunk).await? {

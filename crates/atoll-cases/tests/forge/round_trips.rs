@@ -65,6 +65,11 @@ impl Drop for Alone {
     }
 }
 
+/// Round trips for all purposes.
+fn round_trips(traffic: &Traffic) -> u64 {
+    Purpose::ALL.iter().map(|purpose| traffic.of(*purpose).round_trips).sum()
+}
+
 async fn set_all(client: &Client, value_bytes: usize) {
     for number in 0..KEYS {
         client.set(&number.to_le_bytes(), &vec![7; value_bytes], &SetOptions::default()).await.unwrap();
@@ -169,7 +174,20 @@ fn sets_at_once_take_one_round_trip_each_also_where_a_group_is_full() {
     });
     let sets = (rounds * SETS_AT_ONCE) as u64;
     // A purpose is that of all operations at once.
-    let posted: u64 = Purpose::ALL.iter().map(|purpose| at_once.of(*purpose).round_trips).sum();
+    let posted = round_trips(&at_once);
     println!("{sets} SETs, {SETS_AT_ONCE} at once: {posted} round trips");
     assert!((sets..sets + sets * 3 / 5).contains(&posted), "{posted}");
+}
+
+/// The value has 65 chunks, and one that lists them. They are allocated and turned into extents in
+/// batches, not one by one, and written a mebibyte at a time.
+#[test]
+fn a_set_of_two_mebibytes_takes_a_few_round_trips() {
+    let alone = Alone::new();
+    let set = alone.traffic(async |client| {
+        client.set(b"large", &[7; 2 << 20], &SetOptions::default()).await.unwrap();
+    });
+    let posted = round_trips(&set);
+    println!("one SET of 2 MiB: {posted} round trips");
+    assert!(posted < 25, "{posted}");
 }
