@@ -314,11 +314,7 @@ impl<E: Endpoint> Core<E> {
 
     /// Frees the fresh chunks.
     pub(super) async fn free_fresh_chunks(&self) -> Result<(), CacheError> {
-        for (chunk, generation) in self.fresh.chunks.take() {
-            let open = Chunk::owned(ChunkState::Open, self.client.me(), generation);
-            self.client.free_own(chunk, open).await?;
-        }
-        Ok(())
+        Ok(self.client.free_open(&self.fresh.chunks.take()).await?)
     }
 }
 

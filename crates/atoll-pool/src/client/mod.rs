@@ -406,6 +406,19 @@ impl<E: Endpoint> Client<E> {
         Ok(())
     }
 
+    /// Frees chunks that this client owns as Open, by their numbers and generations: as many in one
+    /// batch as it has verbs. If another client has changed a word, this client is shut out.
+    pub async fn free_open(&self, open: &[(ChunkId, u32)]) -> Result<(), VerbError> {
+        for some in open.chunks(self.batch_verbs_max()) {
+            let owned = |generation| Chunk::owned(ChunkState::Open, self.me(), generation);
+            let some: Vec<_> = some.iter().map(|(chunk, generation)| (*chunk, owned(*generation))).collect();
+            if chunks::free_together(&self.endpoint, &self.pool.layout, &some).await?.contains(&false) {
+                self.check_membership().await?;
+            }
+        }
+        Ok(())
+    }
+
     /// Which of these chunks must not be reused yet: operations of clients, this one included,
     /// protect them.
     pub async fn protected_among(&self, chunks: &[ChunkId]) -> Result<Vec<ChunkId>, VerbError> {
