@@ -10,7 +10,7 @@
 //! | the owner | verbs |
 //! |---|---|
 //! | allocates a chunk | WRITE descriptor's home number, CAS Open -> Extent: of several chunks in one batch |
-//! | fills it | WRITE chunk; where memory is far, up to [`ROUND_BYTES`] in one batch |
+//! | fills it | WRITE chunk; where memory is far, several in one batch: see `rounds` |
 //! | publishes the record | as the engine does |
 //! | announces that | CAS Extent -> Bound, unawaited |
 //!
@@ -25,15 +25,14 @@
 //! between binds the extent after the repair, and no repair may follow. So an owner checks the
 //! extents that it has bound lately once another client has died ([`LatelyBound`]).
 
+mod rounds;
+
 use crate::CacheError;
 use crate::record::{Hasher, Header, LARGE_EXTENTS, LargeBody, PIECE_BYTES};
-use atoll_fabric::{BATCH_VERBS_MAX, Batch, Buffer, Endpoint};
+use atoll_fabric::{Batch, Buffer, Endpoint};
 use atoll_pool::{Chunk, ChunkId, ChunkState, Client, Layout, chunks};
+use rounds::{in_lanes, rounds};
 use std::collections::BTreeMap;
-
-/// Bytes of extents that are READ or WRITTEN in one batch where memory is far. They take much
-/// longer than a round trip.
-const ROUND_BYTES: u64 = 1 << 20;
 
 /// An empty chunk in state Open that its client owns, with its generation.
 pub(crate) type OpenChunk = (ChunkId, u32);
@@ -48,6 +47,11 @@ pub(crate) struct Extent {
 impl Extent {
     fn word(self) -> u64 {
         u64::from(self.generation) << 32 | u64::from(self.chunk.0)
+    }
+
+    /// Whether the chunk is still this extent, by its state.
+    fn is_in(self, chunk: Chunk) -> bool {
+        chunk.state.is_extent() && chunk.generation == self.generation
     }
 }
 
@@ -302,71 +306,6 @@ impl<E: Endpoint> ExtentIo<'_, E> {
         Ok((key_hash, checksum))
     }
 
-    /// Verbs of a batch.
-    fn verbs_max(&self) -> usize {
-        self.client.endpoint.limits().batch_verbs_max.min(BATCH_VERBS_MAX)
-    }
-
-    /// Extents that are READ or WRITTEN in one batch.
-    fn round_extents(&self) -> usize {
-        ((ROUND_BYTES / self.client.pool.layout.chunk_bytes) as usize).clamp(1, self.verbs_max())
-    }
-
-    /// READs the first `bytes` of key and value, and gives the bytes of each extent to `place`,
-    /// with where they begin.
-    async fn read_rounds(
-        &self,
-        extents: &Extents,
-        bytes: usize,
-        mut place: impl FnMut(usize, &[u8]),
-    ) -> Result<(), CacheError> {
-        let layout = &self.client.pool.layout;
-        let chunk_bytes = layout.chunk_bytes as usize;
-        let (mut spares, mut start) = (Vec::new(), 0);
-        for round in extents.body[..bytes.div_ceil(chunk_bytes)].chunks(self.round_extents()) {
-            let (mut batch, mut tickets) = (Batch::new(), Vec::with_capacity(round.len()));
-            for (index, extent) in round.iter().enumerate() {
-                let length = (bytes - start - index * chunk_bytes).min(chunk_bytes);
-                let mut buffer: Buffer = spares.pop().unwrap_or_default();
-                buffer.resize(length.next_multiple_of(8));
-                tickets.push((length, batch.read(layout.chunk(extent.chunk), buffer)));
-            }
-            self.client.endpoint.post(&mut batch).await?;
-            for (length, ticket) in tickets {
-                let buffer = batch.take(ticket);
-                place(start, &buffer.bytes()[..length]);
-                spares.push(buffer);
-                start += length;
-            }
-        }
-        Ok(())
-    }
-
-    /// WRITEs key and value into their extents. The last word is padded with zero bytes.
-    async fn write_rounds(&self, extents: &Extents, key: &[u8], value: &[u8]) -> Result<(), CacheError> {
-        let layout = &self.client.pool.layout;
-        let (chunk_bytes, bytes) = (layout.chunk_bytes as usize, key.len() + value.len());
-        let (mut spares, mut start) = (Vec::new(), 0);
-        for round in extents.body.chunks(self.round_extents()) {
-            let (mut batch, mut tickets) = (Batch::new(), Vec::with_capacity(round.len()));
-            for extent in round {
-                let end = bytes.min(start + chunk_bytes);
-                let mut buffer: Buffer = spares.pop().unwrap_or_default();
-                buffer.resize((end - start).next_multiple_of(8));
-                let (of_key, rest) = buffer.bytes_mut().split_at_mut(key.len().clamp(start, end) - start);
-                let (of_value, padding) = rest.split_at_mut(end - start - of_key.len());
-                of_key.copy_from_slice(&key[start.min(key.len())..][..of_key.len()]);
-                of_value.copy_from_slice(&value[start.saturating_sub(key.len())..][..of_value.len()]);
-                padding.fill(0);
-                tickets.push(batch.write(layout.chunk(extent.chunk), buffer));
-                start = end;
-            }
-            self.client.endpoint.post(&mut batch).await?;
-            spares.extend(tickets.into_iter().map(|ticket| batch.take(ticket)));
-        }
-        Ok(())
-    }
-
     /// READs the first `bytes` of key and value.
     pub(crate) async fn read_extents(
         &self,
@@ -404,25 +343,10 @@ impl<E: Endpoint> ExtentIo<'_, E> {
     ) -> Result<(Extents, LargeBody, Buffer), CacheError> {
         let layout = &self.client.pool.layout;
         let (bodies, _) = chunks_needed(key.len() + value.len(), layout.chunk_bytes);
-        let mut extents = Extents::default();
-        for (round, open) in open.chunks(self.verbs_max() / 2).enumerate() {
-            let (mut batch, mut swaps) = (Batch::new(), Vec::with_capacity(open.len()));
-            for (chunk, generation) in open {
-                let open = Chunk::owned(ChunkState::Open, self.client.me(), *generation);
-                let taken = Chunk { state: ChunkState::Extent, ..open };
-                batch.write_word(layout.contents(*chunk), home.into());
-                swaps.push(batch.compare_and_swap(layout.descriptor(*chunk), open.word(), taken.word()));
-            }
-            self.client.endpoint.post(&mut batch).await?;
-            if !swaps.iter().all(|swap| batch.swapped(*swap)) {
-                return Err(CacheError::Damaged { what: "another client changed the state of an open chunk" });
-            }
-            for (index, (chunk, generation)) in open.iter().enumerate() {
-                let extent = Extent { chunk: *chunk, generation: *generation };
-                let is_body = round * (self.verbs_max() / 2) + index < bodies;
-                if is_body { extents.body.push(extent) } else { extents.lists.push(extent) }
-            }
-        }
+        in_lanes(|lane| self.take_lane(&open, home, lane)).await?;
+        let mut body: Vec<_> = open.into_iter().map(|(chunk, generation)| Extent { chunk, generation }).collect();
+        let lists = body.split_off(bodies);
+        let extents = Extents { body, lists };
         let mut spare = outgoing;
         let (key_hash, checksum) = self.write_body(&extents, key, value, &mut spare).await?;
         for (list, extents) in extents.lists.iter().zip(extents.body.chunks(layout.chunk_bytes as usize / 8)) {
@@ -434,6 +358,26 @@ impl<E: Endpoint> ExtentIo<'_, E> {
         }
         let large = LargeBody { checksum, key_hash, extents: extents.listed() };
         Ok((extents, large, spare))
+    }
+
+    /// Turns open chunks into extents.
+    async fn take_lane(&self, open: &[OpenChunk], home: u32, lane: usize) -> Result<(), CacheError> {
+        let layout = &self.client.pool.layout;
+        // Each takes two verbs.
+        for (_, round) in rounds(open, self.client.batch_verbs_max() / 2, lane) {
+            let (mut batch, mut swaps) = (Batch::new(), Vec::with_capacity(round.len()));
+            for (chunk, generation) in round {
+                let open = Chunk::owned(ChunkState::Open, self.client.me(), *generation);
+                let taken = Chunk { state: ChunkState::Extent, ..open };
+                batch.write_word(layout.contents(*chunk), home.into());
+                swaps.push(batch.compare_and_swap(layout.descriptor(*chunk), open.word(), taken.word()));
+            }
+            self.client.endpoint.post(&mut batch).await?;
+            if !swaps.iter().all(|swap| batch.swapped(*swap)) {
+                return Err(CacheError::Damaged { what: "another client changed the state of an open chunk" });
+            }
+        }
+        Ok(())
     }
 
     /// Binds these extents, which this client wrote: their object is published.
@@ -456,15 +400,25 @@ impl<E: Endpoint> ExtentIo<'_, E> {
 
     /// Frees the extents of an object that is dead.
     pub(crate) async fn free_extents(&self, extents: &Extents) -> Result<(), CacheError> {
-        let (endpoint, layout) = (&self.client.endpoint, &self.client.pool.layout);
         let all: Vec<Extent> = extents.all().collect();
-        for extents in all.chunks(self.verbs_max()) {
-            let numbers: Vec<ChunkId> = extents.iter().map(|extent| extent.chunk).collect();
-            let is_it =
-                |place: usize, chunk: &Chunk| chunk.state.is_extent() && chunk.generation == extents[place].generation;
-            for place in chunks::free_together(endpoint, layout, &numbers, is_it).await? {
+        in_lanes(|lane| self.free_lane(&all, lane)).await
+    }
+
+    async fn free_lane(&self, extents: &[Extent], lane: usize) -> Result<(), CacheError> {
+        let (endpoint, layout) = (&self.client.endpoint, &self.client.pool.layout);
+        for (_, round) in rounds(extents, self.client.batch_verbs_max(), lane) {
+            let numbers: Vec<ChunkId> = round.iter().map(|extent| extent.chunk).collect();
+            let mut still = Vec::with_capacity(round.len());
+            for (extent, state) in round.iter().zip(chunks::states(endpoint, layout, &numbers).await?) {
+                still.extend(state.filter(|state| extent.is_in(*state)).map(|state| (extent.chunk, state)));
+            }
+            if still.is_empty() {
+                continue;
+            }
+            let freed = chunks::free_together(endpoint, layout, &still).await?;
+            for ((chunk, state), _) in still.iter().zip(freed).filter(|(_, freed)| !freed) {
                 // Its owner may be binding it just now.
-                self.free_extent(extents[place]).await?;
+                self.free_extent(Extent { chunk: *chunk, generation: state.generation }).await?;
             }
         }
         Ok(())
@@ -503,7 +457,7 @@ impl<E: Endpoint> ExtentIo<'_, E> {
         let layout = &self.client.pool.layout;
         loop {
             let descriptor = chunks::descriptors(&self.client.endpoint, layout, extent.chunk, 1).await?[0];
-            let still = descriptor.chunk.filter(|c| c.state.is_extent() && c.generation == extent.generation);
+            let still = descriptor.chunk.filter(|chunk| extent.is_in(*chunk));
             let Some(chunk) = still else { return Ok(false) };
             // Its owner may be binding it just now: then look again.
             if chunks::free(&self.client.endpoint, layout, extent.chunk, chunk).await? {

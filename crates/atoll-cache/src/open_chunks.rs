@@ -21,6 +21,10 @@ impl OpenChunks {
         self.0.borrow_mut().push(chunk);
     }
 
+    pub(crate) fn extend(&self, chunks: Vec<OpenChunk>) {
+        self.0.borrow_mut().extend(chunks);
+    }
+
     pub(crate) fn pop(&self) -> Option<OpenChunk> {
         self.0.borrow_mut().pop()
     }

@@ -38,6 +38,8 @@ use crate::Incarnation;
 
 /// Bytes of a chunk's descriptor.
 pub const DESCRIPTOR_BYTES: u64 = 32;
+/// Its words.
+pub(crate) const DESCRIPTOR_WORDS: usize = DESCRIPTOR_BYTES as usize / 8;
 
 /// Words of a descriptor behind its first, by their numbers.
 pub(crate) mod descriptor_word {

@@ -1,183 +1,60 @@
 //! The heap's chunks: how they are allocated and freed, by atomics alone.
 //!
-//! The count of free chunks follows the transitions unawaited. A client that dies in between leaves
-//! the count wrong until everything is recounted. Until then:
-//!
-//! | a search | looks |
-//! |---|---|
-//! | distrusts the count | at some descriptors only, however many free chunks it promises |
-//! | ignores the count, now and then | at some descriptors although it says that no chunk is free |
-//! | is the last resort | at all descriptors, and lowers the count if no chunk is free |
+//! The count of free chunks follows the transitions unawaited: see the module `search`.
 
-use crate::chunk::DESCRIPTOR_BYTES;
+use crate::chunk::DESCRIPTOR_WORDS;
+use crate::search::{counted_without_memory, is_of_absent_node, search};
 use crate::words::{self, read_word};
-use crate::{Incarnation, Layout, nodes, provision};
-use atoll_fabric::{BATCH_VERBS_MAX, Batch, Buffer, Endpoint, Ticket, VerbError};
+use crate::{Layout, provision};
+use atoll_fabric::{Address, BATCH_VERBS_MAX, Batch, Buffer, Endpoint, Ticket, VerbError};
 
 pub use crate::chunk::{Chunk, ChunkId, ChunkState, Descriptor};
+pub use crate::search::{FreeCount, Wanted};
 
-const DESCRIPTOR_WORDS: usize = DESCRIPTOR_BYTES as usize / 8;
-/// Descriptors that one search READs at once.
-const SEARCH: u32 = 16;
-
-/// How far a search for a free chunk trusts the count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FreeCount {
-    /// The count is right.
-    Trusted,
-    /// The count is right, and the caller can evict instead: if few chunks are free and the memory
-    /// is not near, one READ is enough.
-    Glance,
-    /// The count may be too high: READ some descriptors only.
-    Distrusted,
-    /// The count may also be too low: READ some descriptors even if no chunk is counted as free.
-    Ignored,
-}
-
-/// Rounds of a search that READs descriptors although no chunk is counted as free, or that
-/// distrusts a low count.
-const ROUNDS_ANYWAY: u32 = 4;
-/// Rounds of a search that distrusts a count of more than [`MANY_FREE`]. A few neighbouring rounds
-/// may all fall into a row of chunks that are out of use.
-const ROUNDS_FOR_MANY: u32 = 64;
-const MANY_FREE: u64 = 16;
-
-/// A request for a free chunk.
-#[derive(Clone, Copy, Debug)]
-pub struct Wanted {
-    /// The new owner.
-    pub owner: Incarnation,
-    /// The new state, which has an owner.
-    pub state: ChunkState,
-    /// How far the search trusts the count of free chunks.
-    pub count: FreeCount,
-    /// The reserve: a count of free chunks up to this number counts as none. A tenant keeps the
-    /// reserve for clients that empty chunks.
-    pub kept: u64,
-    /// Memory nodes whose chunks are not allocated, a bit each: see [`loss`](crate::loss).
-    pub absent: u64,
-}
-
-/// Allocates a free chunk; returns its number and generation. `None` if no chunk is free, or if
-/// other clients were faster at every one. While memory of the pool is missing, more is provided
-/// before it returns `None`.
+/// Allocates free chunks, as many as are wanted at most; returns their numbers and generations.
+/// None if no chunk is free, or if other clients were faster at every one. While memory of the pool
+/// is missing, more is provided before it returns none.
 pub async fn allocate<E: Endpoint>(
     endpoint: &E,
     layout: &Layout,
     wanted: Wanted,
-) -> Result<Option<(ChunkId, u32)>, VerbError> {
-    assert!(wanted.state == ChunkState::Open, "a chunk that is allocated has an owner, which fills it");
+) -> Result<Vec<(ChunkId, u32)>, VerbError> {
     loop {
         let absent = layout.absent_chunks();
         let found = search(endpoint, layout, wanted).await?;
-        if found.is_some() || absent == 0 {
+        if !found.is_empty() || absent == 0 {
             return Ok(found);
         }
         Box::pin(provision::provide_some(endpoint, layout)).await?;
         if layout.absent_chunks() == absent {
             // The host has no memory left.
-            return Ok(None);
+            return Ok(Vec::new());
         }
         // More memory is present than the search knew of. Any client may have provided it.
     }
 }
 
-/// A search begins at a random chunk. If clients began at the same chunk, they would READ the same
-/// descriptors at the same time, and all but one would lose the swap.
-async fn search<E: Endpoint>(
+/// Subtracts allocated chunks from the count of free chunks.
+pub(crate) fn count_allocated<E: Endpoint>(endpoint: &E, layout: &Layout, chunks: usize) {
+    let mut batch = Batch::new();
+    batch.fetch_and_add(layout.free_chunks(), (chunks as u64).wrapping_neg());
+    endpoint.post_unawaited(&mut batch);
+}
+
+/// Opens chunks that were free, in one batch; returns the numbers and generations of those that
+/// still were. The caller subtracts them from the count.
+pub(crate) async fn open_together<E: Endpoint>(
     endpoint: &E,
     layout: &Layout,
     wanted: Wanted,
-) -> Result<Option<(ChunkId, u32)>, VerbError> {
-    let Wanted { owner, state, count, kept, absent: absent_nodes } = wanted;
-    let is_absent = |chunk: ChunkId| is_of_absent_node(layout, absent_nodes, chunk);
-    let mut descriptors = Buffer::new();
-    let mut hint = None;
-    let (chunks, absent) = (layout.usable_chunks(), counted_without_memory(layout, absent_nodes));
-    if chunks == 0 {
-        return Ok(None);
-    }
-    let mut first = (endpoint.random() % u64::from(chunks)) as u32;
-    for round in 0..=chunks.div_ceil(SEARCH) {
-        let looked_at = SEARCH.min(chunks - first);
-        let mut batch = Batch::new();
-        let free = batch.read_word(layout.free_chunks());
-        descriptors.resize(looked_at as usize * Descriptor::BYTES as usize);
-        let read = batch.read(layout.descriptor(ChunkId(first)), descriptors);
-        endpoint.post(&mut batch).await?;
-        // The count includes chunks without memory.
-        let free = batch.word(free).wrapping_sub(absent.into());
-        descriptors = batch.take(read);
-        let says_none = free as i64 <= kept as i64;
-        let looked_enough = match count {
-            // If few chunks are free, each READ after the first succeeds just as seldom. With
-            // hundreds of clients those walks would take all the time of the nodes. Where memory is
-            // near, an eviction costs more than the walk.
-            FreeCount::Glance => round > 0 && free < u64::from(chunks / SEARCH) && !endpoint.is_near(),
-            // While other clients allocate and free, a count that is too high cannot be lowered. A
-            // walk through all descriptors in vain costs more than an eviction.
-            FreeCount::Distrusted if free > MANY_FREE => round == ROUNDS_FOR_MANY,
-            FreeCount::Distrusted => round >= ROUNDS_ANYWAY,
-            FreeCount::Trusted | FreeCount::Ignored => round == ROUNDS_ANYWAY && says_none,
-        };
-        if says_none && count != FreeCount::Ignored || looked_enough {
-            return Ok(None);
-        }
-        hint = if round == 0 { Some(free) } else { hint.filter(|before| *before == free) };
-        for index in 0..looked_at {
-            let word = descriptors.words()[DESCRIPTOR_WORDS * index as usize];
-            let Some(Chunk { state: ChunkState::Free, generation, .. }) = Chunk::from_word(word) else { continue };
-            let chunk = ChunkId(first + index);
-            if is_absent(chunk) {
-                continue;
-            }
-            if transition(endpoint, layout, chunk, word, Chunk::owned(state, owner, generation)).await? {
-                // A chunk that the hint did not include is not subtracted from it.
-                if !says_none {
-                    count_allocated(endpoint, layout);
-                }
-                debug_assert!(chunk.0 < layout.chunks_max, "a chunk of the heap");
-                return Ok(Some((chunk, generation)));
-            }
-        }
-        first = (first + looked_at) % chunks;
-        let sees_all = chunks <= SEARCH * ROUNDS_FOR_MANY;
-        if count == FreeCount::Distrusted && !sees_all && (round + 1).is_multiple_of(ROUNDS_ANYWAY) {
-            first = (endpoint.random() % u64::from(chunks)) as u32;
-        }
-    }
-    // The search READ all descriptors, and no client allocated or freed meanwhile. So the hint is
-    // too high, unless it counts chunks that this process does not know.
-    let hint = hint.filter(|_| matches!(count, FreeCount::Distrusted | FreeCount::Ignored));
-    if let Some(hint) = hint
-        && !Box::pin(nodes::has_more(endpoint, layout)).await?
-    {
-        Box::pin(lower_count(endpoint, layout, hint.wrapping_add(absent.into()), absent.into())).await?;
-    }
-    Ok(None)
-}
-
-fn is_of_absent_node(layout: &Layout, absent_nodes: u64, chunk: ChunkId) -> bool {
-    absent_nodes != 0 && absent_nodes >> layout.node_of(chunk) & 1 == 1
-}
-
-/// Chunks that the count of free chunks includes although they have no memory.
-fn counted_without_memory(layout: &Layout, absent_nodes: u64) -> u32 {
-    let (chunks, absent) = (layout.usable_chunks(), layout.absent_chunks());
-    if absent_nodes == 0 {
-        return absent;
-    }
-    // The count includes their chunks, which are all free. Those without memory count once.
-    let of_nodes = (1..layout.nodes_known()).filter(|node| absent_nodes >> node & 1 == 1);
-    let of_nodes = of_nodes.filter_map(|node| layout.chunks_of(node));
-    absent + of_nodes.map(|of_node| of_node.end.min(chunks).saturating_sub(of_node.start)).sum::<u32>()
-}
-
-/// Subtracts an allocated chunk from the count of free chunks.
-fn count_allocated<E: Endpoint>(endpoint: &E, layout: &Layout) {
-    let mut batch = Batch::new();
-    batch.fetch_and_add(layout.free_chunks(), u64::MAX);
-    endpoint.post_unawaited(&mut batch);
+    free: &[(ChunkId, Chunk)],
+) -> Result<Vec<(ChunkId, u32)>, VerbError> {
+    assert!(wanted.state == ChunkState::Open, "a chunk that is allocated has an owner, which fills it");
+    let open = |free: Chunk| Chunk::owned(wanted.state, wanted.owner, free.generation);
+    let changes: Vec<_> = free.iter().map(|(chunk, free)| (*chunk, *free, open(*free))).collect();
+    let changed = transition_together(endpoint, layout, &changes).await?;
+    let opened = free.iter().zip(changed).filter(|(_, is_open)| *is_open);
+    Ok(opened.map(|((chunk, free), _)| (*chunk, free.generation)).collect())
 }
 
 /// Allocates a chunk that was free in this generation; returns whether it still was. The caller has
@@ -188,16 +65,14 @@ pub async fn allocate_known<E: Endpoint>(
     wanted: Wanted,
     (chunk, generation): (ChunkId, u32),
 ) -> Result<bool, VerbError> {
-    assert!(wanted.state == ChunkState::Open, "a chunk that is allocated has an owner, which fills it");
     if chunk.0 >= layout.usable_chunks() || is_of_absent_node(layout, wanted.absent, chunk) {
         return Ok(false);
     }
-    let open = Chunk::owned(wanted.state, wanted.owner, generation);
-    let is_allocated = transition(endpoint, layout, chunk, free_word(generation), open).await?;
-    if is_allocated {
-        count_allocated(endpoint, layout);
+    let opened = open_together(endpoint, layout, wanted, &[(chunk, free_in(generation))]).await?.len();
+    if opened > 0 {
+        count_allocated(endpoint, layout, opened);
     }
-    Ok(is_allocated)
+    Ok(opened > 0)
 }
 
 /// Free chunks that have memory, by the count. Zero if the count is too low.
@@ -207,26 +82,9 @@ pub async fn usable_free_chunks<E: Endpoint>(endpoint: &E, layout: &Layout, abse
     Ok((free as i64).max(0) as u64)
 }
 
-/// The word of a free chunk.
-fn free_word(generation: u32) -> u64 {
-    Chunk { state: ChunkState::Free, owner_slot: 0, owner_epoch: 0, generation }.word()
-}
-
-/// Lowers a count of free chunks that is too high, if a client has died since the last recount. If
-/// no client has died, the count is wrong only by additions in flight. Lowering it would make it
-/// wrong for good once they landed. After a death, a recount corrects what lands later.
-async fn lower_count<E: Endpoint>(endpoint: &E, layout: &Layout, from: u64, to: u64) -> Result<(), VerbError> {
-    endpoint.flush().await?;
-    let mut batch = Batch::new();
-    let deaths = batch.read_word(layout.deaths());
-    let counted = batch.read_word(layout.deaths_counted());
-    endpoint.post(&mut batch).await?;
-    if batch.word(deaths) == batch.word(counted) {
-        return Ok(());
-    }
-    let mut batch = Batch::new();
-    batch.compare_and_swap(layout.free_chunks(), from, to);
-    endpoint.post(&mut batch).await
+/// A free chunk.
+fn free_in(generation: u32) -> Chunk {
+    Chunk { state: ChunkState::Free, owner_slot: 0, owner_epoch: 0, generation }
 }
 
 /// Changes a chunk's state, if its word is still `from`; returns whether it was.
@@ -248,6 +106,26 @@ pub async fn transition<E: Endpoint>(
     words::swap(endpoint, layout.descriptor(chunk), from, to.word()).await
 }
 
+/// Changes the states of chunks in one batch: each from the first to the second, if it is still the
+/// first. Returns whether it was. A chunk that another client has changed does not stop the others.
+///
+/// # Panics
+/// As [`transition`], or if there are more than a batch has verbs.
+async fn transition_together<E: Endpoint>(
+    endpoint: &E,
+    layout: &Layout,
+    changes: &[(ChunkId, Chunk, Chunk)],
+) -> Result<Vec<bool>, VerbError> {
+    let mut batch = Batch::new();
+    let mut swaps = Vec::with_capacity(changes.len());
+    for (chunk, from, to) in changes {
+        assert!(from.state.may_become(to.state), "no transition leads from {from:?} to {to:?}");
+        swaps.push(batch.compare_and_swap(layout.descriptor(*chunk), from.word(), to.word()));
+    }
+    endpoint.post(&mut batch).await?;
+    Ok(swaps.into_iter().map(|swap| batch.swapped(swap)).collect())
+}
+
 /// Frees a chunk that the caller owns in state `from`. Nothing points to it or protects it.
 pub async fn free<E: Endpoint>(endpoint: &E, layout: &Layout, chunk: ChunkId, from: Chunk) -> Result<bool, VerbError> {
     let freed = transition(endpoint, layout, chunk, from.word(), freed(from)).await?;
@@ -259,8 +137,7 @@ pub async fn free<E: Endpoint>(endpoint: &E, layout: &Layout, chunk: ChunkId, fr
 
 /// A chunk in state `from`, once it is free.
 fn freed(from: Chunk) -> Chunk {
-    let generation = from.generation.wrapping_add(1);
-    Chunk { state: ChunkState::Free, owner_slot: 0, owner_epoch: 0, generation }
+    free_in(from.generation.wrapping_add(1))
 }
 
 fn count_freed<E: Endpoint>(endpoint: &E, layout: &Layout, chunks: u64) {
@@ -269,35 +146,20 @@ fn count_freed<E: Endpoint>(endpoint: &E, layout: &Layout, chunks: u64) {
     endpoint.post_unawaited(&mut batch);
 }
 
-/// Frees as many chunks as a batch has verbs, at most: those of `wanted` whose states are `is_it`,
-/// which is asked with the place in `wanted`. Nothing points to them or protects them. Returns the
-/// places of chunks whose state another client changed meanwhile.
+/// Frees as many chunks as a batch has verbs, at most, each if it is still in this state; returns
+/// whether it was. Nothing points to them or protects them.
 pub async fn free_together<E: Endpoint>(
     endpoint: &E,
     layout: &Layout,
-    wanted: &[ChunkId],
-    is_it: impl Fn(usize, &Chunk) -> bool,
-) -> Result<Vec<usize>, VerbError> {
-    let mut reads = Batch::new();
-    let tickets: Vec<Ticket> = wanted.iter().map(|chunk| reads.read_word(layout.descriptor(*chunk))).collect();
-    endpoint.post(&mut reads).await?;
-    let (mut swaps, mut tried) = (Batch::new(), Vec::new());
-    for (place, (chunk, ticket)) in wanted.iter().zip(tickets).enumerate() {
-        let Some(from) = Chunk::from_word(reads.word(ticket)).filter(|from| is_it(place, from)) else { continue };
-        assert!(from.state.may_become(ChunkState::Free), "no transition leads from {from:?} to a free chunk");
-        tried.push((place, swaps.compare_and_swap(layout.descriptor(*chunk), from.word(), freed(from).word())));
-    }
-    if tried.is_empty() {
-        return Ok(Vec::new());
-    }
-    endpoint.post(&mut swaps).await?;
-    let overtaken: Vec<usize> =
-        tried.iter().filter(|(_, ticket)| !swaps.swapped(*ticket)).map(|(place, _)| *place).collect();
-    let count = tried.len() - overtaken.len();
+    chunks: &[(ChunkId, Chunk)],
+) -> Result<Vec<bool>, VerbError> {
+    let changes: Vec<_> = chunks.iter().map(|(chunk, from)| (*chunk, *from, freed(*from))).collect();
+    let is_freed = transition_together(endpoint, layout, &changes).await?;
+    let count = is_freed.iter().filter(|is_freed| **is_freed).count();
     if count > 0 {
         count_freed(endpoint, layout, count as u64);
     }
-    Ok(overtaken)
+    Ok(is_freed)
 }
 
 /// READs `count` descriptors from `first` on.
@@ -354,14 +216,33 @@ impl Walk {
 /// and the contents of a chunk. It then READs the contents here, after it has seen the state. If a
 /// swap from that state succeeds, the contents were those of the same life of the chunk.
 pub async fn contents<E: Endpoint>(endpoint: &E, layout: &Layout, chunks: &[ChunkId]) -> Result<Vec<u64>, VerbError> {
-    let mut contents = Vec::with_capacity(chunks.len());
+    read_words(endpoint, chunks, |chunk| layout.contents(chunk)).await
+}
+
+/// READs the states of some chunks, in the chunks' order; `None` of a damaged word.
+pub async fn states<E: Endpoint>(
+    endpoint: &E,
+    layout: &Layout,
+    chunks: &[ChunkId],
+) -> Result<Vec<Option<Chunk>>, VerbError> {
+    let words = read_words(endpoint, chunks, |chunk| layout.descriptor(chunk)).await?;
+    Ok(words.into_iter().map(Chunk::from_word).collect())
+}
+
+/// READs one word of each of these chunks.
+async fn read_words<E: Endpoint>(
+    endpoint: &E,
+    chunks: &[ChunkId],
+    at: impl Fn(ChunkId) -> Address,
+) -> Result<Vec<u64>, VerbError> {
+    let mut words = Vec::with_capacity(chunks.len());
     for some in chunks.chunks(BATCH_VERBS_MAX) {
         let mut batch = Batch::new();
-        let reads: Vec<Ticket> = some.iter().map(|chunk| batch.read_word(layout.contents(*chunk))).collect();
+        let reads: Vec<Ticket> = some.iter().map(|chunk| batch.read_word(at(*chunk))).collect();
         endpoint.post(&mut batch).await?;
-        contents.extend(reads.into_iter().map(|read| batch.word(read)));
+        words.extend(reads.into_iter().map(|read| batch.word(read)));
     }
-    Ok(contents)
+    Ok(words)
 }
 
 /// Chunks that the hint counts as free, including those without memory.

@@ -33,6 +33,7 @@
 //! | [`loss`] | a memory node whose region is gone, and comes back empty |
 //! | [`chunk`] | the state and the owner of a chunk |
 //! | [`chunks`] | allocation of chunks by atomics alone |
+//! | `search` | how free chunks are found, several at once |
 //! | [`provision`] | how memory is provided while clients use the pool |
 //! | [`retirement`] | chunks out of use: how a pool becomes smaller, and larger again |
 //! | [`clock`] | the pool's clock, which judges expiry |
@@ -58,6 +59,7 @@ pub mod provision;
 pub mod registry;
 pub mod repair;
 pub mod retirement;
+mod search;
 pub mod settings;
 mod upkeep;
 mod waiters;

@@ -19,9 +19,9 @@ use super::operation::Operation;
 use super::technique::Technique;
 use super::{Forge, Hole};
 use crate::CacheError;
+use crate::extent::OpenChunk;
 use crate::limit::Limit;
 use atoll_fabric::{Endpoint, Purpose};
-use atoll_pool::ChunkId;
 use atoll_pool::chunks::FreeCount;
 use atoll_pool::loan::Loan;
 
@@ -98,7 +98,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             }
         }
         if self.stock.chunks.len() == chunks {
-            match self.obtain_chunk(op, 1).await {
+            match self.obtain_some(op, 1, 1).await {
                 Ok(()) | Err(CacheError::OutOfMemory) => {}
                 Err(error) => return Err(error),
             }
@@ -127,15 +127,16 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Ok(())
     }
 
+    /// Fills the stock to `chunks`. A search looks for the spare chunk, too.
     async fn obtain_chunks(&self, op: &mut Operation, chunks: usize) -> Result<(), CacheError> {
         while self.stock.chunks.len() < chunks {
-            self.obtain_chunk(op, TRIES_MAX).await?;
+            self.obtain_some(op, chunks + 1 - self.stock.chunks.len(), TRIES_MAX).await?;
         }
         Ok(())
     }
 
-    /// Adds a chunk to the stock.
-    async fn obtain_chunk(&self, op: &mut Operation, tries: u32) -> Result<(), CacheError> {
+    /// Adds a chunk to the stock, and up to `most` if so many are free.
+    async fn obtain_some(&self, op: &mut Operation, most: usize, tries: u32) -> Result<(), CacheError> {
         let (before, mut effort, mut tried, mut cleaned) = (self.stock.chunks.len(), 0, 0, 0);
         let kept = self.chunks_kept();
         self.recheck_waiting(false).await?;
@@ -150,8 +151,9 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                 true => FreeCount::Distrusted,
             };
             // With nothing to evict, the chunks kept for cleaning may be used.
-            if let Some(chunk) = self.allocate(count, if tried == 0 { kept } else { 0 }).await? {
-                self.stock.chunks.push(chunk);
+            let found = self.allocate_several(most, count, if tried == 0 { kept } else { 0 }).await?;
+            if !found.is_empty() {
+                self.stock.chunks.extend(found);
                 return self.call_evictor_if_short(effort == 0).await;
             }
             if self.is_open(Hole::IdleEvictor) && self.client.me().slot != 0 {
@@ -193,11 +195,16 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     }
 
     /// Allocates a free chunk, if there are more than are to be kept.
-    pub(super) async fn allocate(&self, count: FreeCount, kept: u64) -> Result<Option<(ChunkId, u32)>, CacheError> {
+    pub(super) async fn allocate(&self, count: FreeCount, kept: u64) -> Result<Option<OpenChunk>, CacheError> {
+        Ok(self.allocate_several(1, count, kept).await?.pop())
+    }
+
+    /// The same of several chunks, `most` at most.
+    async fn allocate_several(&self, most: usize, count: FreeCount, kept: u64) -> Result<Vec<OpenChunk>, CacheError> {
         loop {
-            let found = self.client.allocate(count, kept).await?;
+            let found = self.client.allocate_several(most, count, kept).await?;
             // There are none that this client knows of: perhaps a memory node was added.
-            if found.is_some() || !self.client.learn_nodes().await? {
+            if !found.is_empty() || !self.client.learn_nodes().await? {
                 return Ok(found);
             }
         }

@@ -128,10 +128,12 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
 
     /// Frees the chunks in the stock beyond the first `kept`.
     pub(super) async fn free_stock_beyond(&self, kept: usize) -> Result<(), CacheError> {
-        while self.stock.chunks.len() > kept {
-            self.free_stocked().await?;
-        }
-        Ok(())
+        let mut surplus = Vec::new();
+        self.stock.chunks.draw(&mut surplus, self.stock.chunks.len().saturating_sub(kept));
+        let before = self.client.endpoint.purpose(Purpose::Eviction);
+        let freed = self.client.free_open(&surplus).await;
+        self.client.endpoint.purpose(before);
+        Ok(freed?)
     }
 
     /// Frees a chunk of the stock, if there is one. Returns its number, and the generation in which

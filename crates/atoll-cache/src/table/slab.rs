@@ -285,19 +285,14 @@ impl<E: Endpoint> Core<E> {
         if self.fresh.leave_search_out() {
             return Ok(false);
         }
-        self.allocate_chunk(kept + 1).await
+        self.allocate_chunks(kept + 1).await
     }
 
-    /// Allocates another free chunk; returns whether there was one.
-    pub(super) async fn allocate_another_chunk(&self) -> Result<bool, CacheError> {
-        let had = self.fresh.chunks.len();
-        self.allocate_chunk(had + 1).await
-    }
-
-    /// Allocates a free chunk, searching until there are `wanted`; returns whether there is one
-    /// more now.
-    pub(super) async fn allocate_chunk(&self, wanted: usize) -> Result<bool, CacheError> {
-        if self.fresh.chunks.len() >= wanted {
+    /// Allocates free chunks, as many as one search finds, unless there are `wanted` fresh ones;
+    /// returns whether there is one more now, or there are so many.
+    pub(super) async fn allocate_chunks(&self, wanted: usize) -> Result<bool, CacheError> {
+        let missing = wanted.saturating_sub(self.fresh.chunks.len());
+        if missing == 0 {
             return Ok(true);
         }
         let count = match self.client.are_counts_estimated() {
@@ -306,30 +301,20 @@ impl<E: Endpoint> Core<E> {
             true => FreeCount::Distrusted,
         };
         loop {
-            let found = self.client.allocate(count, 0).await?;
-            match found {
-                Some((chunk, generation)) => {
-                    self.fresh.chunks.push((chunk, generation));
-                    self.fresh.note_search(true);
-                    return Ok(true);
-                }
-                // There are none that this client knows of: perhaps a memory node was added.
-                None if self.client.learn_nodes().await? => {}
-                None => {
-                    self.fresh.note_search(false);
-                    return Ok(false);
-                }
+            let found = self.client.allocate_several(missing, count, 0).await?;
+            let has_found = !found.is_empty();
+            self.fresh.chunks.extend(found);
+            // There are none that this client knows of: perhaps a memory node was added.
+            if has_found || !self.client.learn_nodes().await? {
+                self.fresh.note_search(has_found);
+                return Ok(has_found);
             }
         }
     }
 
     /// Frees the fresh chunks.
     pub(super) async fn free_fresh_chunks(&self) -> Result<(), CacheError> {
-        for (chunk, generation) in self.fresh.chunks.take() {
-            let open = Chunk::owned(ChunkState::Open, self.client.me(), generation);
-            self.client.free_own(chunk, open).await?;
-        }
-        Ok(())
+        Ok(self.client.free_open(&self.fresh.chunks.take()).await?)
     }
 }
 

@@ -1,9 +1,9 @@
 //! Round trips and verbs of single operations over a network, of one client alone.
 
 use atoll_cache::forge::{Forge, ForgeOptions, ForgePool};
-use atoll_cache::{Cache, EnginePool, Pooled, SetOptions};
+use atoll_cache::{Cache, EnginePool, Pooled, SetOptions, Value};
 use atoll_fabric::{Endpoint, Kind, Purpose};
-use atoll_sim::network::{Network, Traffic, profiles};
+use atoll_sim::network::{Network, Profile, Traffic, profiles};
 use atoll_sim::sim::region;
 use atoll_sim::{Sim, SimEndpoint, SimOptions};
 use std::cell::RefCell;
@@ -26,9 +26,13 @@ struct Alone {
 
 impl Alone {
     fn new() -> Self {
+        Self::over(profiles::CX5_100G)
+    }
+
+    fn over(profile: Profile) -> Self {
         let settings = ForgeOptions::default().for_capacity(64 << 20);
         let nodes = vec![vec![region(settings.capacity_bytes, Kind::Host)]];
-        let sim = Sim::new(SimOptions::timed(1, nodes, Network::new(profiles::CX5_100G, 1)));
+        let sim = Sim::new(SimOptions::timed(1, nodes, Network::new(profile, 1)));
         let endpoint = sim.endpoint("client");
         let client = sim.block_on(async move {
             let pool = ForgePool::format(&endpoint, settings).await.unwrap();
@@ -63,6 +67,11 @@ impl Drop for Alone {
     fn drop(&mut self) {
         std::mem::forget(self.client.take());
     }
+}
+
+/// Round trips for all purposes.
+fn round_trips(traffic: &Traffic) -> u64 {
+    Purpose::ALL.iter().map(|purpose| traffic.of(*purpose).round_trips).sum()
 }
 
 async fn set_all(client: &Client, value_bytes: usize) {
@@ -169,7 +178,37 @@ fn sets_at_once_take_one_round_trip_each_also_where_a_group_is_full() {
     });
     let sets = (rounds * SETS_AT_ONCE) as u64;
     // A purpose is that of all operations at once.
-    let posted: u64 = Purpose::ALL.iter().map(|purpose| at_once.of(*purpose).round_trips).sum();
+    let posted = round_trips(&at_once);
     println!("{sets} SETs, {SETS_AT_ONCE} at once: {posted} round trips");
     assert!((sets..sets + sets * 3 / 5).contains(&posted), "{posted}");
+}
+
+const LARGE: &[u8] = &[7; 2 << 20];
+
+/// The value has 65 chunks, and one that lists them. They are allocated and turned into extents in
+/// batches, not one by one, and written in a few.
+#[test]
+fn a_set_of_two_mebibytes_takes_a_few_round_trips() {
+    let alone = Alone::new();
+    let set = alone.traffic(async |client| {
+        client.set(b"large", LARGE, &SetOptions::default()).await.unwrap();
+    });
+    let posted = round_trips(&set);
+    println!("one SET of 2 MiB: {posted} round trips");
+    assert!(posted < 32, "{posted}");
+}
+
+/// While the client copies the bytes of one batch, the network transfers those of the next.
+#[test]
+fn a_get_of_two_mebibytes_takes_little_longer_than_its_bytes_on_the_link() {
+    let alone = Alone::over(profiles::TCP_25G);
+    alone.traffic(async |client| {
+        client.set(b"large", LARGE, &SetOptions::default()).await.unwrap();
+    });
+    let before_ns = alone.sim.now_ns();
+    alone.traffic(async |client| assert!(client.get(b"large", &mut Value::new()).await.unwrap()));
+    let took_ns = alone.sim.now_ns() - before_ns;
+    let on_link_ns = 8 * LARGE.len() as u64 * 1_000_000_000 / profiles::TCP_25G.link_bits_per_s;
+    println!("one GET of 2 MiB: {took_ns} ns, of which its bytes take {on_link_ns} ns on the link");
+    assert!(took_ns < on_link_ns * 3 / 2, "{took_ns} ns");
 }

@@ -24,8 +24,10 @@ pub(super) const SLEEP_MAX: Duration = Duration::from_millis(10);
 const HEARD_MAX: Duration = Duration::from_secs(10);
 /// Room for what arrives; a longer frame gets as much as it has.
 const INPUT_WORDS: usize = 8 << 10;
-/// Memory that an output keeps once all of it is sent.
-const OUTPUT_WORDS_KEPT: usize = 16 << 10;
+/// Memory that an output keeps once all of it is sent, and an input once all of it is taken: as
+/// much as a large value has in flight. The system would have to provide returned memory anew for
+/// every such value.
+const WORDS_KEPT: usize = 64 << 10;
 
 /// A frame that is not answered.
 #[derive(Clone, Copy, Debug)]
@@ -211,7 +213,7 @@ impl Link {
         }
         if self.plain_bytes() == 0 {
             self.output.clear();
-            self.output.shrink_to(OUTPUT_WORDS_KEPT);
+            self.output.shrink_to(WORDS_KEPT);
             self.sent = 0;
         }
         if let Some(tunnel) = &mut self.tunnel
@@ -299,7 +301,7 @@ impl Link {
         let bytes = bytemuck::cast_slice_mut::<u64, u8>(&mut self.input);
         bytes.copy_within(from..to, 0);
         self.filled = to - from;
-        if self.filled == 0 && self.input.len() > INPUT_WORDS {
+        if self.filled == 0 && self.input.len() > WORDS_KEPT {
             self.input = vec![0; INPUT_WORDS];
         }
         Some(())

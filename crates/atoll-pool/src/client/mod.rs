@@ -28,7 +28,7 @@ use crate::retirement::Retirement;
 use crate::upkeep::{Repaired, Upkeep};
 use crate::{Chunk, ChunkId, ChunkState, Incarnation, Pool, PoolClock, PoolError};
 use atoll_fabric::purpose::Scope;
-use atoll_fabric::{Batch, Endpoint, Purpose, VerbError};
+use atoll_fabric::{BATCH_VERBS_MAX, Batch, Endpoint, Purpose, VerbError};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
@@ -358,24 +358,37 @@ impl<E: Endpoint> Client<E> {
         Ok(descriptors)
     }
 
-    /// Allocates a free chunk, which this client owns as Open: see
-    /// [`chunks::allocate`]. Returns its number and generation.
-    pub fn allocate(
-        &self,
-        count: FreeCount,
-        kept: u64,
-    ) -> impl Future<Output = Result<Option<(ChunkId, u32)>, VerbError>> {
-        chunks::allocate(&self.endpoint, &self.pool.layout, self.wanted(count, kept))
+    /// Allocates a free chunk, which this client owns as Open: see [`chunks::allocate`]. Returns
+    /// its number and generation.
+    pub async fn allocate(&self, count: FreeCount, kept: u64) -> Result<Option<(ChunkId, u32)>, VerbError> {
+        Ok(chunks::allocate(&self.endpoint, &self.pool.layout, self.wanted(1, count, kept)).await?.pop())
     }
 
-    fn wanted(&self, count: FreeCount, kept: u64) -> Wanted {
-        Wanted { owner: self.me(), state: ChunkState::Open, count, kept, absent: self.endpoint.absent() }
+    /// The same of several chunks, `most` at most. Where memory is near it is one: there a batch
+    /// saves no time.
+    pub fn allocate_several(
+        &self,
+        most: usize,
+        count: FreeCount,
+        kept: u64,
+    ) -> impl Future<Output = Result<Vec<(ChunkId, u32)>, VerbError>> {
+        let at_once = if self.endpoint.is_near() { 1 } else { self.batch_verbs_max() - 1 };
+        chunks::allocate(&self.endpoint, &self.pool.layout, self.wanted(most.min(at_once), count, kept))
+    }
+
+    /// Verbs of a batch, at most.
+    pub fn batch_verbs_max(&self) -> usize {
+        self.endpoint.limits().batch_verbs_max.min(BATCH_VERBS_MAX)
+    }
+
+    fn wanted(&self, most: usize, count: FreeCount, kept: u64) -> Wanted {
+        Wanted { most, owner: self.me(), state: ChunkState::Open, count, kept, absent: self.endpoint.absent() }
     }
 
     /// Allocates a chunk that was free in this generation, as Open: see
     /// [`chunks::allocate_known`]. Returns whether it still was free.
     pub fn allocate_known(&self, known: (ChunkId, u32)) -> impl Future<Output = Result<bool, VerbError>> {
-        chunks::allocate_known(&self.endpoint, &self.pool.layout, self.wanted(FreeCount::Trusted, 0), known)
+        chunks::allocate_known(&self.endpoint, &self.pool.layout, self.wanted(1, FreeCount::Trusted, 0), known)
     }
 
     /// Free chunks that have memory: see [`chunks::usable_free_chunks`].
@@ -389,6 +402,19 @@ impl<E: Endpoint> Client<E> {
         debug_assert_eq!(owned, Chunk::owned(owned.state, self.me(), owned.generation), "a client frees its own");
         if !chunks::free(&self.endpoint, &self.pool.layout, chunk, owned).await? {
             self.check_membership().await?;
+        }
+        Ok(())
+    }
+
+    /// Frees chunks that this client owns as Open, by their numbers and generations: as many in one
+    /// batch as it has verbs. If another client has changed a word, this client is shut out.
+    pub async fn free_open(&self, open: &[(ChunkId, u32)]) -> Result<(), VerbError> {
+        for some in open.chunks(self.batch_verbs_max()) {
+            let owned = |generation| Chunk::owned(ChunkState::Open, self.me(), generation);
+            let some: Vec<_> = some.iter().map(|(chunk, generation)| (*chunk, owned(*generation))).collect();
+            if chunks::free_together(&self.endpoint, &self.pool.layout, &some).await?.contains(&false) {
+                self.check_membership().await?;
+            }
         }
         Ok(())
     }

@@ -138,7 +138,7 @@ impl<E: Endpoint> Core<E> {
             let live = blocks.saturating_sub(sparse.dead_bytes / sparse.class.bytes());
             if live > self.room_at_hand(sparse.class) && self.fresh.chunks.is_empty() {
                 // Without a free chunk, objects move into dead blocks of other chunks.
-                self.allocate_chunk(1).await?;
+                self.allocate_chunks(1).await?;
             }
             if self.claim_chunk(sparse.chunk, Keeps::Objects).await? {
                 // It becomes free, so that any client can use it for its next moves.

@@ -60,7 +60,7 @@ impl<E: Endpoint> Core<E> {
     /// Begins to cut a free chunk, if there is one; returns whether it did.
     async fn open_another(&self, class: Class) -> Result<bool, CacheError> {
         let has_chunk = !self.fresh.chunks.is_empty();
-        Ok((has_chunk || self.allocate_chunk(1).await?) && self.open_slab(class).await?)
+        Ok((has_chunk || self.allocate_chunks(1).await?) && self.open_slab(class).await?)
     }
 
     /// Takes a dead block of a class in another chunk; returns whether it did. If few objects are

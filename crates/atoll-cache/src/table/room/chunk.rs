@@ -25,7 +25,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
                 self.core.recheck_waiting(DrainLook::ForRoom).await?;
             }
             if Box::pin(self.core.gather_if_scarce(op)).await?
-                || self.core.allocate_another_chunk().await?
+                || self.core.allocate_chunks(chunks).await?
                 || Box::pin(self.core.gather(op)).await?
             {
                 continue;
