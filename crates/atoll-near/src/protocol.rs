@@ -42,19 +42,6 @@ impl Protocol {
     pub(crate) const NUMBERS: Numbers<Self, 4> =
         Numbers([(1, Self::Difache), (2, Self::DifacheNoAc), (3, Self::NoCc), (4, Self::None)]);
 
-    /// All protocols.
-    pub const ALL: [Self; 4] = [Self::Difache, Self::DifacheNoAc, Self::NoCc, Self::None];
-
-    /// The name as users write it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Difache => "difache",
-            Self::DifacheNoAc => "difache-noac",
-            Self::NoCc => "nocc",
-            Self::None => "none",
-        }
-    }
-
     /// Whether anything is cached.
     pub(crate) const fn caches(self) -> bool {
         !matches!(self, Self::None)

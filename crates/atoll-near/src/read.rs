@@ -40,28 +40,19 @@ struct Copying {
     stripe: Stripe,
     line: StripeLine,
     losses: u64,
+    /// Whether the mode is unknown: it is asked for in the same batch.
+    asks_mode: bool,
     /// Whether the node has to become an owner first.
     becomes_owner: bool,
 }
 
-/// What a read without a copy does.
-#[derive(Clone, Debug)]
-#[allow(clippy::large_enum_variant)]
-enum Admission {
-    /// It makes a copy.
-    Copy(Copying),
-    /// It asks for the mode, too, and makes a copy if it can.
-    Ask(Copying),
-    /// It READs what is asked for.
-    Bypass,
-}
-
 /// A read without a copy.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Miss {
     object: Object,
     part: Range<u32>,
-    admission: Admission,
+    /// `None` if the object may not be cached: then the read only READs.
+    copying: Option<Copying>,
 }
 
 /// A miss whose verbs are in a batch.
@@ -165,7 +156,7 @@ impl<E: Endpoint> Near<E> {
     /// Looks for a copy; without one, decides what the read does.
     async fn look(&self, object: &Object, part: &Range<u32>, into: Buffer) -> Result<(Looked, Due), NearError> {
         let bypass = |buffer| {
-            let miss = Miss { object: *object, part: part.clone(), admission: Admission::Bypass };
+            let miss = Miss { object: *object, part: part.clone(), copying: None };
             (Looked::Miss(miss, buffer), None)
         };
         let (false, Some((stripe, hash))) = (object.is_uncached(part), self.stripe(object)) else {
@@ -198,29 +189,22 @@ impl<E: Endpoint> Near<E> {
         let may_copy = matches!(belief, Belief::On | Belief::Nothing);
         let is_tracked = is_coherent && may_copy && self.tracking(losses).await? != Tracking::Everyone;
         let becomes_owner = is_tracked && !line.is_owner() && !self.open.lacks(Hole::OwnerBits);
-        let copying = Copying { hash, bucket, stripe, line, losses, becomes_owner };
-        let admission = match belief {
-            Belief::On => Admission::Copy(copying),
-            Belief::Nothing => Admission::Ask(copying),
-            Belief::Off | Belief::Pinned => Admission::Bypass,
-        };
-        let miss = Miss { object: *object, part: part.clone(), admission };
+        let asks_mode = belief == Belief::Nothing;
+        let copying = Copying { hash, bucket, stripe, line, losses, asks_mode, becomes_owner };
+        let miss = Miss { object: *object, part: part.clone(), copying: may_copy.then_some(copying) };
         Ok((Looked::Miss(miss, buffer), Some((stripe, counted))))
     }
 
     /// Adds the verbs of a miss. Its READ is in order behind the atomics.
     fn ask(&self, miss: &Miss, mut buffer: Buffer, batch: &mut Batch) -> Asked {
-        let (copying, asks) = match &miss.admission {
-            Admission::Copy(copying) => (Some(copying), false),
-            Admission::Ask(copying) => (Some(copying), true),
-            Admission::Bypass => (None, false),
-        };
-        let mode = copying.filter(|_| asks).map(|copying| batch.fetch_and_add(copying.stripe.mode_at, 0));
+        let copying = miss.copying.as_ref();
+        let asking = copying.filter(|copying| copying.asks_mode);
+        let mode = asking.map(|copying| batch.fetch_and_add(copying.stripe.mode_at, 0));
         let owner = copying.filter(|copying| copying.becomes_owner);
         let owner = owner.map(|copying| self.add_owner(copying.stripe, OwnersWord::from_bits(0), batch));
         let part = match copying {
             // A copy is of the whole object.
-            Some(_) if !asks => miss.object.whole(),
+            Some(copying) if !copying.asks_mode => miss.object.whole(),
             _ => miss.part.clone(),
         };
         let start = if copying.is_some() { HEADER_BYTES } else { 0 };
@@ -242,44 +226,36 @@ impl<E: Endpoint> Near<E> {
         asked: &Asked,
         begun: Option<u64>,
     ) -> Result<Buffer, NearError> {
-        let buffer = batch.take(asked.read);
-        let (copying, may_copy) = match &miss.admission {
-            Admission::Bypass => {
+        let mut buffer = batch.take(asked.read);
+        let Some(copying) = &miss.copying else {
+            self.counting.add(|counts| counts.bypasses += 1);
+            self.timed(Access::ReadBypassing, begun);
+            return Ok(buffer);
+        };
+        if let Some(mode) = asked.mode {
+            let mode = self.directory.mode_of(batch.word(mode));
+            self.believe(copying.stripe, &copying.line, mode).await?;
+            if !mode.admits_copies() || miss.part != miss.object.whole() {
                 self.counting.add(|counts| counts.bypasses += 1);
-                self.timed(Access::ReadBypassing, begun);
                 return Ok(buffer);
             }
-            Admission::Copy(copying) => (copying, true),
-            Admission::Ask(copying) => {
-                let mode = self.directory.mode_of(asked.mode.map_or(0, |mode| batch.word(mode)));
-                self.believe(copying.stripe, &copying.line, mode).await?;
-                (copying, mode.admits_copies() && miss.part == miss.object.whole())
-            }
-        };
-        if !may_copy {
-            self.counting.add(|counts| counts.bypasses += 1);
-            return Ok(buffer);
         }
-        let mut buffer = match asked.owner {
+        let mut may_copy = true;
+        match asked.owner {
             Some(owner) if !batch.swapped(owner) => {
                 let found = OwnersWord::from_bits(batch.word(owner));
-                self.read_as_owner(&miss.object, copying, found, buffer).await?
+                (buffer, may_copy) = self.read_as_owner(&miss.object, copying, found, buffer).await?;
             }
-            owner => {
-                if owner.is_some() {
-                    self.know_owner(copying).await?;
-                }
-                (buffer, true)
-            }
-        };
-        if buffer.1 {
-            buffer.0 = self.copy(&miss.object, copying, buffer.0).await?;
+            Some(_) => self.know_owner(copying).await?,
+            None => {}
+        }
+        if may_copy {
+            buffer = self.copy(&miss.object, copying, buffer).await?;
         }
         self.counting.add(|counts| counts.misses += 1);
-        if matches!(miss.admission, Admission::Copy(_)) {
+        if !copying.asks_mode {
             self.timed(Access::Miss, begun);
         }
-        let mut buffer = buffer.0;
         buffer.narrow(HEADER_BYTES + miss.part.start as usize, miss.part.len());
         Ok(buffer)
     }

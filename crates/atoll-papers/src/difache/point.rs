@@ -1,6 +1,7 @@
 //! A point: clients of compute nodes read and write objects of a memory node through near caches.
 
 use crate::bench::measured::{WARM_UP_ONE_IN, run_all, tell_speed};
+use crate::bench::point::ran;
 use crate::bench::tally::{Counted, Tally};
 use atoll_fabric::{Address, Buffer, Kind};
 use atoll_lab::LabError;
@@ -11,7 +12,7 @@ use atoll_lab::trace::Operation;
 use atoll_near::{Counts, Directory, DirectoryOptions, Near, NearError, NodeOptions, Object, Promise, Protocol};
 use atoll_sim::network::{Network, Traffic, profiles};
 use atoll_sim::sim::region;
-use atoll_sim::{Sim, SimEndpoint, SimError, SimOptions};
+use atoll_sim::{Sim, SimEndpoint, SimOptions};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -295,10 +296,6 @@ fn counts(places: &[Place]) -> Counts {
         let one = place.borrow().as_ref().map_or(Counts::default(), |client| client.near.counts());
         sum.plus(&one)
     })
-}
-
-fn ran<T>(outcome: Result<T, SimError>) -> Result<T, LabError> {
-    crate::bench::point::ran(outcome)
 }
 
 fn near<T>(outcome: Result<T, NearError>) -> Result<T, LabError> {
