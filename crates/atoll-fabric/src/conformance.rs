@@ -110,6 +110,13 @@ pub fn run_exports<F: Fixture>(fixture: &F) {
     }
 }
 
+/// Runs the cases of exported regions that their process [follows](crate::Endpoint::follow).
+pub fn run_followed<F: Fixture>(fixture: &F) {
+    for case in exports::followed() {
+        fixture.run(&case);
+    }
+}
+
 /// Runs the cases of unknown outcomes, on a fabric that lets posts end in
 /// [`VerbError::OutcomeUnknown`](crate::VerbError::OutcomeUnknown) now and then.
 pub fn run_unknown<F: Fixture>(fixture: &F) {

@@ -1,6 +1,9 @@
 //! The contract between protocols and fabrics.
 
-use crate::{Address, Arrivals, Batch, Buffer, FabricError, Identity, Origin, RegionAttributes, Traffic, VerbError};
+use crate::{
+    Address, Arrivals, Batch, Buffer, Domain, FabricError, Identity, Kind, Lifetime, Origin, RegionAttributes, Traffic,
+    VerbError,
+};
 use std::future::Future;
 
 /// The limits of a fabric.
@@ -240,6 +243,31 @@ pub trait Endpoint {
     fn reach_export(&self, at: Address) -> Result<RegionAttributes, VerbError> {
         let (node, region) = (at.compute_node().unwrap_or_default(), at.region());
         Err(VerbError::export_absent(node, region, "this fabric has no exports"))
+    }
+
+    /// From now on this process follows an exported region of its own: [`Endpoint::own_word`]
+    /// answers for it. Another endpoint's verb that changes a word of it completes once this
+    /// process sees the change, or will get no answer from `own_word` any more. So a process that
+    /// stands still delays others for a bounded time only. Each endpoint of the process that asks
+    /// calls this first. A control-plane call.
+    ///
+    /// # Errors
+    /// [`FabricError::NoExport`] if the region is not of this process, has ended, or the fabric
+    /// has no exports that can be followed.
+    fn follow(&self, at: Address) -> Result<(), FabricError> {
+        let _ = at;
+        let bytes = 0;
+        let wanted = RegionAttributes { bytes, kind: Kind::Host, domain: Domain::Cpu, lifetime: Lifetime::Process };
+        Err(FabricError::NoExport { wanted, why: "this fabric has no exports that their process can follow" })
+    }
+
+    /// The present value of a word of a region that this process [follows](Endpoint::follow),
+    /// without a verb. `None` from the moment on from which this process is not told of changes
+    /// any more.
+    #[inline]
+    fn own_word(&self, at: Address) -> Option<u64> {
+        let _ = at;
+        None
     }
 
     /// Makes sure that the host has memory for all of a span. Present bytes do not change, and

@@ -19,7 +19,7 @@
 ///     }
 ///
 ///     pass_on!(inner: read read_into write_from post_unawaited flush expect purpose);
-///     pass_on!(inner: reach export reach_export);
+///     pass_on!(inner: reach export reach_export follow own_word);
 ///     pass_on!(inner: region_state place remake);
 ///     pass_on!(inner: provide discard);
 ///     pass_on!(inner: region_attributes region_bytes provided note_provided charge);
@@ -71,6 +71,12 @@ macro_rules! pass_on {
     };
     (@ $inner:tt reach_export) => {
         $crate::pass_on!(= $inner reach_export(at: $crate::Address) -> Result<$crate::RegionAttributes, $crate::VerbError>);
+    };
+    (@ $inner:tt follow) => {
+        $crate::pass_on!(= $inner follow(at: $crate::Address) -> Result<(), $crate::FabricError>);
+    };
+    (@ $inner:tt own_word) => {
+        $crate::pass_on!(= $inner own_word(at: $crate::Address) -> Option<u64>);
     };
     (@ $inner:tt provide) => {
         $crate::pass_on!(= $inner provide(at: $crate::Address, bytes: u64) -> impl Future<Output = Result<bool, $crate::VerbError>>);

@@ -109,6 +109,8 @@ fn shared_memory_passes_with_processes() {
 fn compute_nodes_of_one_host_export_regions_to_threads_and_to_processes() {
     conformance::run_exports(&Threads { rounds: 3000 });
     conformance::run_exports(&Processes { rounds: 1000 });
+    conformance::run_followed(&Threads { rounds: 3000 });
+    conformance::run_followed(&Processes { rounds: 1000 });
 }
 
 #[test]

@@ -225,6 +225,10 @@ impl<E: Endpoint> Endpoint for Gate<E> {
         self.endpoint.reach_export(at)
     }
 
+    fn own_word(&self, at: Address) -> Option<u64> {
+        if self.is_shut.get() { None } else { self.endpoint.own_word(at) }
+    }
+
     async fn provide(&self, at: Address, bytes: u64) -> Result<bool, VerbError> {
         self.pass()?;
         if self.is_absent(at) {
@@ -253,7 +257,7 @@ impl<E: Endpoint> Endpoint for Gate<E> {
     }
 
     pass_on!(endpoint: region_state place remake);
-    pass_on!(endpoint: expect purpose export region_attributes region_bytes provided);
+    pass_on!(endpoint: expect purpose export follow region_attributes region_bytes provided);
     pass_on!(endpoint: note_provided charge wait arrivals pause now_ns unix_ms agent_ms boot random);
     pass_on!(endpoint: traffic limits is_near identity origin fabric);
 }

@@ -200,6 +200,17 @@ impl Endpoint for SimEndpoint {
         })
     }
 
+    fn follow(&self, at: Address) -> Result<(), FabricError> {
+        let wanted = RegionAttributes { bytes: 0, kind: Kind::Host, domain: Domain::Nic, lifetime: Lifetime::Process };
+        let refused = |_| FabricError::NoExport { wanted, why: "no simulated client that lives exports it" };
+        self.reach_export(at).map(drop).map_err(refused)
+    }
+
+    fn own_word(&self, at: Address) -> Option<u64> {
+        let world = self.shared.world.borrow();
+        if world.is_exporter_gone(at) { None } else { world.memory.words(at, 8)?.first().copied() }
+    }
+
     fn provide(&self, at: Address, bytes: u64) -> impl Future<Output = Result<bool, VerbError>> {
         self.at_once(move |world| {
             world.memory.provide(at, bytes);

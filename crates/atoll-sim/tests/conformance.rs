@@ -67,6 +67,7 @@ fn compute_nodes_export_regions_with_and_without_relaxations() {
         for_each_seed(40, |seed| {
             let fencing = if seed % 2 == 0 { Fencing::Observed } else { Fencing::Forced };
             conformance::run_exports(&Simulated { seed, strategy, relaxations, fencing, faults });
+            conformance::run_followed(&Simulated { seed, strategy, relaxations, fencing, faults });
         });
     }
 }

@@ -19,6 +19,15 @@ pub(super) fn cases<E: Endpoint + 'static>() -> Vec<Case<E>> {
     ]
 }
 
+pub(super) fn followed<E: Endpoint + 'static>() -> Vec<Case<E>> {
+    vec![
+        Case::new("the_owner_of_a_region_sees_its_words_without_a_verb", CLIENTS, |e, c, r| match c {
+            0 => Box::pin(follow(e, r)),
+            _ => Box::pin(change(e, r)),
+        }),
+    ]
+}
+
 const CLIENTS: usize = 3;
 const BYTES: u64 = 1 << 14;
 /// Words of the home: clients that are done, and addresses by client.
@@ -112,4 +121,35 @@ async fn miss<E: Endpoint>(endpoint: E) {
     // The number may be lent again; a region of its new owner is a new one.
     let again = endpoint.export(wanted(&endpoint)).expect("there is room");
     assert_eq!(read(&endpoint, again).await, 0);
+}
+
+/// The owner follows its region: what others have changed it sees, once they know that they have.
+async fn follow<E: Endpoint>(endpoint: E, rounds: u64) {
+    let at = endpoint.export(wanted(&endpoint)).expect("there is room");
+    assert_eq!(endpoint.own_word(at), None, "the region is not followed yet");
+    endpoint.follow(at).expect("it is this endpoint's own");
+    assert_eq!(endpoint.own_word(at.add(64)), Some(0));
+    assert_eq!(endpoint.own_word(at.add(BYTES)), None, "there is no such word");
+    let own = endpoint.follow(Address::on_compute(at.compute_node().unwrap_or(0), 9, 0));
+    assert!(matches!(own, Err(FabricError::NoExport { .. })), "{own:?}");
+    write(&endpoint, word(PLACES), at.to_bits()).await;
+    // A word of the home says how many changes have completed.
+    let mut seen = 0;
+    while seen < rounds * (CLIENTS as u64 - 1) {
+        let completed = read(&endpoint, word(DONE)).await;
+        seen = endpoint.own_word(at.add(64)).expect("it is followed");
+        assert!(seen >= completed, "{completed} changes have completed, {seen} are seen");
+        endpoint.pause(100).await;
+    }
+    let rounds = rounds * (CLIENTS as u64 - 1);
+    wait_for(&endpoint, word(DONE), rounds).await;
+}
+
+async fn change<E: Endpoint>(endpoint: E, rounds: u64) {
+    let at = published(&endpoint, 0).await;
+    endpoint.reach_export(at).expect("its owner waits");
+    for _ in 0..rounds {
+        fetch_and_add(&endpoint, at.add(64), 1).await;
+        fetch_and_add(&endpoint, word(DONE), 1).await;
+    }
 }

@@ -200,7 +200,7 @@ impl<E: Endpoint> Endpoint for Late<E> {
         late(self.0.shut_out(who))
     }
 
-    pass_on!(0: post_unawaited expect export reach_export region_attributes provided);
+    pass_on!(0: post_unawaited expect export reach_export follow own_word region_attributes provided);
     pass_on!(0: note_provided now_ns unix_ms agent_ms boot random limits identity);
     pass_on!(0: origin fabric);
 }

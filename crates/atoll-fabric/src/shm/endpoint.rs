@@ -1,6 +1,7 @@
 //! One thread's access to the regions of this host.
 
 use super::exports::Exports;
+use super::follow::Following;
 use super::mailbox::Inbox;
 use super::nodes::ShmNodes;
 use super::process::{self, ForkGuard};
@@ -11,7 +12,7 @@ use crate::{
     Address, Batch, Buffer, Clock, Endpoint, FabricError, Identity, Intent, Limits, Origin, Region, RegionAttributes,
     VerbError,
 };
-use std::cell::{Cell, OnceCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::future::ready;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -38,6 +39,7 @@ pub struct ShmEndpoint {
     /// The first error of a batch that was posted unawaited, until a flush reports it.
     unawaited_error: Cell<Option<VerbError>>,
     pub(super) exports: Exports,
+    pub(super) following: RefCell<Vec<Following>>,
     pub(super) inbox: Inbox,
 }
 
@@ -70,6 +72,7 @@ impl ShmEndpoint {
             identity: OnceCell::new(),
             unawaited_error: Cell::new(None),
             exports: Exports::default(),
+            following: RefCell::default(),
             inbox: Inbox::default(),
         }
     }
@@ -242,6 +245,15 @@ impl Endpoint for ShmEndpoint {
 
     fn reach_export(&self, at: Address) -> Result<RegionAttributes, VerbError> {
         self.reach_exported(at)
+    }
+
+    fn follow(&self, at: Address) -> Result<(), FabricError> {
+        self.follow_export(at)
+    }
+
+    #[inline]
+    fn own_word(&self, at: Address) -> Option<u64> {
+        self.followed_word(at)
     }
 
     /// Only messages are ever waited for.

@@ -153,6 +153,7 @@ impl ShmEndpoint {
     /// Drops the endpoint's part: its regions are removed, then its number is free.
     pub(super) fn end_exports(&self) {
         let Some(node) = self.exports.node.get().filter(|_| !self.is_fork()) else { return };
+        self.end_following();
         match &self.home().name {
             Some(_) => self.home_name().into_iter().for_each(|home| remove_names(home, node)),
             None => self.table().retain(|place, _| place.0 != node),

@@ -20,6 +20,7 @@
 //! | `endpoint`, `execute`, `order`, `words` | an endpoint, its verbs, their barriers, their words |
 //! | `remote` | verbs that an agent executes for clients on other hosts |
 //! | `export`, `exports` | regions that endpoints export, as compute nodes |
+//! | `follow` | exported regions whose words their own process reads without a verb |
 //! | `mailbox`, `messenger`, `futex` | messages, and sleeping until one arrives |
 //! | `process`, `fork` | what a process is, for display; a process that forks |
 
@@ -29,6 +30,7 @@ mod execute;
 mod export;
 mod exports;
 mod fabric;
+mod follow;
 #[cfg(any(test, feature = "fork"))]
 pub mod fork;
 mod futex;
