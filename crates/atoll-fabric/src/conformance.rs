@@ -138,7 +138,12 @@ pub fn cases<E: Endpoint + 'static>() -> Vec<Case<E>> {
 
 /// The case of a name, but those of messages: for a client in another process.
 pub fn case<E: Endpoint + 'static>(name: &str) -> Option<Case<E>> {
-    cases().into_iter().chain(exports::cases()).chain(unknown::cases()).find(|case| case.name == name)
+    cases()
+        .into_iter()
+        .chain(exports::cases())
+        .chain(exports::followed())
+        .chain(unknown::cases())
+        .find(|case| case.name == name)
 }
 
 /// The case of messages of a name: for a client in another process.

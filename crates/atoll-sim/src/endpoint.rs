@@ -9,6 +9,7 @@ use atoll_fabric::{
     Address, Batch, Buffer, COMPUTE_NODES_MAX, Domain, Endpoint, FabricError, Identity, Kind, Lifetime, Limits, Origin,
     Purpose, RegionAttributes, RegionState, VerbError,
 };
+use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -22,12 +23,14 @@ const BOOT: u64 = 0xb007;
 pub struct SimEndpoint {
     shared: Rc<Shared>,
     number: u32,
+    /// The exported regions that it follows.
+    followed: RefCell<Vec<Address>>,
 }
 
 impl SimEndpoint {
     pub(crate) fn new(shared: Rc<Shared>, name: &str, compute_node: u16) -> Self {
         let number = shared.world.borrow_mut().add_port(name, shared.seed, compute_node);
-        Self { shared, number }
+        Self { shared, number, followed: RefCell::default() }
     }
 
     pub(crate) fn shared(&self) -> &Shared {
@@ -203,12 +206,15 @@ impl Endpoint for SimEndpoint {
     fn follow(&self, at: Address) -> Result<(), FabricError> {
         let wanted = RegionAttributes { bytes: 0, kind: Kind::Host, domain: Domain::Nic, lifetime: Lifetime::Process };
         let refused = |_| FabricError::NoExport { wanted, why: "no simulated client that lives exports it" };
-        self.reach_export(at).map(drop).map_err(refused)
+        self.reach_export(at).map_err(refused)?;
+        self.followed.borrow_mut().push(at);
+        Ok(())
     }
 
     fn own_word(&self, at: Address) -> Option<u64> {
         let world = self.shared.world.borrow();
-        if world.is_exporter_gone(at) { None } else { world.memory.words(at, 8)?.first().copied() }
+        let is_followed = self.followed.borrow().iter().any(|followed| followed.is_in_region_of(at));
+        if !is_followed || world.is_exporter_gone(at) { None } else { world.memory.words(at, 8)?.first().copied() }
     }
 
     fn provide(&self, at: Address, bytes: u64) -> impl Future<Output = Result<bool, VerbError>> {

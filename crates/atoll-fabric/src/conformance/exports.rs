@@ -20,12 +20,10 @@ pub(super) fn cases<E: Endpoint + 'static>() -> Vec<Case<E>> {
 }
 
 pub(super) fn followed<E: Endpoint + 'static>() -> Vec<Case<E>> {
-    vec![
-        Case::new("the_owner_of_a_region_sees_its_words_without_a_verb", CLIENTS, |e, c, r| match c {
-            0 => Box::pin(follow(e, r)),
-            _ => Box::pin(change(e, r)),
-        }),
-    ]
+    vec![Case::new("the_owner_of_a_region_sees_its_words_without_a_verb", CLIENTS, |e, c, r| match c {
+        0 => Box::pin(follow(e, r)),
+        _ => Box::pin(change(e, r)),
+    })]
 }
 
 const CLIENTS: usize = 3;
