@@ -387,7 +387,7 @@ impl Future for Post<'_, '_> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        let SimEndpoint { shared, number } = this.endpoint;
+        let SimEndpoint { shared, number, .. } = this.endpoint;
         let mut world = shared.world.borrow_mut();
         if world.ghost {
             return Poll::Pending;
