@@ -153,8 +153,8 @@ pub trait Change {
 }
 
 /// Writes the methods of an [`Engine`] that wraps another engine in the field `$engine`, and passes
-/// its calls on. Those are the required methods except `get` and `update`, and the methods named
-/// behind the field.
+/// its calls on. Those are the required methods except `get`, `update` and `stats`, and the methods
+/// named behind the field.
 #[macro_export]
 macro_rules! pass_on_operations {
     ($engine:ident $(, $more:ident)*) => {
@@ -187,7 +187,8 @@ macro_rules! pass_on_operations {
         fn value_bytes_max(&self) -> usize {
             self.$engine.value_bytes_max()
         }
-
+    };
+    (@stats $engine:ident) => {
         fn stats(&self) -> $crate::Stats {
             self.$engine.stats()
         }

@@ -321,7 +321,7 @@ mod tests {
     }
 
     impl Engine for Slow {
-        crate::pass_on_operations!(model, get);
+        crate::pass_on_operations!(model, get, stats);
 
         async fn update<C: Change>(&self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
             self.wait().await;

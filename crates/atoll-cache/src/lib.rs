@@ -9,6 +9,7 @@
 //! | [`engine`] | what an engine must offer, and its duties |
 //! | [`audit`] | a walk over a quiet pool that reports every fault |
 //! | [`pooled`] | engines whose caches live in a pool |
+//! | [`near`] | a near cache of this process under an engine |
 //! | [`lasting`] | operations that run to their end, whether their futures are awaited or dropped |
 //! | [`value`] | the bytes of a hit, and the object's metadata |
 //! | [`stats`] | what a client counts |
@@ -54,6 +55,7 @@ pub mod lasting;
 mod limit;
 pub mod miniature;
 pub mod model;
+pub mod near;
 mod node_order;
 mod open_chunks;
 pub mod open_holes;
@@ -77,6 +79,7 @@ pub use cache::{
 pub use engine::{CacheError, Change, Engine, Lookup, Old, Verdict, Want};
 pub use engines::{Chosen, ChosenPool, EngineId, EngineKind, EngineOptions};
 pub use lasting::Lasting;
+pub use near::{Copied, Near, NearCache};
 pub use pooled::{Ahead, EnginePool, Pooled};
 pub use removals::{Cause, Removal, Removals};
 pub use reserve::Reserve;

@@ -20,6 +20,8 @@ pub(crate) struct Operation<S, N> {
     pub(crate) outgoing: Buffer,
     /// The value that a change replaces.
     pub(crate) old: Value,
+    /// The slot and the word of the object that a lookup found.
+    pub(crate) found: Option<(u64, S)>,
     /// The change that overtook this one, if one did.
     pub(crate) overtaken: Option<Overtaken<S>>,
     /// Whether the operation has reserved an object: see `has_reserved`.
@@ -37,6 +39,7 @@ impl<S, N: Default> Default for Operation<S, N> {
             record: Buffer::new(),
             outgoing: Buffer::new(),
             old: Value::new(),
+            found: None,
             overtaken: None,
             reserved: false,
             entry: Entry::default(),

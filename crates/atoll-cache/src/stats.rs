@@ -77,6 +77,14 @@ counters! {
     misses_expired,
     /// Objects written.
     puts,
+    /// Hits of them that a near cache answered.
+    near_hits,
+    /// Copies in near caches that were found outdated: their objects had changed.
+    near_outdated,
+    /// Copies that were made in near caches.
+    near_copies,
+    /// Changes of objects of which near caches may have had copies.
+    copies_ended,
     /// Objects removed by request.
     removes,
     /// Objects evicted to make room. The next counters are parts of it.

@@ -32,6 +32,7 @@
 //! | `read`, `write`, `atomics`, `switch`, `invalidate` | the steps of the protocol |
 //! | [`count`] | what a client counts |
 //! | `hole` | guards that tests switch off |
+//! | [`values`] | copies of values by their keys, under a cache |
 //! | [`error`] | why an operation failed |
 //!
 //! ```
@@ -91,6 +92,7 @@ mod read;
 mod records;
 pub mod stripe;
 mod switch;
+pub mod values;
 mod verbs;
 mod write;
 

@@ -36,6 +36,7 @@
 //! | `search` | how free chunks are found, several at once |
 //! | [`provision`] | how memory is provided while clients use the pool |
 //! | [`retirement`] | chunks out of use: how a pool becomes smaller, and larger again |
+//! | [`sharers`] | processes that keep copies of objects, and how copies end |
 //! | [`clock`] | the pool's clock, which judges expiry |
 #![forbid(unsafe_code)]
 
@@ -61,6 +62,7 @@ pub mod repair;
 pub mod retirement;
 mod search;
 pub mod settings;
+pub mod sharers;
 mod upkeep;
 mod waiters;
 mod words;
@@ -75,5 +77,6 @@ pub use pool::Pool;
 pub use registry::{Incarnation, Member, PlaceState};
 pub use repair::Estate;
 pub use settings::PoolSettings;
+pub use sharers::Sharers;
 pub use upkeep::{Repaired, Upkeep};
 pub use words::read_word;

@@ -44,7 +44,7 @@ use crate::nodes::{self, NodeState, Phase};
 use crate::registry::{self, NodeUsers, PlaceState};
 use crate::repair::{self, Estate};
 use crate::words::{read_word, swap};
-use crate::{ChunkId, Client, Pool, PoolError};
+use crate::{ChunkId, Client, Pool, PoolError, sharers};
 use atoll_fabric::{Address, Batch, Endpoint, RegionState, VerbError};
 
 /// What a simulation can leave out, to show the harm.
@@ -107,6 +107,9 @@ pub(crate) async fn declare<E: Endpoint>(
     if region_state(endpoint, pool, (node, identity)).await? == RegionState::Unknown {
         return Ok(false);
     }
+    // From the next step on, clients miss the keys of the node. No copy of them may be left then.
+    // What the node held cannot be READ any more, so that no copy is made later.
+    sharers::end_everything(endpoint, pool).await?;
     let ready = NodeState::Ready { identity, chunks };
     let lost = NodeState::Absent { phase: Phase::Lost, identity, chunks };
     // Another client may have been faster.
@@ -137,6 +140,7 @@ pub(crate) async fn give_up<E: Endpoint>(endpoint: &E, pool: &Pool, node: u8, fo
                 if nodes::reach_and_check(endpoint, pool, (node, chunks, identity)).await.is_ok() {
                     return Err(present("it is there"));
                 }
+                sharers::end_everything(endpoint, pool).await?;
                 // From now on it is made there, and what the old place proves counts no more.
                 nodes::write_place(endpoint, pool, node).await?;
                 let lost = NodeState::Absent { phase: Phase::Lost, identity, chunks };

@@ -11,7 +11,7 @@ pub use kind::{KvsKind, KvsOptions};
 use atoll_cache::CacheError;
 use atoll_cache::table::replacement::{Accessed, Candidate, Inserted, Replacement, Victim};
 use atoll_cache::table::settings::{REPLACEMENT_WORDS, TableOptions};
-use atoll_cache::table::slot::Slot;
+use atoll_cache::table::slot::{Slot, TAG_BITS};
 use atoll_cache::table::{Core, Objects, TablePool};
 use atoll_fabric::Endpoint;
 use atoll_pool::PoolError;
@@ -29,7 +29,7 @@ pub fn options() -> TableOptions {
         extension_words: 0,
         area_bytes: |_| 0,
         replacement: [0; REPLACEMENT_WORDS],
-        tag_bits: 16,
+        tag_bits: TAG_BITS,
         object_bytes_mean: 320,
         slots_per_object: 2,
     }

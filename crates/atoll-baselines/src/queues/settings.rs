@@ -8,6 +8,7 @@ use super::area;
 pub use super::area::LISTS_MAX;
 use atoll_cache::engines::{Described, EngineChoices, EngineIdentity, PoolSize};
 use atoll_cache::table::settings::{REPLACEMENT_WORDS, TableOptions, TableSettings};
+use atoll_cache::table::slot::TAG_BITS;
 use atoll_pool::fields::Numbers;
 use atoll_pool::{Fields, PoolError, PoolSettings};
 use std::fmt;
@@ -76,7 +77,7 @@ impl QueueOptions {
             extension_words: 0,
             area_bytes: if self.policy == QueuePolicy::S3Fifo { area::rings_bytes } else { area::lists_bytes },
             replacement,
-            tag_bits: 16,
+            tag_bits: TAG_BITS,
             object_bytes_mean: 320,
             slots_per_object: 2,
         }

@@ -302,7 +302,7 @@ mod tests {
     }
 
     impl Engine for Shared {
-        crate::pass_on_operations!(model, get);
+        crate::pass_on_operations!(model, get, stats);
 
         async fn update<C: Change>(&self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
             self.model.update(key, change).await

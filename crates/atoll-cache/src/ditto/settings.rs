@@ -18,7 +18,7 @@ use crate::experts::{self, DEFAULT_SET, ExpertSet, ExpertSetError};
 use crate::policy::PolicyId;
 use crate::table::replacement::SAMPLE_BUCKETS_MAX;
 use crate::table::settings::{TableOptions, TableSettings};
-use crate::table::slot::HISTORY_IDS;
+use crate::table::slot::{HISTORY_IDS, TAG_BITS};
 use atoll_pool::{Fields, PoolError, PoolSettings};
 
 /// The engine's number in the pool header.
@@ -105,7 +105,7 @@ impl DittoOptions {
             sample_buckets: 1,
             remembers: false,
             object_bytes_mean: 320,
-            tag_bits: 16,
+            tag_bits: TAG_BITS,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use crate::choices::EngineChoices;
 use crate::experts::ExpertSet;
+use crate::near::Copied;
 use crate::pooled::{EnginePool, Pooled};
 use atoll_fabric::Endpoint;
 use atoll_pool::{Pool, PoolError};
@@ -14,7 +15,7 @@ pub trait EngineKind {
     /// A pool of the engine, as one process has it open.
     type Shared: EnginePool;
     /// A client of the engine.
-    type Client<E: Endpoint>: Pooled<E, Shared = Self::Shared>;
+    type Client<E: Endpoint>: Pooled<E, Shared = Self::Shared> + Copied<Endpoint = E>;
 
     /// A pool whose header was read, and names this engine.
     fn opened(pool: Pool) -> Result<Arc<Self::Shared>, PoolError> {

@@ -22,6 +22,7 @@ use crate::audit::Audit;
 use crate::ditto::DittoOptions;
 use crate::experts::ExpertSet;
 use crate::forge::ForgeOptions;
+use crate::near::Copied;
 use crate::pooled::{EnginePool, Pooled};
 use crate::{Ahead, CacheError, Change, Engine, Lookup, Meta, Removals, Reserve, Stats, Value};
 use atoll_fabric::{Arrivals, Endpoint};
@@ -319,6 +320,22 @@ impl<E: Endpoint> Chosen<E> {
     /// reported as faults.
     pub async fn verify(&self) -> Result<Audit, CacheError> {
         on_engine!(self, engine => Pooled::verify(engine).await)
+    }
+}
+
+impl<E: Endpoint> Copied for Chosen<E> {
+    type Endpoint = E;
+
+    fn pool_client(&self) -> &Client<E> {
+        self.client()
+    }
+
+    fn stripe(&self, key: &[u8]) -> u64 {
+        on_engine!(self, engine => engine.stripe(key))
+    }
+
+    async fn get_permitting(&self, key: &[u8], into: &mut Value) -> Result<(Lookup, bool), CacheError> {
+        on_engine!(self, engine => engine.get_permitting(key, into).await)
     }
 }
 

@@ -28,7 +28,8 @@ use super::slot::{KeyHash, Slot};
 use super::technique::Technique;
 use super::{Forge, Hole};
 use crate::candidate::Candidate;
-use crate::index::{BUCKET_SLOTS, Index, first_slot};
+use crate::index::copies::Sharing;
+use crate::index::{BUCKET_SLOTS, Index, SlotWord, first_slot};
 use crate::record::Header;
 use crate::{CacheError, Lookup, Meta, Value, Want};
 use atoll_fabric::{Batch, Endpoint};
@@ -187,6 +188,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// or the key has no entry.
     pub(super) async fn lookup_known(
         &self,
+        op: &mut Operation,
         hash: KeyHash,
         key: &[u8],
         into: &mut Value,
@@ -206,8 +208,10 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let read = batch.read(at, buffer);
         self.client.endpoint.post(&mut batch).await?;
         into.buffer = batch.take(read);
-        let same = batch.word(now) == known.word.0 || self.is_open(Hole::UncheckedAddress);
-        let candidate = match same {
+        // Whether the object has copies may have changed.
+        let now = Slot(batch.word(now));
+        let same = now.shared_as(Sharing::None) == known.word.shared_as(Sharing::None);
+        let candidate = match same || self.is_open(Hole::UncheckedAddress) {
             true => self.judge_candidate(known.word, key, into, begun_ns).await?,
             false => Candidate::Reused,
         };
@@ -223,10 +227,11 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             return Ok(None);
         }
         self.stats.addresses_right.add(1);
-        self.learn(key, || Known::of(known.slot, known.word, &header, begun_ns));
+        self.learn(key, || Known::of(known.slot, if same { now } else { known.word }, &header, begun_ns));
         if counted {
             self.count_hit(hash, known.word, &header);
         }
+        op.found = same.then_some((known.slot, now));
         Ok(Some(Lookup::Hit))
     }
 

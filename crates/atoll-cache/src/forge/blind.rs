@@ -38,7 +38,8 @@ use super::slot::{KeyHash, Slot};
 use super::technique::Technique;
 use super::update::{New, Try};
 use super::{Forge, Hole};
-use crate::index::Index;
+use crate::index::copies::{self, Sharing};
+use crate::index::{Index, SlotWord};
 use crate::record::Header;
 use crate::{CacheError, Change, Meta, Old, Verdict};
 use atoll_fabric::{Address, Batch, Endpoint};
@@ -152,7 +153,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// The remembered object of a key, if a blind swap may replace it.
     fn guess(&self, hash: KeyHash, key: &[u8]) -> Option<Guess> {
         let known = self.remembered(hash, key)?;
-        if self.is_late(&known) || known.word.is_large() {
+        // What has copies is closed first.
+        if self.is_late(&known) || known.word.is_large() || known.word.sharing() != Sharing::None {
             return None;
         }
         let (at, bytes, chunk) = self.record_span(known.word)?;
@@ -181,7 +183,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         self.forget(key);
         self.stats.addresses_stale.add(1);
         self.count_dead(guess.chunk, other.record_bytes());
-        if Box::pin(self.swap_slot(guess.known.slot, word, word.emptied())).await? {
+        if Box::pin(copies::take_out(self, guess.known.slot, word)).await? {
             self.count_removed(1).await?;
             self.count_dead(place.chunk, header.record_bytes());
         }

@@ -10,7 +10,7 @@ use super::slot::{KeyHash, Slot};
 use super::technique::Technique;
 use super::{Forge, Hole};
 use crate::CacheError;
-use crate::index::{Index, Look, bucket_of_slot, first_slot, index_parts, split};
+use crate::index::{Index, Look, bucket_of_slot, copies, first_slot, index_parts, split};
 use crate::record::Record;
 use atoll_fabric::{Address, Batch, Buffer, Endpoint};
 use atoll_pool::ChunkId;
@@ -20,6 +20,10 @@ impl<E: Endpoint, T: Technique<E>> Index for Forge<E, T> {
 
     fn buckets(&self) -> u32 {
         self.growth.directory.size().count()
+    }
+
+    fn first_buckets(&self) -> u32 {
+        self.shared.settings.buckets
     }
 
     async fn learn_buckets(&self) -> Result<(), CacheError> {
@@ -110,6 +114,7 @@ impl<E: Endpoint, T: Technique<E>> Index for Forge<E, T> {
         if self.is_open(Hole::Protection) || self.is_open(Hole::EarlyReuse) {
             return Ok(());
         }
+        let Some(word) = copies::closed(self, slot, word).await? else { return Ok(()) };
         if self.swap_slot(slot, word, word.emptied()).await? && word.is_live() {
             self.stats.damaged.add(1);
             self.count_removed(1).await?;

@@ -13,7 +13,8 @@ use super::slot::{KeyHash, Slot};
 use super::technique::Technique;
 use super::update::New;
 use super::{Forge, Hole};
-use crate::index::{Index, Unlink};
+use crate::index::copies::Sharing;
+use crate::index::{Index, SlotWord, Unlink};
 use crate::record::Header;
 use crate::search::publish_pending;
 use crate::{CacheError, Cause};
@@ -69,9 +70,10 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     ) -> Result<bool, CacheError> {
         let index = self.choose_place(op, hash);
         let (before, slot) = op.seen(index);
-        // An object with extents, or one whose key a program asks for, is unlinked first by a step
-        // of its own.
-        if before.is_live() && (before.is_large() || self.removals.is_on()) {
+        // An object with extents or copies, or one whose key a program asks for, is unlinked first by
+        // a step of its own.
+        let has_more = before.is_large() || before.sharing() != Sharing::None || self.removals.is_on();
+        if before.is_live() && has_more {
             let evicted = self.unlink(op, slot, before, Some(Cause::Evicted)).await?;
             self.stats.evictions.add(u64::from(evicted));
             self.stats.evictions_index.add(u64::from(evicted));

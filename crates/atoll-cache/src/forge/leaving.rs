@@ -35,7 +35,8 @@ use super::{Forge, Hole, Rule};
 use crate::CacheError;
 use crate::index::directory::Size;
 use crate::index::split::{self, SplitWord};
-use crate::index::{ATTEMPTS_MAX, Index, bucket_of_slot};
+use crate::index::copies::{self, Sharing};
+use crate::index::{ATTEMPTS_MAX, Index, SlotWord, bucket_of_slot};
 use crate::record::Record;
 use crate::removals::{Cause, Removal};
 use atoll_fabric::{BATCH_VERBS_MAX, Batch, Buffer, Endpoint, Intent};
@@ -441,7 +442,12 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// the expected word was derived from a map to which something else than a client wrote.
     async fn unlink_leavers(&self, group: &LeavingGroup, leavers: &[Leaver]) -> Result<Vec<Leaver>, CacheError> {
         let leave_ghosts = self.leaves_ghosts(group.queue);
-        let mut mistaken = Vec::new();
+        let has_copies = |leaver: &Leaver| leaver.word.is_some_and(|word| word.sharing() != Sharing::None);
+        let (closed, mut mistaken) = match leavers.iter().any(has_copies) {
+            true => Box::pin(self.close_leavers(group, leavers)).await.map(|(closed, rest)| (Some(closed), rest))?,
+            false => (None, Vec::new()),
+        };
+        let leavers = closed.as_deref().unwrap_or(leavers);
         for part in leavers.chunks(BATCH_VERBS_MAX) {
             // In near memory, the swaps wait for it one after the other, unless it is prefetched.
             for leaver in part {
@@ -477,13 +483,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             for (index, (leaver, swap)) in part.iter().zip(swaps).enumerate() {
                 let extents = leaver.word.filter(|word| word.is_large()).and_then(|_| extents.next().flatten());
                 if !batch.swapped(swap) {
-                    let seen = Slot(batch.word(swap));
-                    let mut word = self.word_here(seen, group, &leaver.entry);
-                    if word.is_some() {
-                        let named = (group.chunk, group.state.generation);
-                        word = self.warm_word(named, &leaver.entry, seen).await?;
-                    }
-                    mistaken.extend(word.map(|word| Leaver { word: Some(word), ..*leaver }));
+                    mistaken.extend(self.still_here(group, leaver, Slot(batch.word(swap))).await?);
                     continue;
                 }
                 removed += 1;
@@ -498,6 +498,42 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             }
         }
         Ok(mistaken)
+    }
+
+    /// The same object with the word that its slot has now, if it is still the group's. The slot had
+    /// the word `seen`.
+    async fn still_here(
+        &self,
+        group: &LeavingGroup,
+        leaver: &Leaver,
+        seen: Slot,
+    ) -> Result<Option<Leaver>, CacheError> {
+        let mut word = self.word_here(seen, group, &leaver.entry);
+        if word.is_some() {
+            word = self.warm_word((group.chunk, group.state.generation), &leaver.entry, seen).await?;
+        }
+        Ok(word.map(|word| Leaver { word: Some(word), ..*leaver }))
+    }
+
+    /// Ends the copies of objects that leave. Returns them with the words that their slots have
+    /// then, and those whose slots have changed.
+    async fn close_leavers(
+        &self,
+        group: &LeavingGroup,
+        leavers: &[Leaver],
+    ) -> Result<(Vec<Leaver>, Vec<Leaver>), CacheError> {
+        let (mut closed, mut mistaken) = (Vec::with_capacity(leavers.len()), Vec::new());
+        for leaver in leavers {
+            let (slot, word) = (self.slot_of_home(leaver.entry.slot), leaver.word.unwrap_or(Slot::EMPTY));
+            match copies::closed(self, slot, word).await? {
+                Some(word) => closed.push(Leaver { word: Some(word), ..*leaver }),
+                None => {
+                    let seen = self.slot_word(slot).await?;
+                    mistaken.extend(self.still_here(group, leaver, seen).await?);
+                }
+            }
+        }
+        Ok((closed, mistaken))
     }
 
     /// What is to be noted of an object that this client is about to evict with a group. Its record

@@ -144,7 +144,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let remembers = self.addresses.borrow().is_on();
         if remembers
             // Boxed, so that it costs nothing in a client without an address cache.
-            && let Some(lookup) = Box::pin(self.lookup_known(hash, key, into, counted)).await?
+            && let Some(lookup) = Box::pin(self.lookup_known(op, hash, key, into, counted)).await?
         {
             return Ok(lookup);
         }
@@ -201,6 +201,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                         self.count_hit(hash, slot, &header);
                     }
                     self.learn(key, || Known::of(number, slot, &header, begun_ns));
+                    op.found = Some((number, slot));
                     return Ok(Some(Lookup::Hit));
                 }
                 Candidate::Other => {}

@@ -21,7 +21,8 @@ use super::slot::{KeyHash, RecordLength, Slot, UNIT_BYTES};
 use super::technique::Technique;
 use super::{Forge, Hole};
 use crate::CacheError;
-use crate::index::Index;
+use crate::index::copies::Sharing;
+use crate::index::{Index, SlotWord};
 use crate::index::split::SplitWord;
 use crate::record::{self, Header, Record};
 use arrayvec::ArrayVec;
@@ -204,7 +205,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let length = if header.large { RecordLength::LARGE } else { RecordLength::of(record_bytes) };
         let heap_offset = u64::from(place.chunk.0) * layout.chunk_bytes + place.offset_bytes;
         let copy = self.shared.format.live(word.fingerprint(), length, heap_offset, place.generation);
-        let to = copy.in_place_of(word);
+        // Copies of the object stay right.
+        let to = copy.in_place_of(word).shared_as(word.sharing());
         piece.copies.push(Copy { object, slot: self.slot_of_home(leaver.entry.slot), from: word, to, header, place });
         Ok(())
     }
@@ -262,7 +264,9 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             }
             // If another client has replaced or removed the object, this client neither moves nor
             // evicts it.
-            let is_split = leaver.word.is_some_and(|word| word.moved_to(0) == from.moved_to(0));
+            // The bucket was split, or the state of the object's copies has changed.
+            let bare = |word: Slot| word.moved_to(0).shared_as(Sharing::None);
+            let is_split = leaver.word.is_some_and(|word| bare(word) == bare(from));
             if is_split {
                 piece.again.push(*leaver);
             }

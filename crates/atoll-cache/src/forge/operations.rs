@@ -2,12 +2,44 @@
 //! steps have a module of their own.
 
 use super::Forge;
+use super::addresses::Known;
+use super::lookup::REUSE_NS;
 use super::technique::Technique;
 use crate::at_once;
-use crate::index::{Index, walk};
+use crate::index::copies::{self, Sharing};
+use crate::index::{Index, SlotWord, walk};
+use crate::near::Copied;
 use crate::{CacheError, Change, Engine, Lookup, Meta, Removals, Stats, Value, value};
 use atoll_fabric::{Endpoint, VerbError};
-use atoll_pool::registry;
+use atoll_pool::{Client, registry};
+
+impl<E: Endpoint, T: Technique<E>> Copied for Forge<E, T> {
+    type Endpoint = E;
+
+    fn pool_client(&self) -> &Client<E> {
+        &self.client
+    }
+
+    fn stripe(&self, key: &[u8]) -> u64 {
+        copies::stripe_of_hash(self, self.shared.hasher.hash(key))
+    }
+
+    async fn get_permitting(&self, key: &[u8], into: &mut Value) -> Result<(Lookup, bool), CacheError> {
+        let begun_ns = self.client.endpoint.now_ns();
+        let op = &mut *self.operations.take(&self.client);
+        self.client.begin(&mut op.entry).await?;
+        let lookup = self.lookup(op, key, into, true).await?;
+        let found = op.found.take().filter(|_| lookup == Lookup::Hit);
+        let Some((slot, word)) = found else { return Ok((lookup, false)) };
+        let is_permitted = copies::permit(self, slot, word).await?;
+        if is_permitted && let Some(known) = self.remembered(self.key_hash(key), key) {
+            self.learn(key, || Known { word: word.shared_as(Sharing::Copied), ..known });
+        }
+        // Within this time the slot has not got the same word for another record: see `lookup`.
+        let is_timely = self.client.endpoint.now_ns().wrapping_sub(begun_ns) <= REUSE_NS;
+        Ok((lookup, is_permitted && is_timely))
+    }
+}
 
 impl<E: Endpoint, T: Technique<E>> Engine for Forge<E, T> {
     #[inline]

@@ -1,14 +1,15 @@
 //! The slot word: one entry of the index, changed by compare-and-swap alone.
 //!
 //! ```text
-//! 63 62      56 55       48 47 46   44 43                       pointer_bits                0
-//! +-+----------+-----------+--+-------+-------------------------+---------------------------+
-//! |p| length 7 | finger- 8 |f | depth | tag: low bits of the    | pointer: heap offset in   |
-//! | | code     | print     |  |   3   | chunk's generation      | units of 16 bytes         |
-//! +-+----------+-----------+--+-------+-------------------------+---------------------------+
+//! 63 62      56 55       48 47 46   44 43     42 41                  pointer_bits           0
+//! +-+----------+-----------+--+-------+---------+--------------------+----------------------+
+//! |p| length 7 | finger- 8 |f | depth | copies  | tag: low bits of   | pointer: heap offset |
+//! | | code     | print     |  |   3   |    2    | chunk's generation | in units of 16 bytes |
+//! +-+----------+-----------+--+-------+---------+--------------------+----------------------+
 //!  p = 1: pending, an insertion that is not decided yet; no lookup sees it
 //!  f = 1: frozen, while the bucket is split (see `index::split`)
 //!  depth: how often the bucket has been split, or its parent before its birth
+//!  copies: whether other processes may have copies of the object (see `index::copies`)
 //!
 //! 63       56 55       48 47 46   44 43 40  39 33 32                                        0
 //! +-+--------+-----------+--+-------+-----+------+------------------------------------------+
@@ -18,8 +19,8 @@
 //!  a ghost: a key evicted from the small queue; free to take
 //! ```
 //!
-//! The empty word is 0 but for its depth. A pool of up to 64 GiB has 32 pointer bits and 12 tag
-//! bits, a pool of up to 64 TiB has two tag bits or more. In a pool beyond 128 TiB there is none.
+//! The empty word is 0 but for its depth. A pool of up to 64 GiB has 32 pointer bits and 10 tag
+//! bits, a pool of up to 16 TiB has two tag bits or more. In a pool beyond 32 TiB there is none.
 //!
 //! The paper's slot has a second word with group and number. Ours keeps both in the object's
 //! header, which a hit reads anyway. So there is no second word to be late.
@@ -36,7 +37,8 @@ const FINGERPRINT_SHIFT: u32 = 48;
 const FROZEN: u64 = 1 << 47;
 const DEPTH_SHIFT: u32 = 44;
 const DEPTH: u64 = 7 << DEPTH_SHIFT;
-const POINTER_AND_TAG_BITS: u32 = DEPTH_SHIFT;
+const SHARING_SHIFT: u32 = DEPTH_SHIFT - 2;
+const POINTER_AND_TAG_BITS: u32 = SHARING_SHIFT;
 const GHOST: u64 = 1 << 32;
 /// The bits of [`KeyHash::more`] that a ghost has. With bucket and fingerprint, one insertion in
 /// some thousand finds another key's ghost.
@@ -46,7 +48,7 @@ const LARGE_CODE: u64 = 127;
 /// Codes up to this count units; above it there are eight codes to a doubling.
 const CODE_LINEAR_MAX: u64 = 64;
 
-/// How a pool's slot words divide 44 bits between pointer and tag.
+/// How a pool's slot words divide 42 bits between pointer and tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotFormat {
     pointer_bits: u32,
@@ -242,7 +244,7 @@ impl Slot {
     }
 }
 
-slot_word!(Slot);
+slot_word!(Slot, sharing at SHARING_SHIFT);
 
 impl SplitWord for Slot {
     #[inline]
@@ -308,6 +310,8 @@ impl KeyHash {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::index::SlotWord;
+    use crate::index::copies::Sharing;
 
     #[test]
     fn a_length_code_never_cuts_a_record_and_wastes_at_most_an_eighth() {
@@ -320,16 +324,23 @@ mod tests {
 
     #[test]
     fn fields_survive_packing_at_their_edges() {
-        for heap_bytes in [1 << 12, 1 << 30, 1 << 36, 1 << 42, 1 << 48] {
+        for heap_bytes in [1 << 12, 1 << 30, 1 << 36, 1 << 42, 1 << 46] {
             let format = SlotFormat::new(heap_bytes);
             let slot = format.live(0xff, RecordLength::of(300), heap_bytes - 16, 0xffff_fff7);
             assert_eq!(format.heap_offset(slot), heap_bytes - 16);
             assert!(format.has_generation(slot, 0xffff_fff7));
-            assert!(heap_bytes == 1 << 48 || !format.has_generation(slot, 0xffff_fff6));
+            assert!(heap_bytes == 1 << 46 || !format.has_generation(slot, 0xffff_fff6));
             let deep = SplitWord::moved_to(slot, 7);
             assert!(deep.is_live_of(0xff) && !deep.is_live_of(0xfe));
             assert!(!SplitWord::frozen(deep).is_live_of(0xff) && !deep.pending().is_live_of(0xff));
             assert_eq!((deep.depth(), SplitWord::moved_to(SplitWord::frozen(deep), 0)), (7, slot));
+            for sharing in [Sharing::None, Sharing::Copied, Sharing::Closed] {
+                let shared = deep.shared_as(sharing);
+                assert_eq!((shared.sharing(), shared.shared_as(Sharing::None)), (sharing, deep));
+                assert_eq!(SplitWord::frozen(shared).sharing(), sharing, "a split keeps it");
+                assert_eq!((format.heap_offset(shared), shared.emptied()), (heap_bytes - 16, deep.emptied()));
+                assert!(format.has_generation(shared, 0xffff_fff7) && shared.is_live_of(0xff));
+            }
             assert!(slot.is_live() && !slot.pending().is_live() && slot.pending().decided() == slot);
             assert_eq!(slot.length().bytes(), 304);
         }

@@ -8,7 +8,7 @@ use super::slot::Slot;
 use super::technique::Technique;
 use super::{Forge, Hole};
 use crate::CacheError;
-use crate::index::{Index, Unlink};
+use crate::index::{Index, Unlink, copies};
 use crate::removals::{Cause, Removal, removal_of};
 use crate::search::Large;
 use atoll_fabric::{Buffer, Endpoint};
@@ -83,7 +83,10 @@ impl<E: Endpoint, T: Technique<E>> Unlink for Forge<E, T> {
             Some(cause) => Box::pin(self.removal_in(word, &op.record, cause)).await?,
             None => None,
         };
-        let removed = self.swap_slot(slot, word, word.emptied()).await?;
+        let removed = match copies::closed(self, slot, word).await? {
+            Some(closed) => self.swap_slot(slot, closed, closed.emptied()).await?,
+            None => false,
+        };
         if removed {
             self.removals.note_read(removal);
             self.count_removed(1).await?;

@@ -29,7 +29,7 @@ use super::technique::{Section, Technique};
 use super::{Forge, Hole};
 use crate::backoff::pause_ns;
 use crate::extent::{Extents, chunks_needed};
-use crate::index::{ATTEMPTS_MAX, Index, Unlink};
+use crate::index::{ATTEMPTS_MAX, Index, Unlink, copies};
 use crate::overtaken::Overtaken;
 use crate::record::{self, Header};
 use crate::search::{Large, decide};
@@ -248,7 +248,9 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Ok(if let Search::Found(found) = searched { Some(found) } else { None })
     }
 
-    async fn try_remove(&self, found: Found) -> Result<Try, CacheError> {
+    async fn try_remove(&self, mut found: Found) -> Result<Try, CacheError> {
+        let Some(closed) = copies::closed(self, found.slot, found.word).await? else { return Ok(Try::Anew) };
+        found.word = closed;
         let mut batch = Batch::new();
         let swap = batch.compare_and_swap(self.slot_at(found.slot), found.word.0, found.word.emptied().0);
         self.client.endpoint.post(&mut batch).await?;
@@ -410,9 +412,14 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         (hash, key): (KeyHash, &[u8]),
         value: &[u8],
         new: &New,
-        (place, found): (&Place, Found),
+        (place, mut found): (&Place, Found),
         same_body: bool,
     ) -> Result<bool, CacheError> {
+        let Some(closed) = copies::closed(self, found.slot, found.word).await? else {
+            self.forget(key);
+            return Ok(false);
+        };
+        found.word = closed;
         let word = self.encode(op, hash, key, value, new, place).in_place_of(found.word);
         let slot = self.slot_at(found.slot);
         let (at, record) = self.outgoing_record(op, place);

@@ -14,6 +14,7 @@
 //! | module | concept |
 //! |---|---|
 //! | [`absent`] | what is lost with a memory node |
+//! | [`copies`] | copies of objects that other processes keep, and how they end |
 //! | [`buckets`] | where the buckets are |
 //! | [`directory`] | where the buckets are that a growing index adds |
 //! | [`split`] | how a bucket is split while clients use it |
@@ -24,6 +25,7 @@
 
 pub(crate) mod absent;
 pub(crate) mod buckets;
+pub(crate) mod copies;
 pub(crate) mod directory;
 pub(crate) mod examine;
 pub(crate) mod extents;
@@ -31,6 +33,7 @@ pub(crate) mod split;
 pub(crate) mod verify;
 pub(crate) mod walk;
 
+use self::copies::Sharing;
 use crate::extent::{ExtentIo, Extents, LatelyBound, OpenChunk, chunks_needed};
 use crate::limit::Limit;
 use crate::operation::{Idle, Operation};
@@ -106,12 +109,33 @@ pub(crate) trait SlotWord: Copy + Eq {
 
     /// The empty word in place of this one.
     fn emptied(self) -> Self;
+
+    /// The lowest of the two bits that say in a live word whether there may be copies.
+    const SHARING_SHIFT: u32;
+
+    /// Whether there may be copies of the object; of none if the word is not live.
+    #[inline]
+    fn sharing(self) -> Sharing {
+        match self.bits() >> Self::SHARING_SHIFT & 3 {
+            0 => Sharing::None,
+            _ if !self.is_live() => Sharing::None,
+            1 => Sharing::Copied,
+            _ => Sharing::Closed,
+        }
+    }
+
+    /// The same live word with another state of its copies.
+    fn shared_as(self, sharing: Sharing) -> Self {
+        Self::from_bits(self.bits() & !(3 << Self::SHARING_SHIFT) | (sharing as u64) << Self::SHARING_SHIFT)
+    }
 }
 
 /// Makes an engine's slot, a word with methods of its own, the [`SlotWord`] of its index.
 macro_rules! slot_word {
-    ($slot:ty) => {
+    ($slot:ty, sharing at $shift:expr) => {
         impl $crate::index::SlotWord for $slot {
+            const SHARING_SHIFT: u32 = $shift;
+
             #[inline(always)]
             fn from_bits(bits: u64) -> Self {
                 Self(bits)
@@ -194,6 +218,10 @@ macro_rules! fixed_buckets {
             self.shared.layout.buckets().count()
         }
 
+        fn first_buckets(&self) -> u32 {
+            self.shared.layout.buckets().count()
+        }
+
         #[inline(always)]
         fn slot_at(&self, slot: u64) -> atoll_fabric::Address {
             self.shared.layout.slot(slot)
@@ -246,6 +274,9 @@ pub(crate) trait Index {
 
     /// Buckets of the index, as far as this client knows.
     fn buckets(&self) -> u32;
+
+    /// Buckets of the index when it was new.
+    fn first_buckets(&self) -> u32;
 
     /// READs how many buckets the index has now.
     async fn learn_buckets(&self) -> Result<(), CacheError> {

@@ -45,7 +45,7 @@
 //! A word that fits none of these rules was not written by a client. It is emptied.
 
 use super::directory::{Directory, Size};
-use super::{ATTEMPTS_MAX, BUCKET_SLOTS, Index, SlotWord, first_slot};
+use super::{ATTEMPTS_MAX, BUCKET_SLOTS, Index, SlotWord, copies, first_slot};
 use crate::CacheError;
 use crate::extent::OpenChunk;
 use arrayvec::ArrayVec;
@@ -389,6 +389,11 @@ async fn thaw<I: Splits>(
     depth: u32,
 ) -> Result<(), CacheError> {
     assert!(depth > 0, "a bucket that was split is not at depth 0");
+    for (place, (word, side)) in (0..).zip(words.iter().zip(sides)) {
+        if *side == Side::Neither && is_at::<I>(*word, depth - 1, true) {
+            copies::end_of_frozen(index, first_slot(bucket) + place, I::Word::from_bits(*word)).await?;
+        }
+    }
     let mut batch = Batch::new();
     let mut swaps = ArrayVec::<_, BUCKET_SLOTS>::new();
     for (place, (word, side)) in (0..).zip(words.iter().zip(sides)) {

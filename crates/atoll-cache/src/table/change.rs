@@ -22,7 +22,7 @@ use super::search::{Found, Search};
 use super::slot::{KeyHash, Slot};
 use super::{Core, Hole, Objects};
 use crate::backoff::pause_ns;
-use crate::index::{ATTEMPTS_MAX, Index, Unlink};
+use crate::index::{ATTEMPTS_MAX, Index, Unlink, copies};
 use crate::overtaken::Overtaken;
 use crate::record::Header;
 use crate::search::{Large, decide};
@@ -254,12 +254,14 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         &self,
         op: &mut Operation,
         new: &New<'_>,
-        found: Found,
+        mut found: Found,
         held: Held,
         tag: u16,
         same_body: bool,
     ) -> Result<bool, CacheError> {
         let core = &self.core;
+        let Some(closed) = copies::closed(core, found.slot, found.word).await? else { return Ok(false) };
+        found.word = closed;
         let word = core.encode_new(op, new, &found.beside.extension, held, tag);
         let slot = core.shared.layout.slot(found.slot);
         let Some((at, record)) = core.outgoing_record(op, held.block) else { return Ok(false) };

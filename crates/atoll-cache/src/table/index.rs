@@ -8,7 +8,7 @@ use super::operation::{Notes, Operation};
 use super::slot::Slot;
 use super::{Core, Hole};
 use crate::CacheError;
-use crate::index::{Index, Look, fixed_buckets, index_parts};
+use crate::index::{Index, Look, copies, fixed_buckets, index_parts};
 use crate::record::Record;
 use atoll_fabric::{Address, Buffer, Endpoint};
 use atoll_pool::ChunkId;
@@ -51,6 +51,7 @@ impl<E: Endpoint> Index for Core<E> {
         if self.slot_word(slot).await? != word {
             return Ok(());
         }
+        let Some(word) = copies::closed(self, slot, word).await? else { return Ok(()) };
         let is_block = self.record_span(word).is_some();
         let then = if is_block && word.is_live() { word.buried(self.shared.settings.large_class) } else { Slot::EMPTY };
         if self.swap_slot(slot, word, then).await? {

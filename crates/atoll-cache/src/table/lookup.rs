@@ -193,6 +193,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             }
         }
         self.core.stats.hits.add(1);
+        op.found = Some((slot, word));
         let (extension, information) = (&beside.extension[..], beside.information());
         let accessed = Accessed { slot, word, hash, bytes: header.record_bytes(), extension, information };
         self.replacement.accessed(&self.core, accessed).await?;

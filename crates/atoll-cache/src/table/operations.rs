@@ -16,10 +16,11 @@ use super::operation::Operation;
 use super::replacement::Replacement;
 use super::{Core, Hole, Objects, STOCK_KEPT};
 use crate::at_once;
-use crate::index::{Index, walk};
+use crate::index::{Index, copies, walk};
+use crate::near::Copied;
 use crate::{CacheError, Change, Engine, Lookup, Meta, Removals, Stats, Value, value};
 use atoll_fabric::Endpoint;
-use atoll_pool::registry;
+use atoll_pool::{Client, registry};
 
 impl<E: Endpoint> Core<E> {
     /// Whether this client publishes when it is at rest.
@@ -92,6 +93,40 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             Box::pin(self.core.free_fresh_chunks()).await?;
         }
         Ok(())
+    }
+}
+
+impl<E: Endpoint, R: Replacement<E>> Copied for Objects<E, R> {
+    type Endpoint = E;
+
+    fn pool_client(&self) -> &Client<E> {
+        &self.core.client
+    }
+
+    fn stripe(&self, key: &[u8]) -> u64 {
+        copies::stripe_of_hash(&self.core, self.core.shared.hasher.hash(key))
+    }
+
+    async fn get_permitting(&self, key: &[u8], into: &mut Value) -> Result<(Lookup, bool), CacheError> {
+        let op = &mut *self.core.operations.take(&self.core.client);
+        self.begin(op).await?;
+        let found = self.look_up_permitting(op, key, into).await;
+        self.end(op, found).await
+    }
+}
+
+impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
+    async fn look_up_permitting(
+        &self,
+        op: &mut Operation,
+        key: &[u8],
+        into: &mut Value,
+    ) -> Result<(Lookup, bool), CacheError> {
+        let lookup = self.lookup(op, key, into).await?;
+        match op.found.take().filter(|_| lookup == Lookup::Hit) {
+            Some((slot, word)) => Ok((lookup, copies::permit(&self.core, slot, word).await?)),
+            None => Ok((lookup, false)),
+        }
     }
 }
 

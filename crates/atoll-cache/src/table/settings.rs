@@ -7,7 +7,7 @@
 //! ```
 
 use super::class::Class;
-use super::slot::HEAP_BYTES_MAX;
+use super::slot::{HEAP_BYTES_MAX, TAG_BITS};
 use crate::choices::PoolSize;
 use crate::index::BUCKET_SLOTS;
 use crate::record::LARGE_RECORD_BYTES;
@@ -35,7 +35,7 @@ pub struct TableOptions {
     pub area_bytes: fn(slots: u64) -> u64,
     /// The replacement's own choices.
     pub replacement: [u64; REPLACEMENT_WORDS],
-    /// Bits of a block's tag: 16, or fewer (at least 2) to make it wrap soon in a test.
+    /// Bits of a block's tag: [`TAG_BITS`], or fewer (at least 2) to make it wrap soon in a test.
     pub tag_bits: u32,
     /// Expected bytes of an object (key, value and header). The index is sized by it.
     pub object_bytes_mean: u32,
@@ -98,7 +98,7 @@ impl TableSettings {
         let [buckets, tag_bits, extension_words] = WORD_0.unpack(word);
         let extension_bytes = 8 * extension_words;
         let possible = (2..=BUCKETS_MAX).contains(&buckets)
-            && (2..=16).contains(&tag_bits)
+            && (2..=u64::from(TAG_BITS)).contains(&tag_bits)
             && extension_words <= EXTENSION_WORDS_MAX
             && settings.chunk_bytes >= CHUNK_BYTES_MIN
             && area_bytes < HEAP_BYTES_MAX;

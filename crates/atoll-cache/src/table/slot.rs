@@ -1,13 +1,14 @@
 //! The slot word: one entry of the index, changed by compare-and-swap alone.
 //!
 //! ```text
-//! 63 62 61      56 55       48 47          32 31                                      0
-//! +-+-+-----------+-----------+--------------+-----------------------------------------+
-//! |p|d| class 6   | finger-  8| tag 16       | block: heap offset in units of 64 bytes |
-//! | | |           | print     |              |                                         |
-//! +-+-+-----------+-----------+--------------+-----------------------------------------+
+//! 63 62 61      56 55       48 47   46 45       32 31                                      0
+//! +-+-+-----------+-----------+-------+-----------+-----------------------------------------+
+//! |p|d| class 6   | finger-  8| copies| tag 14    | block: heap offset in units of 64 bytes |
+//! | | |           | print     |   2   |           |                                         |
+//! +-+-+-----------+-----------+-------+-----------+-----------------------------------------+
 //!  p = 1: pending, an insertion that is not decided yet; no lookup sees it
 //!  d = 1: dead, a block that holds no object and waits for its next use; in any bucket
+//!  copies: whether other processes may have copies of the object (see `index::copies`)
 //!
 //! 63             56 55       48 47        40 39                28 27                  0
 //! +----------------+-----------+------------+--------------------+---------------------+
@@ -41,6 +42,10 @@ const CLASS_SHIFT: u32 = 56;
 const CLASS_MASK: u64 = 63;
 const FINGERPRINT_SHIFT: u32 = 48;
 const TAG_SHIFT: u32 = 32;
+/// Bits of a tag.
+pub const TAG_BITS: u32 = 14;
+const TAG_MASK: u64 = (1 << TAG_BITS) - 1;
+const SHARING_SHIFT: u32 = TAG_SHIFT + TAG_BITS;
 const MORE_SHIFT: u32 = 40;
 const EXPERTS_SHIFT: u32 = 28;
 const ID_BITS: u32 = 28;
@@ -94,7 +99,7 @@ impl Slot {
         Self(
             code << CLASS_SHIFT
                 | u64::from(fingerprint) << FINGERPRINT_SHIFT
-                | u64::from(tag) << TAG_SHIFT
+                | (u64::from(tag) & TAG_MASK) << TAG_SHIFT
                 | u64::from(block.0),
         )
     }
@@ -193,10 +198,10 @@ impl Slot {
         !self.is_free() && self.block() == block
     }
 
-    /// How often the block had been written when this word was written, low 16 bits.
+    /// How often the block had been written when this word was written, its low [`TAG_BITS`].
     #[inline]
     pub fn tag(self) -> u16 {
-        (self.0 >> TAG_SHIFT) as u16
+        (self.0 >> TAG_SHIFT & TAG_MASK) as u16
     }
 
     /// The experts and the id of a history entry of this key.
@@ -213,7 +218,7 @@ impl Slot {
     }
 }
 
-slot_word!(Slot);
+slot_word!(Slot, sharing at SHARING_SHIFT);
 
 /// The parts of a key's hash that are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -250,7 +255,7 @@ mod tests {
     fn fields_survive_packing_at_their_edges() {
         let class = Class::of(100).unwrap();
         let large = Class::of(176).unwrap();
-        for (block, tag) in [(Block(0), 0), (Block(u32::MAX), u16::MAX)] {
+        for (block, tag) in [(Block(0), 0), (Block(u32::MAX), TAG_MASK as u16)] {
             let live = Slot::live(0xff, class, Content::Small, block, tag);
             assert!(live.is_live() && !live.pending().is_live() && live.pending().is_pending() && !live.is_free());
             assert_eq!((live.block(), live.tag(), live.class(large), live.is_large()), (block, tag, class, false));

@@ -11,13 +11,14 @@ use super::held::Held;
 use super::slot::Slot;
 use super::{Core, Hole};
 use crate::CacheError;
-use crate::index::Index;
+use crate::index::{Index, copies};
 use atoll_fabric::{Address, Batch, Endpoint, VerbError};
 
 impl<E: Endpoint> Core<E> {
     /// Takes the block of a slot that has `word`, live or dead, and makes the slot `then`; `None`
     /// if the slot has changed.
     pub(super) async fn take_block(&self, slot: u64, word: Slot, then: Slot) -> Result<Option<Held>, CacheError> {
+        let Some(word) = copies::closed(self, slot, word).await? else { return Ok(None) };
         let mut batch = Batch::new();
         let Some(taking) = self.begin_taking(&mut batch, slot, word).await? else { return Ok(None) };
         let swap = batch.compare_and_swap(self.shared.layout.slot(slot), word.0, then.0);

@@ -7,7 +7,7 @@ use super::slot::Slot;
 use super::{Core, Hole, Objects};
 use crate::CacheError;
 use crate::extent::Extents;
-use crate::index::{Index, Unlink};
+use crate::index::{Index, Unlink, copies};
 use crate::removals::{Cause, Removal, removal_of};
 use atoll_fabric::Endpoint;
 
@@ -43,6 +43,7 @@ impl<E: Endpoint> Core<E> {
         word: Slot,
         cause: Option<Cause>,
     ) -> Result<bool, CacheError> {
+        let Some(word) = copies::closed(self, slot, word).await? else { return Ok(false) };
         let Some(extents) = self.extents_of(op, slot, word).await? else { return Ok(false) };
         let then = match self.find_record(word).await? {
             Some(_) => word.buried(self.shared.settings.large_class),

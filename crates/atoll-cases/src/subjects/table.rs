@@ -39,7 +39,7 @@ impl Subject for DittoSubject {
         let mut options = if paper { DittoOptions::paper(experts) } else { DittoOptions::adaptive(experts) };
         if !paper {
             options.counters = random.pick(&[0, 2, 8]);
-            options.tag_bits = random.pick(&[3, 4, 16]);
+            options.tag_bits = random.pick(&[3, 4, 14]);
             options.learning.batch = random.pick(&[1, 3]);
         }
         Self { options }
@@ -91,7 +91,7 @@ pub struct QueuesSubject {
 
 impl Default for QueuesSubject {
     fn default() -> Self {
-        Self { options: QueueOptions::default(), tag_bits: 16 }
+        Self { options: QueueOptions::default(), tag_bits: 14 }
     }
 }
 
@@ -107,7 +107,7 @@ impl Subject for QueuesSubject {
     fn drawn(random: &mut Random, _paper: bool) -> Self {
         let options = QueueOptions::new(random.pick(&QueuePolicy::ALL));
         let lists = random.pick(&[1, 2, options.lists]);
-        Self { options: QueueOptions { lists, ..options }, tag_bits: random.pick(&[4, 16]) }
+        Self { options: QueueOptions { lists, ..options }, tag_bits: random.pick(&[4, 14]) }
     }
 
     fn settings(&self, base: PoolSettings, slots: u64) -> PoolSettings {

@@ -32,7 +32,7 @@ impl<E: Endpoint, G: Pooled<E>> EvictedAhead<E, G> {
 }
 
 impl<E: Endpoint, G: Pooled<E>> Engine for EvictedAhead<E, G> {
-    pass_on_operations!(engine, get);
+    pass_on_operations!(engine, get, stats);
 
     async fn update<C: Change>(&self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
         let updated = self.engine.update(key, change).await?;

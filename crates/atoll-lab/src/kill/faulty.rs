@@ -84,7 +84,7 @@ impl Review for FaultyReview {
 }
 
 impl<G: Engine> Engine for FaultyEngine<G> {
-    atoll_cache::pass_on_operations!(engine);
+    atoll_cache::pass_on_operations!(engine, stats);
 
     async fn get(&self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError> {
         if self.fails(Fault::Stale) {

@@ -9,6 +9,7 @@
 //! | tokens | numbers that no other write has |
 //! | lost | why it can no longer be used |
 //! | in flight | its running operations ([`in_flight`](crate::in_flight)) |
+//! | sharers | who is told before an object with copies changes ([`sharers`](crate::sharers)) |
 //!
 //! Invariants:
 //! - A client that is lost begins no operation, acknowledges no change, and does not free its
@@ -25,6 +26,7 @@ use crate::loan::Lender;
 use crate::nodes;
 use crate::registry::{self, Member, Neighbours, Observer, Reach, Times, Watch};
 use crate::retirement::Retirement;
+use crate::sharers::{Ending, Sharers};
 use crate::upkeep::{Repaired, Upkeep};
 use crate::{Chunk, ChunkId, ChunkState, Incarnation, Pool, PoolClock, PoolError};
 use atoll_fabric::purpose::Scope;
@@ -72,6 +74,7 @@ pub struct Client<E: Endpoint> {
     members_ever: Cell<u32>,
     upkeep: Cell<Upkeep>,
     in_flight: InFlight,
+    sharers: Sharers,
     /// One operation at a time makes a round.
     pub(crate) round: Lender<()>,
 }
@@ -115,6 +118,7 @@ impl<E: Endpoint> Client<E> {
             members_ever: Cell::new(1),
             upkeep: Cell::default(),
             in_flight: InFlight::default(),
+            sharers: Sharers::default(),
             round: Lender::new(()),
         }
     }
@@ -334,6 +338,18 @@ impl<E: Endpoint> Client<E> {
     #[inline]
     pub async fn count_objects(&self, by: i64) -> Result<(), VerbError> {
         self.member().count_objects(&self.endpoint, by).await
+    }
+
+    /// Ends the copies that other processes, or this one, have of objects with this hash: see
+    /// [`sharers`](crate::sharers). The caller has forbidden new ones.
+    ///
+    /// # Errors
+    /// A verb's error: then copies may be left, and the object must not change.
+    pub async fn end_copies(&self, hash: u64) -> Result<(), VerbError> {
+        self.usable()?;
+        // Not through the gate: that another process has ended is no failure of this client.
+        let ended = self.sharers.end(&*self.endpoint, &self.pool.layout, Ending::Of(hash)).await;
+        ended.inspect_err(|error| self.note_failure(error))
     }
 
     /// Looks for memory nodes that this process does not know; returns whether it found any.

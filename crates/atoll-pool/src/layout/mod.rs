@@ -2,12 +2,12 @@
 //!
 //! ```text
 //! node 0, the pool's home
-//! 0        256     896      1024 up  firsts  accounts protections chunk   engine area heap
-//! +--------+-------+--------+--------+-------+--------+-----------+-------+-----------+--------+
-//! | header |control| nodes, |signals,| 8 B a | 128 B a| 1 KiB a   | table,| as the    | chunks,|
-//! |        |words, | 16 B a | 64 B a | client| client | client    | 32 B a| engine    | aligned|
-//! |        |a line |        | client |       |        |           | chunk | needs     |to lines|
-//! +--------+-------+--------+--------+-------+--------+-----------+-------+-----------+--------+
+//! 0        256     896    1024 up  signals  firsts  accounts protections chunk   engine area heap
+//! +--------+-------+------+-------+--------+-------+--------+-----------+-------+-----------+--------+
+//! | header |control|nodes,|sharers| 64 B a | 8 B a | 128 B a| 1 KiB a   | table,| as the    | chunks,|
+//! |        |words, |16 B a|576 B  | client | client| client | client    | 32 B a| engine    | aligned|
+//! |        |a line |      |       |        |       |        |           | chunk | needs     |to lines|
+//! +--------+-------+------+-------+--------+-------+--------+-----------+-------+-----------+--------+
 //!
 //! firsts: for every 64 clients a word of notices, a bit a client, and their first protections
 //!
@@ -41,7 +41,7 @@ use crate::chunk::{DESCRIPTOR_BYTES, descriptor_word};
 use crate::known_nodes::KnownNodes;
 use crate::registry::place::{ACCOUNT_BYTES, PROTECTIONS_BYTES, SIGNAL_BYTES, account_word, signal_word};
 use crate::registry::protected::FirstWords;
-use crate::{ChunkId, PoolError, PoolSettings};
+use crate::{ChunkId, PoolError, PoolSettings, sharers};
 use atoll_fabric::Address;
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ const LINE: u64 = 64;
 const CONTROL: u64 = 256;
 /// First byte of the table of nodes.
 pub(crate) const NODES: u64 = 896;
-const REGISTRY_MIN: u64 = 1024;
+const NODES_END_MIN: u64 = 1024;
 /// Bytes in front of what a further node holds; its header is the first half of them.
 pub const MEMBER_HEADER_BYTES: u64 = 128;
 /// A pool with fewer chunks is of no use.
@@ -82,6 +82,7 @@ pub struct Layout {
     first_nodes: u8,
     /// The most nodes that the pool may ever have.
     pub(crate) nodes_max: u8,
+    sharers: u64,
     registry: u64,
     firsts: u64,
     accounts: u64,
@@ -126,7 +127,8 @@ impl Layout {
         }
         let clients = u64::from(settings.clients_max);
         let chunk_bytes = u64::from(settings.chunk_bytes);
-        let registry = (NODES + 16 * u64::from(settings.nodes_max)).next_multiple_of(LINE).max(REGISTRY_MIN);
+        let sharers = (NODES + 16 * u64::from(settings.nodes_max)).next_multiple_of(LINE).max(NODES_END_MIN);
+        let registry = sharers + sharers::TABLE_BYTES;
         let firsts = registry + clients * SIGNAL_BYTES;
         let accounts = (firsts + FirstWords::bytes(settings.clients_max)).next_multiple_of(LINE);
         let protections = accounts + clients * ACCOUNT_BYTES;
@@ -144,6 +146,7 @@ impl Layout {
             first_chunks,
             first_nodes,
             nodes_max,
+            sharers,
             registry,
             firsts,
             accounts,
@@ -323,7 +326,18 @@ impl Layout {
         self.node(self.nodes_max).add(8 * node as u64)
     }
 
-    /// First byte behind the table of nodes.
+    /// The version of the table of sharers: see [`sharers`](crate::sharers).
+    pub(crate) fn sharers_version(&self) -> Address {
+        Address::new(0, 0, self.sharers)
+    }
+
+    /// A place in the table of sharers.
+    pub(crate) fn sharer(&self, place: usize) -> Address {
+        debug_assert!(place < sharers::SHARERS_MAX, "a place of the table");
+        self.sharers_version().add(LINE + 8 * place as u64)
+    }
+
+    /// First byte behind the table of sharers.
     pub(crate) fn registry(&self) -> u64 {
         self.registry
     }

@@ -55,7 +55,7 @@ struct Waiting {
 }
 
 impl Engine for Waiting {
-    atoll_cache::pass_on_operations!(model);
+    atoll_cache::pass_on_operations!(model, stats);
 
     async fn get(&self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError> {
         if self.stage.is_held(key) {

@@ -1,7 +1,7 @@
 //! The step after which no slot names a block of a chunk: objects move, or are evicted.
 
 use super::blocks::{Blocks, Naming};
-use crate::index::Index;
+use crate::index::{Index, copies};
 use crate::table::operation::Operation;
 use crate::table::slot::Slot;
 use crate::table::{Core, Hole};
@@ -49,8 +49,12 @@ impl<E: Endpoint> Core<E> {
             named.extend(moved.left);
         }
         let mut leaving = Vec::with_capacity(named.len());
-        for naming in named {
-            let word = naming.word;
+        for mut naming in named {
+            let Some(word) = copies::closed(self, naming.slot, naming.word).await? else {
+                are_same = false;
+                continue;
+            };
+            naming.word = word;
             let extents = if word.is_live() { self.extents_of(op, naming.slot, word).await? } else { Some(None) };
             match extents {
                 Some(extents) => {

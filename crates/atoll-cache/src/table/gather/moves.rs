@@ -4,6 +4,7 @@
 //! that names the new one. A copy has its object's token and the new block's tag.
 
 use crate::CacheError;
+use crate::index::SlotWord;
 use crate::index::examine::drop_if_damaged;
 use crate::record::Record;
 use crate::table::Core;
@@ -116,6 +117,8 @@ impl<E: Endpoint> Core<E> {
         };
         let word =
             self.encode(op, hash, record.key, value, &header, large.as_ref(), &words, (held.block, held.class, tag));
+        // Copies of the object stay right.
+        let word = word.shared_as(naming.word.sharing());
         let (at, record) = self.outgoing_record(op, held.block)?;
         Some(Move { naming, held, tag, at, record, word })
     }

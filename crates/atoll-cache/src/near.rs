@@ -1,0 +1,294 @@
+//! A near cache under an engine: lookups of what is hot are answered from this process's own
+//! memory. The copies, and why they are never old, are in [`atoll_near::values`]; what a slot says
+//! of them is in `index::copies`.
+//!
+//! | operation | with a near cache |
+//! |---|---|
+//! | `get`, `get_to`, `get_many` | looks for a copy first; keeps one of what is worth it |
+//! | everything else | the engine's own |
+//!
+//! A copy of an object that expires is served as long as the pool's clock permits it: the same rule
+//! as for the object itself.
+
+use crate::{Attributes, CacheError, Change, Engine, Lookup, Meta, Removals, Stats, Value};
+use atoll_fabric::{Arrivals, Endpoint};
+use atoll_near::NearError;
+use atoll_near::values::{Copy, Found, NearValues, Sample, Values};
+use atoll_pool::Client;
+use std::cell::Cell;
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// What is known of a value that has a copy, besides its bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct CopiedMeta {
+    expiry_ms: Option<u64>,
+    token: u64,
+    attributes: Attributes,
+}
+
+/// The near cache that the clients of a process share.
+pub type NearCache = Values<CopiedMeta>;
+
+/// An engine of whose objects copies can be kept.
+#[allow(async_fn_in_trait)]
+pub trait Copied: Engine {
+    /// The client's way to the pool.
+    type Endpoint: Endpoint;
+
+    /// The client of the pool.
+    fn pool_client(&self) -> &Client<Self::Endpoint>;
+
+    /// What chooses a sharer's word for a key: see `index::copies`.
+    fn stripe(&self, key: &[u8]) -> u64;
+
+    /// As [`Engine::get`]. After a hit, also whether the slot permits copies of what was found. The
+    /// caller has sampled its words before.
+    async fn get_permitting(&self, key: &[u8], into: &mut Value) -> Result<(Lookup, bool), CacheError>;
+}
+
+/// An engine with the near cache of its process, or without one.
+pub struct Near<G: Copied> {
+    // Dropped before the engine, whose endpoint exports its words.
+    near: Option<NearValues<CopiedMeta>>,
+    engine: G,
+    hits: Cell<u64>,
+    outdated: Cell<u64>,
+    copies: Cell<u64>,
+}
+
+impl<G: Copied> Near<G> {
+    /// An engine without a near cache.
+    pub fn without(engine: G) -> Self {
+        Self { near: None, engine, hits: Cell::new(0), outdated: Cell::new(0), copies: Cell::new(0) }
+    }
+
+    /// An engine whose client uses its process's near cache.
+    pub fn with(engine: G, cache: Arc<NearCache>) -> Self {
+        Self { near: Some(NearValues::new(cache)), ..Self::without(engine) }
+    }
+
+    /// Makes sure that the process has a part in the coherence of near caches. Otherwise a client
+    /// does that at its first copy.
+    ///
+    /// # Errors
+    /// Why it cannot: see [`NearValues::follow`].
+    pub async fn follow(&self) -> Result<(), NearError> {
+        let Some(near) = &self.near else { return Ok(()) };
+        let client = self.engine.pool_client();
+        near.follow(&*client.endpoint, &client.pool.layout).await.map(drop)
+    }
+
+    /// The engine.
+    pub fn engine(&self) -> &G {
+        &self.engine
+    }
+
+    /// A valid copy of the key's value that may be served, if the process has one.
+    #[inline]
+    async fn copy(
+        &self,
+        near: &NearValues<CopiedMeta>,
+        stripe: u64,
+        key: &[u8],
+    ) -> Result<Option<Arc<Copy<CopiedMeta>>>, CacheError> {
+        let copy = match near.find(&self.engine.pool_client().endpoint, stripe, key) {
+            Found::Valid(copy) => copy,
+            Found::Outdated => {
+                self.outdated.set(self.outdated.get() + 1);
+                return Ok(None);
+            }
+            Found::Nothing => return Ok(None),
+        };
+        // The engine removes the object of an expired copy, and finds that it has expired.
+        if let Some(expiry_ms) = copy.meta.expiry_ms
+            && expiry_ms <= self.engine.now_ms().await?
+        {
+            return Ok(None);
+        }
+        if copy.goes_far() {
+            return Ok(None);
+        }
+        self.hits.set(self.hits.get() + 1);
+        Ok(Some(copy))
+    }
+
+    /// Looks a key up in the pool, and keeps a copy if it is worth one.
+    async fn get_far(
+        &self,
+        near: &NearValues<CopiedMeta>,
+        stripe: u64,
+        key: &[u8],
+        into: &mut Value,
+    ) -> Result<Lookup, CacheError> {
+        match self.sample_if_worth(near, stripe).await {
+            Some(sample) => self.get_and_keep(near, sample, key, into).await,
+            None => self.engine.get(key, into).await,
+        }
+    }
+
+    /// Before a lookup in the pool: what a copy would depend on, if the key is worth one.
+    async fn sample_if_worth(&self, near: &NearValues<CopiedMeta>, stripe: u64) -> Option<Sample> {
+        let client = self.engine.pool_client();
+        near.before_lookup(&client.endpoint, &client.pool.layout, stripe).await
+    }
+
+    /// Looks a key up in the pool, and keeps a copy.
+    async fn get_and_keep(
+        &self,
+        near: &NearValues<CopiedMeta>,
+        sample: Sample,
+        key: &[u8],
+        into: &mut Value,
+    ) -> Result<Lookup, CacheError> {
+        let (lookup, is_permitted) = self.engine.get_permitting(key, into).await?;
+        // A value that a lookup leaves in the pool has no bytes here.
+        if lookup == Lookup::Hit && is_permitted && into.deferred.is_none() {
+            let Meta { expiry_ms, token, attributes, .. } = into.meta();
+            if near.keep(key, sample, CopiedMeta { expiry_ms, token, attributes }, into.bytes()) {
+                self.copies.set(self.copies.get() + 1);
+            }
+        }
+        Ok(lookup)
+    }
+}
+
+/// The metadata of a copied value.
+fn meta_of(copy: &Copy<CopiedMeta>) -> Meta {
+    let CopiedMeta { expiry_ms, token, attributes } = copy.meta;
+    Meta { expiry_ms, token, value_bytes: copy.bytes.len(), attributes }
+}
+
+impl<G: Copied> Deref for Near<G> {
+    type Target = G;
+
+    fn deref(&self) -> &G {
+        &self.engine
+    }
+}
+
+impl<G: Copied> Engine for Near<G> {
+    crate::pass_on_operations!(engine);
+
+    #[inline]
+    async fn get(&self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError> {
+        let Some(near) = &self.near else { return self.engine.get(key, into).await };
+        let stripe = self.engine.stripe(key);
+        if let Some(copy) = self.copy(near, stripe, key).await? {
+            into.assign(&copy.bytes, meta_of(&copy));
+            return Ok(Lookup::Hit);
+        }
+        self.get_far(near, stripe, key, into).await
+    }
+
+    async fn get_to(&self, key: &[u8], into: &mut [u8]) -> Result<(Lookup, Meta), CacheError> {
+        let Some(near) = &self.near else { return self.engine.get_to(key, into).await };
+        let stripe = self.engine.stripe(key);
+        let mut value = Value::new();
+        let meta = match self.copy(near, stripe, key).await? {
+            Some(copy) => {
+                if let Some(place) = into.get_mut(..copy.bytes.len()) {
+                    place.copy_from_slice(&copy.bytes);
+                }
+                return Ok((Lookup::Hit, meta_of(&copy)));
+            }
+            // A long value goes from the pool into the caller's memory.
+            None if into.len() > near.values().value_bytes_max() => return self.engine.get_to(key, into).await,
+            None => {
+                let lookup = self.get_far(near, stripe, key, &mut value).await?;
+                if lookup != Lookup::Hit {
+                    return Ok((lookup, value.meta()));
+                }
+                value.meta()
+            }
+        };
+        if let Some(place) = into.get_mut(..meta.value_bytes) {
+            place.copy_from_slice(value.bytes());
+        }
+        Ok((Lookup::Hit, meta))
+    }
+
+    async fn get_many<F: FnMut(usize, Lookup, &mut Value)>(
+        &self,
+        keys: &[&[u8]],
+        mut found: F,
+    ) -> Result<(), CacheError> {
+        let Some(near) = &self.near else { return self.engine.get_many(keys, found).await };
+        // What is known before the others are looked up together.
+        let mut known: Vec<Option<(Lookup, Value)>> = Vec::with_capacity(keys.len());
+        let (mut far, mut far_keys) = (Vec::new(), Vec::new());
+        for (index, key) in keys.iter().enumerate() {
+            let stripe = self.engine.stripe(key);
+            let mut value = Value::new();
+            let lookup = if let Some(copy) = self.copy(near, stripe, key).await? {
+                value.assign(&copy.bytes, meta_of(&copy));
+                Some(Lookup::Hit)
+            } else if let Some(sample) = self.sample_if_worth(near, stripe).await {
+                Some(self.get_and_keep(near, sample, key, &mut value).await?)
+            } else {
+                far.push(index);
+                far_keys.push(*key);
+                None
+            };
+            known.push(lookup.map(|lookup| (lookup, value)));
+        }
+        let mut shown = 0;
+        let mut show_known = |until: usize, found: &mut F| {
+            for (index, known) in known.iter_mut().enumerate().take(until).skip(shown) {
+                if let Some((lookup, value)) = known {
+                    found(index, *lookup, value);
+                }
+            }
+            shown = until;
+        };
+        if !far.is_empty() {
+            let show = |number: usize, lookup, value: &mut Value| {
+                show_known(far[number], &mut found);
+                found(far[number], lookup, value);
+            };
+            self.engine.get_many(&far_keys, show).await?;
+        }
+        show_known(keys.len(), &mut found);
+        Ok(())
+    }
+
+    async fn expect(&self, keys: &[&[u8]]) {
+        self.engine.expect(keys).await;
+    }
+
+    async fn update<C: Change>(&self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
+        self.engine.update(key, change).await
+    }
+
+    async fn tend(&self) -> Result<(), CacheError> {
+        Engine::tend(&self.engine).await
+    }
+
+    async fn close(&self) -> Result<(), CacheError> {
+        if let Some(near) = &self.near {
+            let client = self.engine.pool_client();
+            // Otherwise others find that the export is gone.
+            let _ = near.end(&*client.endpoint, &client.pool.layout).await;
+        }
+        self.engine.close().await
+    }
+
+    fn stats(&self) -> Stats {
+        let mut stats = self.engine.stats();
+        stats.hits += self.hits.get();
+        stats.near_hits = self.hits.get();
+        stats.near_outdated = self.outdated.get();
+        stats.near_copies = self.copies.get();
+        stats
+    }
+
+    #[inline]
+    fn arrivals(&self) -> Option<&dyn Arrivals> {
+        self.engine.arrivals()
+    }
+
+    #[inline]
+    fn removals(&self) -> Option<&Removals> {
+        self.engine.removals()
+    }
+}

@@ -1,0 +1,119 @@
+//! Whether a key is worth a copy: it is looked up often enough, and its copies live long enough.
+//!
+//! ```text
+//! cell   log2 of lookups needed 4 | lookups 12 | period 16       this process's atomics
+//! ```
+//!
+//! A copy costs a swap of the slot, and its end costs whoever changes the object two round trips. A
+//! hit saves one or two. So a key gets a copy only at its second lookup within a period. A copy that
+//! ended before it had [`HITS_PAYING`] hits doubles the lookups that its key needs; one that had
+//! more halves them. So keys that are written much stay uncached: DiFache's adaptive caching, by
+//! what a process sees itself. Keys share cells by their hashes, which is a matter of cost alone.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Hits from which on a copy has paid.
+pub const HITS_PAYING: u32 = 4;
+const NEEDED_LOG2_MIN: u32 = 1;
+const NEEDED_LOG2_MAX: u32 = 11;
+const CELLS_LOG2: std::ops::RangeInclusive<u32> = 8..=22;
+/// Lookups of a period, by cell.
+const LOOKUPS_PER_CELL: u64 = 4;
+
+/// What a process remembers of the keys that it looks up.
+#[derive(Debug)]
+pub struct Worth {
+    cells: Box<[AtomicU32]>,
+    lookups: AtomicU64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Cell {
+    needed_log2: u32,
+    lookups: u32,
+    period: u32,
+}
+
+impl Cell {
+    fn of(bits: u32) -> Self {
+        let needed_log2 = (bits & 15).clamp(NEEDED_LOG2_MIN, NEEDED_LOG2_MAX);
+        Self { needed_log2, lookups: bits >> 4 & 0xfff, period: bits >> 16 }
+    }
+
+    fn bits(self) -> u32 {
+        self.needed_log2 | self.lookups << 4 | self.period << 16
+    }
+}
+
+impl Worth {
+    /// For about so many keys.
+    pub fn new(keys: u64) -> Self {
+        let cells = 1_usize << keys.max(1).ilog2().clamp(*CELLS_LOG2.start(), *CELLS_LOG2.end());
+        Self { cells: (0..cells).map(|_| AtomicU32::new(0)).collect(), lookups: AtomicU64::new(0) }
+    }
+
+    /// Bytes that it takes.
+    pub fn bytes(&self) -> u64 {
+        4 * self.cells.len() as u64
+    }
+
+    fn cell(&self, hash: u64) -> &AtomicU32 {
+        &self.cells[(hash >> 32) as usize & (self.cells.len() - 1)]
+    }
+
+    /// Notes a lookup that found no copy; whether its key is worth one now. Of lookups at the same
+    /// time some may not be counted.
+    pub fn note_lookup(&self, hash: u64) -> bool {
+        let cell = self.cell(hash);
+        let noted = Cell::of(cell.load(Ordering::Relaxed));
+        let lookups = self.lookups.fetch_add(1, Ordering::Relaxed);
+        let period = (lookups / (LOOKUPS_PER_CELL * self.cells.len() as u64)) as u32 & 0xffff;
+        let counted = if noted.period == period { noted.lookups } else { 0 } + 1;
+        let is_worth = counted >= 1 << noted.needed_log2;
+        let lookups = if is_worth { 0 } else { counted };
+        cell.store(Cell { lookups, period, ..noted }.bits(), Ordering::Relaxed);
+        is_worth
+    }
+
+    /// Notes that a copy has ended, because its object was changed, after so many hits.
+    pub fn note_end(&self, hash: u64, hits: u32) {
+        let cell = self.cell(hash);
+        let noted = Cell::of(cell.load(Ordering::Relaxed));
+        let needed_log2 = match hits < HITS_PAYING {
+            true => (noted.needed_log2 + 1).min(NEEDED_LOG2_MAX),
+            false => (noted.needed_log2 - 1).max(NEEDED_LOG2_MIN),
+        };
+        cell.store(Cell { needed_log2, ..noted }.bits(), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_worth_a_copy_at_its_second_lookup_of_a_period() {
+        let worth = Worth::new(256);
+        assert!(!worth.note_lookup(7) && worth.note_lookup(7));
+        assert!(!worth.note_lookup(7), "after a copy was made it is counted anew");
+        for key in 0..LOOKUPS_PER_CELL * 256 {
+            worth.note_lookup((1 + key % 200) << 32);
+        }
+        assert!(!worth.note_lookup(7), "that was in an earlier period");
+    }
+
+    #[test]
+    fn copies_that_did_not_pay_make_a_key_need_more_lookups_and_those_that_did_fewer() {
+        let worth = Worth::new(256);
+        let needed = || (1..5000).find(|_| worth.note_lookup(7)).unwrap_or(5000);
+        assert_eq!(needed(), 2);
+        (0..3).for_each(|_| worth.note_end(7, HITS_PAYING - 1));
+        assert_eq!(needed(), 16);
+        worth.note_end(7, HITS_PAYING);
+        assert_eq!(needed(), 8);
+        (0..40).for_each(|_| worth.note_end(7, 0));
+        assert!(Cell::of(worth.cell(7).load(Ordering::Relaxed)).needed_log2 == NEEDED_LOG2_MAX);
+        (0..40).for_each(|_| worth.note_end(7, 1000));
+        assert_eq!(needed(), 2);
+    }
+}
