@@ -10,14 +10,20 @@
 //! A copy of an object that expires is served as long as the pool's clock permits it: the same rule
 //! as for the object itself.
 
+use crate::audit::Audit;
+use crate::{Ahead, Pooled};
 use crate::{Attributes, CacheError, Change, Engine, Lookup, Meta, Removals, Stats, Value};
 use atoll_fabric::{Arrivals, Endpoint};
 use atoll_near::NearError;
 use atoll_near::values::{Copy, Found, NearValues, Sample, Values};
-use atoll_pool::Client;
+use atoll_pool::sharers::Hole;
+use atoll_pool::{Client, PoolError, Repaired};
 use std::cell::Cell;
 use std::ops::Deref;
 use std::sync::Arc;
+
+/// What a hit takes, where time is simulated: see `cargo bench -p atoll --bench near`.
+const HIT_NS: u64 = 150;
 
 /// What is known of a value that has a copy, besides its bytes.
 #[derive(Clone, Copy, Debug)]
@@ -79,9 +85,28 @@ impl<G: Copied> Near<G> {
         near.follow(&*client.endpoint, &client.pool.layout).await.map(drop)
     }
 
+    /// From now on the client uses its process's near cache.
+    pub fn attach(&mut self, cache: Arc<NearCache>) {
+        self.near = Some(NearValues::new(cache));
+    }
+
     /// The engine.
     pub fn engine(&self) -> &G {
         &self.engine
+    }
+
+    /// The engine, to be configured.
+    pub fn engine_mut(&mut self) -> &mut G {
+        &mut self.engine
+    }
+
+    /// Before the client leaves the pool.
+    async fn end(&self) {
+        if let Some(near) = &self.near {
+            let client = self.engine.pool_client();
+            // Otherwise others find that the export is gone.
+            let _ = near.end(&*client.endpoint, &client.pool.layout).await;
+        }
     }
 
     /// A valid copy of the key's value that may be served, if the process has one.
@@ -92,7 +117,8 @@ impl<G: Copied> Near<G> {
         stripe: u64,
         key: &[u8],
     ) -> Result<Option<Arc<Copy<CopiedMeta>>>, CacheError> {
-        let copy = match near.find(&self.engine.pool_client().endpoint, stripe, key) {
+        let client = self.engine.pool_client();
+        let copy = match near.find(&client.endpoint, stripe, key) {
             Found::Valid(copy) => copy,
             Found::Outdated => {
                 self.outdated.set(self.outdated.get() + 1);
@@ -106,10 +132,11 @@ impl<G: Copied> Near<G> {
         {
             return Ok(None);
         }
-        if copy.goes_far() {
+        if near.goes_far(&copy) {
             return Ok(None);
         }
         self.hits.set(self.hits.get() + 1);
+        client.endpoint.charge(HIT_NS);
         Ok(Some(copy))
     }
 
@@ -142,6 +169,7 @@ impl<G: Copied> Near<G> {
         into: &mut Value,
     ) -> Result<Lookup, CacheError> {
         let (lookup, is_permitted) = self.engine.get_permitting(key, into).await?;
+        let sample = self.late_sample(near, key).unwrap_or(sample);
         // A value that a lookup leaves in the pool has no bytes here.
         if lookup == Lookup::Hit && is_permitted && into.deferred.is_none() {
             let Meta { expiry_ms, token, attributes, .. } = into.meta();
@@ -150,6 +178,16 @@ impl<G: Copied> Near<G> {
             }
         }
         Ok(lookup)
+    }
+}
+
+impl<G: Copied> Near<G> {
+    /// With an open hole, what a copy depends on by a look that comes too late.
+    #[inline]
+    fn late_sample(&self, near: &NearValues<CopiedMeta>, key: &[u8]) -> Option<Sample> {
+        let client = self.engine.pool_client();
+        let is_late = client.pool.layout.lacks(Hole::SampleFirst);
+        if is_late { near.sample(&client.endpoint, self.engine.stripe(key)) } else { None }
     }
 }
 
@@ -265,11 +303,7 @@ impl<G: Copied> Engine for Near<G> {
     }
 
     async fn close(&self) -> Result<(), CacheError> {
-        if let Some(near) = &self.near {
-            let client = self.engine.pool_client();
-            // Otherwise others find that the export is gone.
-            let _ = near.end(&*client.endpoint, &client.pool.layout).await;
-        }
+        self.end().await;
         self.engine.close().await
     }
 
@@ -290,5 +324,59 @@ impl<G: Copied> Engine for Near<G> {
     #[inline]
     fn removals(&self) -> Option<&Removals> {
         self.engine.removals()
+    }
+}
+
+/// A client with a near cache is one of its engine.
+impl<E: Endpoint, G: Pooled<E> + Copied<Endpoint = E>> Pooled<E> for Near<G> {
+    type Shared = G::Shared;
+
+    async fn join(shared: &Arc<Self::Shared>, endpoint: E) -> Result<Self, PoolError> {
+        Ok(Self::without(G::join(shared, endpoint).await?))
+    }
+
+    fn auditor(shared: &Arc<Self::Shared>, endpoint: E) -> Result<Self, PoolError> {
+        Ok(Self::without(G::auditor(shared, endpoint)?))
+    }
+
+    fn shared(&self) -> &Arc<Self::Shared> {
+        self.engine.shared()
+    }
+
+    fn client(&self) -> &Client<E> {
+        self.engine.client()
+    }
+
+    async fn leave(&self) -> Result<(), CacheError> {
+        self.end().await;
+        self.engine.leave().await
+    }
+
+    async fn repair(&self) -> Result<Repaired, CacheError> {
+        self.engine.repair().await
+    }
+
+    async fn verify(&self) -> Result<Audit, CacheError> {
+        self.engine.verify().await
+    }
+
+    async fn retire_chunks(&self, most: u64) -> Result<u64, CacheError> {
+        self.engine.retire_chunks(most).await
+    }
+
+    async fn evict_ahead(&self) -> Result<Ahead, CacheError> {
+        self.engine.evict_ahead().await
+    }
+
+    async fn discard_retired(&self) -> Result<u64, CacheError> {
+        self.engine.discard_retired().await
+    }
+
+    async fn restore_chunk(&self) -> Result<bool, CacheError> {
+        self.engine.restore_chunk().await
+    }
+
+    async fn grow(&self, bytes: u64) -> Result<u8, PoolError> {
+        self.engine.grow(bytes).await
     }
 }

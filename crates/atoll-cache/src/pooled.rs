@@ -6,7 +6,8 @@
 use crate::audit::Audit;
 use crate::{CacheError, Engine, Reserve};
 use atoll_fabric::{Address, Endpoint};
-use atoll_pool::{Client, EngineArea, Pool, PoolError, PoolSettings, Repaired};
+use atoll_pool::layout::FIXED_BYTES_MOST;
+use atoll_pool::{Client, EngineArea, Layout, Pool, PoolError, PoolSettings, Repaired};
 use std::sync::Arc;
 
 /// A pool of an engine, as one process has it open.
@@ -40,6 +41,9 @@ pub trait EnginePool: Sized + 'static {
 
     /// Names the word at an address, for people who follow a trace.
     fn describe(&self, at: Address) -> Option<String> {
+        if let Some(node) = at.compute_node() {
+            return Some(format!("export {} of compute node {node} +{}", at.region(), at.offset()));
+        }
         self.describe_own(at).or_else(|| self.pool().layout.describe(at))
     }
 
@@ -73,9 +77,19 @@ pub(crate) fn describe_pool(pool: &Pool) -> Vec<(&'static str, String)> {
     ]
 }
 
+/// Checks that slots can name all places of a heap. `most` is what the bits of a slot permit.
+pub(crate) fn check_heap(layout: &Layout, most: u64) -> Result<(), PoolError> {
+    let found = layout.heap_bytes_max();
+    if found <= most {
+        return Ok(());
+    }
+    let wanted = format!("at most {most} of them for this engine, growth included; engine forge takes the most");
+    Err(PoolError::Setting { what: "the capacity in bytes without the metadata", found, wanted })
+}
+
 /// Settings for a pool that has so many chunks, one more for safety, and room for all metadata.
 pub(crate) fn with_chunks(settings: PoolSettings, chunks: u64, area: EngineArea) -> PoolSettings {
-    let metadata = area.home_bytes + 4096 + chunks * 32 + u64::from(settings.clients_max) * 192;
+    let metadata = area.home_bytes + FIXED_BYTES_MOST + chunks * 32 + u64::from(settings.clients_max) * 192;
     let capacity_bytes = (metadata + (chunks + 1) * u64::from(settings.chunk_bytes)).next_multiple_of(4096);
     PoolSettings { capacity_bytes, ..settings }
 }

@@ -8,7 +8,7 @@ use crate::subjects::ForgeSubject;
 use atoll_cache::EnginePool;
 use atoll_fabric::{Kind, RegionAttributes};
 use atoll_pool::PoolSettings;
-use atoll_pool::layout::MEMBER_HEADER_BYTES;
+use atoll_pool::layout::{FIXED_BYTES_MOST, MEMBER_HEADER_BYTES};
 use atoll_sim::history::Evictions;
 use atoll_sim::sim::region;
 use atoll_sim::{Distance, Random, Strategy};
@@ -137,7 +137,7 @@ impl<S: Subject> Case<S> {
         };
         let mut settings = self.subject.settings(base, self.slots);
         let area = <Shared<S>>::engine_area(&settings);
-        let metadata = area.home_bytes + 4096 + (self.chunks + self.growth_chunks) * 32;
+        let metadata = area.home_bytes + FIXED_BYTES_MOST + (self.chunks + self.growth_chunks) * 32;
         let further = u64::from(self.nodes - 1);
         let member_heap = self.chunks / u64::from(self.nodes) * u64::from(self.chunk_bytes);
         let home_bytes = heap - further * member_heap + metadata + u64::from(self.clients) * 1280;

@@ -4,11 +4,12 @@ use crate::address::{parse_host, parse_socket};
 use crate::logs::LogArgs;
 use crate::new_pool::NewPoolArgs;
 use crate::settings::SettingsArgs;
+use crate::size::parse_bytes;
 use crate::{open_pool, password_of};
 use atoll::fabric::{OnFabric, ServedFabric, on_fabric};
 use atoll::{EngineOptions, Pool};
 use atoll_server::serve::Both;
-use atoll_server::{Memcached, PoolFacts, Redis, RedisOptions, Server, ServerOptions, TlsOptions};
+use atoll_server::{Memcached, NearFacts, PoolFacts, Redis, RedisOptions, Server, ServerOptions, TlsOptions};
 use clap::Args;
 use std::error::Error;
 use std::net::{IpAddr, SocketAddr};
@@ -62,6 +63,10 @@ pub struct ServeCommand {
     /// pool in shared memory take less than half of the time
     #[arg(long, value_name = "yes|no", default_value = "no", value_parser = yes_or_no, action = clap::ArgAction::Set)]
     evict_ahead: bool,
+    /// Memory for copies of what clients read often, kept right whoever changes it: for a pool on
+    /// another host [default: none]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    near: Option<u64>,
     /// Seconds after which a client that says nothing is disconnected; 0 for never
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     timeout: u32,
@@ -90,6 +95,12 @@ pub struct ServeCommand {
     /// Print all options with their values, and do not serve
     #[arg(long)]
     config: bool,
+}
+
+/// What the near cache of this process has.
+fn near_facts<F: ServedFabric>(pool: &Pool<F>, bytes: u64) -> Option<NearFacts> {
+    let cache = pool.near_cache().ok().flatten()?;
+    Some(NearFacts { copies: cache.copies(), used_bytes: cache.bytes(), bytes })
 }
 
 /// A port, or none.
@@ -217,8 +228,9 @@ impl ServeCommand {
     }
 
     fn serve<F: ServedFabric>(&self, server: Server, redis: Redis, pool: Pool<F>) -> Result<(), Box<dyn Error>> {
-        let (used, capacity, provided, clock, nodes) =
-            (pool.clone(), pool.clone(), pool.clone(), pool.clone(), pool.clone());
+        let (used, capacity, provided, clock, nodes, near) =
+            (pool.clone(), pool.clone(), pool.clone(), pool.clone(), pool.clone(), pool.clone());
+        let near_bytes = self.near.unwrap_or(0);
         let facts = PoolFacts {
             fabric: pool.fabric().to_owned(),
             engine: pool.engine().to_string(),
@@ -228,11 +240,15 @@ impl ServeCommand {
             used_bytes: Box::new(move || used.used_bytes()),
             wall_clock_ahead_ms: Box::new(move || clock.wall_clock_ahead_ms()),
             nodes_absent: Box::new(move || nodes.nodes_absent()),
+            near: Box::new(move || near_facts(&near, near_bytes)),
         };
+        if let Some(bytes) = self.near {
+            pool.near(bytes)?;
+        }
         let metrics = server.metrics_address().transpose()?;
         pool.evict_ahead(self.evict_ahead);
         println!(
-            "atoll {} serves {} on fabric {}: pool {}, engine {}, {} bytes, {} thread(s){}",
+            "atoll {} serves {} on fabric {}: pool {}, engine {}, {} bytes, {} thread(s){}{}",
             env!("CARGO_PKG_VERSION"),
             self.shown(&server)?,
             pool.fabric(),
@@ -240,6 +256,7 @@ impl ServeCommand {
             pool.engine(),
             pool.capacity_bytes(),
             self.threads,
+            self.near.map(|bytes| format!(", near cache of {bytes} bytes")).unwrap_or_default(),
             metrics.map(|address| format!(", metrics at http://{address}/metrics")).unwrap_or_default(),
         );
         let memcached = Memcached::new(&redis);
@@ -274,6 +291,7 @@ impl ServeCommand {
             println!("{name} = {}", if self.pool.is_some() { "that of the pool".to_owned() } else { value });
         }
         println!("threads = {}", self.threads);
+        println!("near = {}", shown(self.near.map(|bytes| bytes.to_string())));
         println!("evict_ahead = {}", if self.evict_ahead { "yes" } else { "no" });
         println!("maxclients = {}", self.maxclients);
         println!("timeout = {}", self.timeout);

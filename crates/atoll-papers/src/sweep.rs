@@ -70,11 +70,13 @@ enum Choice {
     Theta,
     /// --in-flight
     InFlight,
+    /// --near
+    Near,
 }
 
 impl Choice {
     /// All, those first that are most often lines.
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Engine,
         Self::Load,
         Self::Threads,
@@ -84,6 +86,7 @@ impl Choice {
         Self::ValueBytes,
         Self::Theta,
         Self::InFlight,
+        Self::Near,
     ];
 
     /// Label and unit of its axis.
@@ -98,6 +101,7 @@ impl Choice {
             Self::ValueBytes => ("value", "bytes"),
             Self::Theta => ("theta", ""),
             Self::InFlight => ("operations under way per thread", ""),
+            Self::Near => ("near cache", "%"),
         }
     }
 
@@ -112,6 +116,7 @@ impl Choice {
             Self::ValueBytes => format!("{value} bytes"),
             Self::Theta => format!("theta {value}"),
             Self::InFlight => format!("{value} in flight"),
+            Self::Near => format!("{value} % near"),
         }
     }
 }
@@ -149,6 +154,10 @@ pub struct SweepCommand {
     /// Operations that a thread has in flight, several
     #[arg(long, value_delimiter = ',', default_value = "1", value_parser = clap::value_parser!(u16).range(1..=64))]
     in_flight: Vec<u16>,
+    /// Percent of the bytes that the load asks for, which the near cache of each compute node has,
+    /// several; 0 for none
+    #[arg(long, value_delimiter = ',', default_value = "0")]
+    near: Vec<f64>,
     /// YCSB: keys
     #[arg(long, default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1..=1 << 32))]
     keys: u64,
@@ -269,6 +278,7 @@ impl SweepCommand {
             Choice::ValueBytes => shown(&self.value_bytes),
             Choice::Theta => shown(&self.theta),
             Choice::InFlight => shown(&self.in_flight),
+            Choice::Near => shown(&self.near),
         }
     }
 
@@ -379,7 +389,8 @@ impl SweepCommand {
             System::GlcacheDm => base.on_glcache(bytes),
         };
         let in_flight = self.in_flight[at[&Choice::InFlight]];
-        Ok(Setup { pool: one.pool.clone().spread(nodes), profile, in_flight, ..one })
+        let near_bytes = (footprint.bytes as f64 * self.near[at[&Choice::Near]] / 100.0) as u64;
+        Ok(Setup { pool: one.pool.clone().spread(nodes), profile, in_flight, near_bytes, ..one })
     }
 }
 

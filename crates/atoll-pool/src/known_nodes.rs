@@ -22,6 +22,9 @@ pub(crate) struct KnownNodes {
     /// The open hole of `loss`, plus one.
     #[cfg(feature = "holes")]
     pub(crate) hole: AtomicU32,
+    /// The open hole of `sharers`, plus one.
+    #[cfg(feature = "holes")]
+    pub(crate) sharers_hole: AtomicU32,
 }
 
 /// The bits of an identity that an absent node's word has, marked as known.
@@ -41,6 +44,8 @@ impl KnownNodes {
             identities: [const { AtomicU32::new(0) }; NODES_MAX as usize],
             #[cfg(feature = "holes")]
             hole: AtomicU32::new(0),
+            #[cfg(feature = "holes")]
+            sharers_hole: AtomicU32::new(0),
         }
     }
 

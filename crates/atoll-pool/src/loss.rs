@@ -55,6 +55,8 @@ pub enum Hole {
     KeptSlots,
     /// A node is ready although a client still uses the pool without it.
     HastyReturn,
+    /// A node is lost although sharers may have copies of what it held.
+    KeptCopies,
 }
 
 #[cfg(feature = "holes")]
@@ -65,7 +67,14 @@ impl Pool {
     }
 
     fn is_hasty(&self, phase: Phase) -> bool {
-        let hole = if phase == Phase::Lost { Hole::KeptSlots } else { Hole::HastyReturn };
+        self.has_open(if phase == Phase::Lost { Hole::KeptSlots } else { Hole::HastyReturn })
+    }
+
+    fn keeps_copies(&self) -> bool {
+        self.has_open(Hole::KeptCopies)
+    }
+
+    fn has_open(&self, hole: Hole) -> bool {
         self.layout.nodes.hole.load(std::sync::atomic::Ordering::Relaxed) == hole as u32 + 1
     }
 }
@@ -73,6 +82,10 @@ impl Pool {
 #[cfg(not(feature = "holes"))]
 impl Pool {
     fn is_hasty(&self, _: Phase) -> bool {
+        false
+    }
+
+    fn keeps_copies(&self) -> bool {
         false
     }
 }
@@ -109,7 +122,9 @@ pub(crate) async fn declare<E: Endpoint>(
     }
     // From the next step on, clients miss the keys of the node. No copy of them may be left then.
     // What the node held cannot be READ any more, so that no copy is made later.
-    sharers::end_everything(endpoint, pool).await?;
+    if !pool.keeps_copies() {
+        sharers::end_everything(endpoint, pool).await?;
+    }
     let ready = NodeState::Ready { identity, chunks };
     let lost = NodeState::Absent { phase: Phase::Lost, identity, chunks };
     // Another client may have been faster.

@@ -29,6 +29,8 @@
 //! there changes nothing, and returns the error.
 
 use crate::words::{read_word, swap};
+#[cfg(feature = "holes")]
+use std::sync::atomic::Ordering;
 use crate::{Fields, Layout, Pool};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, Identity, VerbError};
 use std::cell::RefCell;
@@ -45,6 +47,40 @@ const WORDS: u64 = 128;
 pub const WORDS_LOG2: std::ops::RangeInclusive<u32> = 4..=26;
 
 const FIELDS: Fields<5> = Fields::new([13, 6, Identity::BITS, 5, 10]);
+
+/// A guard of the protocol that a test switches off, to show the harm. The last two are used where
+/// copies are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hole {
+    /// Sharers are told before an object changes.
+    ToldBeforeChange,
+    /// A client looks for newcomers after it has told those that it knows.
+    Newcomers,
+    /// No copies of an object are made while a client ends them.
+    NoneOfClosed,
+    /// What a copy depends on is sampled before the slot is READ.
+    SampleFirst,
+}
+
+impl Layout {
+    /// Opens a hole for all clients of this process.
+    #[cfg(feature = "holes")]
+    pub fn open_hole_of_sharers(&self, hole: Option<Hole>) {
+        self.nodes.sharers_hole.store(hole.map_or(0, |hole| hole as u32 + 1), Ordering::Relaxed);
+    }
+
+    /// Whether the guard is switched off.
+    #[inline]
+    pub fn lacks(&self, hole: Hole) -> bool {
+        #[cfg(feature = "holes")]
+        return self.nodes.sharers_hole.load(Ordering::Relaxed) == hole as u32 + 1;
+        #[cfg(not(feature = "holes"))]
+        {
+            let _ = hole;
+            false
+        }
+    }
+}
 
 /// A place in the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -135,6 +171,9 @@ impl Sharers {
     /// A verb's error: some sharers may not have been told.
     pub async fn end<E: Endpoint>(&self, endpoint: &E, layout: &Layout, ending: Ending) -> Result<(), VerbError> {
         let mut told: Vec<(usize, Sharer)> = Vec::new();
+        if layout.lacks(Hole::ToldBeforeChange) && matches!(ending, Ending::Of(_)) {
+            return Ok(());
+        }
         loop {
             let Known { version, mut sharers } = self.known.borrow().clone();
             sharers.retain(|sharer| !told.contains(sharer));
@@ -155,7 +194,7 @@ impl Sharers {
                 self.tell(endpoint, layout, (*place, *sharer), ending).await?;
             }
             told.append(&mut sharers);
-            if version == Some(now) {
+            if version == Some(now) || version.is_some() && layout.lacks(Hole::Newcomers) {
                 return Ok(());
             }
             self.learn(endpoint, layout).await?;

@@ -21,6 +21,7 @@ fn main() -> Result<(), ServeError> {
         used_bytes: Box::new(|| 0),
         wall_clock_ahead_ms: Box::new(|| 0),
         nodes_absent: Box::new(|| 0),
+        near: Box::new(|| None),
     };
     let redis = Redis::default();
     let memcached = Memcached::new(&redis);

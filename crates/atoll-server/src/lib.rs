@@ -19,7 +19,7 @@ pub mod serve;
 
 pub use memcached::Memcached;
 pub use redis::{Redis, RedisOptions};
-pub use serve::facts::PoolFacts;
+pub use serve::facts::{NearFacts, PoolFacts};
 pub use serve::options::{ServerOptions, TlsOptions};
 pub use serve::protocol::Protocol;
 pub use serve::{ServeError, Server, Stopper, serve};

@@ -7,16 +7,16 @@
 //! - After a miss no older value of that key comes back.
 //! - A set does not fail while any object can be evicted.
 
-use crate::Pool;
+use crate::{OpenError, Pool};
 use crate::fabric::{AddressedFabric, EndpointOf, PoolFabric, ServedFabric};
 use atoll_cache::{
-    Beginning, CacheError, Chosen, Engine, ExpireCondition, ExpireOutcome, Expiry, Meta, Number, Removal, Removals,
-    SetOptions, SetOutcome, Stats, Value,
+    Beginning, CacheError, Chosen, Engine, ExpireCondition, ExpireOutcome, Expiry, Meta, Near, Number, Removal,
+    Removals, SetOptions, SetOutcome, Stats, Value,
 };
 use atoll_fabric::{Endpoint, block_on_with};
 
 /// The cache under the server, whichever engine its pool has, with methods that are futures.
-pub type Operations<F = AddressedFabric> = atoll_cache::Cache<Chosen<EndpointOf<F>>>;
+pub type Operations<F = AddressedFabric> = atoll_cache::Cache<Near<Chosen<EndpointOf<F>>>>;
 
 /// A client of a pool, for one thread at a time: the fastest access to the pool. Dropping it frees
 /// its place (see [`Client::leave`]). [`Cache`](crate::Cache) is for many threads.
@@ -30,7 +30,7 @@ pub struct Client<F: PoolFabric = AddressedFabric> {
 
 /// Waits until a pending operation may make progress.
 #[cold]
-fn wait<E: Endpoint>(client: &atoll_cache::Cache<Chosen<E>>) {
+fn wait<E: Endpoint>(client: &atoll_cache::Cache<Near<Chosen<E>>>) {
     client.engine().client().endpoint.wait();
 }
 
@@ -51,6 +51,14 @@ impl<F: PoolFabric> Client<F> {
         F: ServedFabric,
     {
         atoll_cache::Cache::new(F::served(self.client.into_engine()))
+    }
+
+    /// Makes sure that this process takes part in the coherence of near caches.
+    pub(crate) fn follow(self) -> Result<(), OpenError> {
+        let followed = block_on_with(|| wait(&self.client), self.client.engine().follow());
+        // What matters is whether it could follow.
+        let _ = self.leave();
+        Ok(followed?)
     }
 
     /// Releases what this client holds and its place, also where the fabric waits. Where memory is

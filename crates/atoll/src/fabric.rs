@@ -10,7 +10,7 @@
 //! chooses the fabric by [`on_fabric`]. A program that knows it opens `Pool::open("shm:/NAME")` or
 //! `Pool::connect("tcp:HOST:PORT")`.
 
-use atoll_cache::{Chosen, Engine};
+use atoll_cache::{Chosen, Engine, Near};
 pub(crate) use atoll_fabric::shm::ForkGuard;
 use atoll_fabric::shm::ShmFabric;
 #[cfg(feature = "tcp")]
@@ -45,12 +45,12 @@ pub trait ServedFabric: PoolFabric {
     type Served: Engine + 'static;
 
     /// Wraps a client's engine.
-    fn served(engine: Chosen<EndpointOf<Self>>) -> Self::Served;
+    fn served(engine: Near<Chosen<EndpointOf<Self>>>) -> Self::Served;
 }
 
 /// Memory of this host is near.
 impl ServedFabric for ShmFabric {
-    type Served = Chosen<EndpointOf<Self>>;
+    type Served = Near<Chosen<EndpointOf<Self>>>;
 
     #[inline]
     fn served(engine: Self::Served) -> Self::Served {
@@ -61,11 +61,11 @@ impl ServedFabric for ShmFabric {
 /// Other hosts' memory is reached by a network.
 #[cfg(feature = "tcp")]
 impl ServedFabric for TcpFabric {
-    type Served = atoll_cache::Lasting<Chosen<EndpointOf<Self>>>;
+    type Served = atoll_cache::Lasting<Near<Chosen<EndpointOf<Self>>>>;
 
     // Inline, as what opens a pool: this crate compiles no engine.
     #[inline]
-    fn served(engine: Chosen<EndpointOf<Self>>) -> Self::Served {
+    fn served(engine: Near<Chosen<EndpointOf<Self>>>) -> Self::Served {
         atoll_cache::Lasting::new(engine)
     }
 }

@@ -24,13 +24,15 @@ use crate::client::Client;
 use crate::fabric::{self, AddressedFabric, EndpointOf, PoolFabric};
 use atoll_cache::audit::Audit;
 use atoll_cache::experts::ExpertSet;
-use atoll_cache::{CacheError, Chosen, ChosenPool, Engine, EngineId};
+use atoll_cache::{CacheError, Chosen, ChosenPool, Engine, EngineId, Near, NearCache};
 use atoll_fabric::{Endpoint, FabricError, Identity, Reach, Region, Sharing, VerbError, block_on, block_on_with};
 use atoll_pool::boot::{self, Verdict};
 use atoll_pool::repair::repair_watching;
 use atoll_pool::{PoolError, PoolSettings, Repaired, chunks};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use atoll_near::NearError;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 /// Why a pool could not be created, opened or joined.
@@ -42,6 +44,9 @@ pub enum OpenError {
     /// The contents are not a pool that this process can use.
     #[error(transparent)]
     Pool(#[from] PoolError),
+    /// This process can have no near cache on it.
+    #[error(transparent)]
+    Near(#[from] NearError),
 }
 
 /// Why a pool could not be repaired or enlarged. The pool is unchanged.
@@ -74,6 +79,8 @@ struct Shared<F: PoolFabric> {
     current: RwLock<Arc<Opened<F>>>,
     /// One thread at a time recovers.
     recovery: Mutex<()>,
+    /// Bytes of the near cache; 0 for none.
+    near_bytes: AtomicU64,
 }
 
 impl<F: PoolFabric> Clone for Pool<F> {
@@ -90,6 +97,7 @@ struct Opened<F: PoolFabric> {
     reformatted: bool,
     provider: Provider,
     evictor: Mutex<Evictor<F>>,
+    near: OnceLock<Arc<NearCache>>,
 }
 
 impl<F: PoolFabric> Opened<F> {
@@ -104,7 +112,8 @@ impl<F: PoolFabric> Opened<F> {
     /// A pool whose threads have not begun.
     fn of(fabric: &F, reach: F::Reach, chosen: ChosenPool) -> Self {
         let (fabric, reach, provider) = (fabric.clone(), Arc::new(reach), Provider::default());
-        Self { fabric, reach, chosen, reformatted: false, provider, evictor: Mutex::new(Evictor::NONE) }
+        let (evictor, near) = (Mutex::new(Evictor::NONE), OnceLock::new());
+        Self { fabric, reach, chosen, reformatted: false, provider, evictor, near }
     }
 
     /// Ends the evictor that there is, and begins another one if it is wanted.
@@ -344,7 +353,8 @@ impl<F: PoolFabric> Pool<F> {
         opened.provider = Provider::begin(&opened)?;
         let fabric = opened.fabric.clone();
         let current = RwLock::new(Arc::new(opened));
-        Ok(Self(Arc::new(Shared { fabric, current, recovery: Mutex::default() })))
+        let (recovery, near_bytes) = (Mutex::default(), AtomicU64::new(0));
+        Ok(Self(Arc::new(Shared { fabric, current, recovery, near_bytes })))
     }
 
     /// The pool as it was last opened or made.
@@ -369,8 +379,45 @@ impl<F: PoolFabric> Pool<F> {
     /// If the pool's memory is gone, this opens the pool that is there now. If there is none, since
     /// the home's memory node came back empty, it makes the pool anew with the same settings.
     pub fn client(&self) -> Result<Client<F>, OpenError> {
-        let client = recovery::join(self)?;
-        Ok(Client::new(atoll_cache::Cache::new(client), self.clone()))
+        let engine = recovery::join(self)?;
+        let engine = match self.near_cache()? {
+            Some(cache) => Near::with(engine, cache),
+            None => Near::without(engine),
+        };
+        Ok(Client::new(atoll_cache::Cache::new(engine), self.clone()))
+    }
+
+    /// From now on the clients that join through this handle, or a clone of it, share a near cache:
+    /// at most `bytes` of this process's memory for copies of what they look up often. A hit costs
+    /// no access to the pool. Before an object changes, whichever process changes it ends all copies
+    /// first, so lookups stay linearizable. Keys that are written much get no copies.
+    ///
+    /// It pays where the pool is on another host. Of objects that have copies, a change takes two
+    /// round trips more. Up to [`SHARERS_MAX`](atoll_pool::sharers::SHARERS_MAX) processes of a pool
+    /// can have near caches.
+    ///
+    /// # Errors
+    /// [`OpenError::Near`] if it is too small, or the fabric or the pool lets this process have
+    /// none; then it has none.
+    pub fn near(&self, bytes: u64) -> Result<(), OpenError> {
+        NearCache::new(bytes, 0)?;
+        self.0.near_bytes.store(bytes, Ordering::Release);
+        let followed = self.client().and_then(|client| client.follow());
+        if followed.is_err() {
+            self.0.near_bytes.store(0, Ordering::Release);
+        }
+        followed
+    }
+
+    /// The near cache that clients of this process share, if there is one.
+    pub fn near_cache(&self) -> Result<Option<Arc<NearCache>>, OpenError> {
+        let bytes = self.0.near_bytes.load(Ordering::Acquire);
+        if bytes == 0 {
+            return Ok(None);
+        }
+        let opened = self.opened_now();
+        let made = NearCache::new(bytes, opened.chosen.pool().settings.hash_seed)?;
+        Ok(Some(opened.near.get_or_init(|| Arc::new(made)).clone()))
     }
 
     /// Whether a thread of this process evicts ahead of need, so that a set seldom has to. The

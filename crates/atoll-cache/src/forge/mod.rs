@@ -108,7 +108,7 @@ use crate::at_once::AtOnce;
 use crate::extent::{LatelyBound, value_bytes_max};
 use crate::limit::Limit;
 use crate::operation::Idle;
-use crate::pooled::{EnginePool, describe_pool};
+use crate::pooled::{EnginePool, check_heap, describe_pool};
 use crate::record::Hasher;
 use crate::removals::Removals;
 use crate::reserve::Reserve;
@@ -120,7 +120,7 @@ use ahead::Effort;
 use annex::Annex;
 use atoll_fabric::{Address, Endpoint};
 use atoll_pool::client::OPERATIONS_PER_ROUND;
-use atoll_pool::{ChunkId, Client, EngineArea, Pool, PoolError, PoolSettings};
+use atoll_pool::{ChunkId, Client, EngineArea, Layout, Pool, PoolError, PoolSettings};
 use cleaning::Cleaning;
 use expiry::Sweep;
 use ghosts::Ghosts;
@@ -183,13 +183,15 @@ impl<A: Annex> EnginePool for ForgePoolWith<A> {
     }
 
     fn check(settings: &PoolSettings) -> Result<(), PoolError> {
-        ForgeSettings::decode_with::<A>(settings).map(drop)
+        ForgeSettings::decode_with::<A>(settings)?;
+        check_heap(&Layout::plan(settings, Self::engine_area(settings))?, slot::HEAP_BYTES_MAX)
     }
 
     fn opened(pool: Pool) -> Result<Arc<Self>, PoolError> {
         let settings = ForgeSettings::decode_with::<A>(&pool.settings)?;
         let layout = ForgeLayout::with_annex(&pool, &settings, A::area_bytes(&pool.settings)?)?;
         let annex = A::opened(&pool, layout.annex())?;
+        check_heap(&pool.layout, slot::HEAP_BYTES_MAX)?;
         let format = SlotFormat::new(pool.layout.heap_bytes_max());
         let hasher = Hasher::new(pool.settings.hash_seed);
         let hotness = HotnessMap::new(pool.layout.chunks_max, pool.settings.group_objects_max);

@@ -20,7 +20,8 @@
 //! ```
 //!
 //! The empty word is 0 but for its depth. A pool of up to 64 GiB has 32 pointer bits and 10 tag
-//! bits, a pool of up to 16 TiB has two tag bits or more. In a pool beyond 32 TiB there is none.
+//! bits, a pool of up to 16 TiB has two tag bits or more. In a pool beyond 32 TiB there is none, and 64 TiB is the
+//! most.
 //!
 //! The paper's slot has a second word with group and number. Ours keeps both in the object's
 //! header, which a hit reads anyway. So there is no second word to be late.
@@ -29,6 +30,8 @@ use crate::index::split::SplitWord;
 use crate::index::{bucket_of, fingerprint_of, slot_word, split_of};
 use crate::record::LARGE_RECORD_BYTES;
 
+/// Largest heap that a slot can point into: 64 TiB.
+pub const HEAP_BYTES_MAX: u64 = UNIT_BYTES << POINTER_AND_TAG_BITS;
 /// Granularity of records in a chunk.
 pub const UNIT_BYTES: u64 = 16;
 const PENDING: u64 = 1 << 63;

@@ -25,6 +25,7 @@
 
 use super::{Index, SlotWord};
 use crate::CacheError;
+use atoll_pool::sharers::Hole;
 
 /// Whether processes may have copies of a slot's object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,7 +111,7 @@ pub(crate) async fn take_out<I: Index>(index: &I, slot: u64, word: I::Word) -> R
 pub(crate) async fn permit<I: Index>(index: &I, slot: u64, word: I::Word) -> Result<bool, CacheError> {
     match word.sharing() {
         Sharing::Copied => Ok(true),
-        Sharing::Closed => Ok(false),
+        Sharing::Closed => Ok(index.member().pool.layout.lacks(Hole::NoneOfClosed)),
         Sharing::None => index.swap_slot(slot, word, word.shared_as(Sharing::Copied)).await,
     }
 }

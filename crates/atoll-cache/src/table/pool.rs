@@ -4,7 +4,7 @@ use super::layout::{self, TableLayout};
 use super::settings::TableSettings;
 use super::slot;
 use crate::extent::value_bytes_max;
-use crate::pooled::{EnginePool, describe_pool};
+use crate::pooled::{EnginePool, check_heap, describe_pool};
 use crate::record::Hasher;
 use atoll_fabric::Address;
 use atoll_pool::{EngineArea, Layout, Pool, PoolError, PoolSettings};
@@ -54,13 +54,13 @@ impl EnginePool for TablePool {
 
     fn check(settings: &PoolSettings) -> Result<(), PoolError> {
         TableSettings::decode(settings)?;
-        check_heap(&Layout::plan(settings, layout::engine_area(settings))?)
+        check_heap(&Layout::plan(settings, layout::engine_area(settings))?, slot::HEAP_BYTES_MAX)
     }
 
     fn opened(pool: Pool) -> Result<Arc<Self>, PoolError> {
         let settings = TableSettings::decode(&pool.settings)?;
         let layout = TableLayout::new(&pool, &settings)?;
-        check_heap(&pool.layout)?;
+        check_heap(&pool.layout, slot::HEAP_BYTES_MAX)?;
         let hasher = Hasher::new(pool.settings.hash_seed);
         Ok(Arc::new(Self { pool: Arc::new(pool), settings, layout, hasher }))
     }
@@ -82,14 +82,4 @@ impl EnginePool for TablePool {
         ]);
         described
     }
-}
-
-/// The bits of a slot for the place of its block.
-fn check_heap(layout: &Layout) -> Result<(), PoolError> {
-    let found = layout.heap_bytes_max();
-    if found <= slot::HEAP_BYTES_MAX {
-        return Ok(());
-    }
-    let wanted = format!("at most {} of them for this engine, growth included, or engine forge", slot::HEAP_BYTES_MAX);
-    Err(PoolError::Setting { what: "the capacity in bytes without the metadata", found, wanted })
 }

@@ -23,13 +23,13 @@ const RECLAIMS_TRIED: u64 = 8;
 
 impl<E: Endpoint> Core<E> {
     /// Puts a chunk in use that this client owns as `open`; `false` if not all of its blocks could
-    /// be named. The chunk is Open, or Leaving if slots that named its blocks are gone.
+    /// be named.
     pub(super) async fn reclaim(&self, op: &mut Operation, chunk: ChunkId, open: Chunk) -> Result<bool, CacheError> {
-        assert!(matches!(open.state, ChunkState::Open | ChunkState::Leaving), "a chunk has one owner meanwhile");
         if self.client.is_chunk_absent(chunk) {
             self.client.free_own(chunk, open).await?;
             return Ok(true);
         }
+        assert_eq!(open.state, ChunkState::Open, "a repairer can settle the cells that name its blocks");
         let layout = self.client.pool.layout.clone();
         let before = self.blocks(chunk).await?;
         let Some(class) = before.class else {
@@ -81,10 +81,7 @@ impl<E: Endpoint> Core<E> {
         if !is_settled {
             return Ok(false);
         }
-        let used = match open.state {
-            ChunkState::Leaving => open.back(ChunkState::Queued),
-            _ => Chunk { state: ChunkState::Queued, ..open },
-        };
+        let used = Chunk { state: ChunkState::Queued, ..open };
         if !chunks::transition(&self.client.endpoint, &layout, chunk, open.word(), used).await? {
             return Err(CacheError::Damaged { what: "another client changed the state of an open chunk" });
         }
@@ -95,7 +92,8 @@ impl<E: Endpoint> Core<E> {
     /// is emptied.
     pub(super) async fn recheck_orphans(&self) -> Result<(), CacheError> {
         let op = &mut *self.operations.take(&self.client);
-        for (chunk, open) in self.fresh.take_orphans() {
+        for (chunk, orphan) in self.fresh.take_orphans() {
+            let open = self.open_again(chunk, orphan).await?;
             let mut is_reclaimed = false;
             for tried in 0..RECLAIMS_TRIED {
                 is_reclaimed = self.reclaim(op, chunk, open).await?;
@@ -110,6 +108,20 @@ impl<E: Endpoint> Core<E> {
             }
         }
         Ok(())
+    }
+
+    /// A chunk that leaves, because slots that named its blocks are gone, is open first. A repairer
+    /// that settles a dead client's cell leaves a block of a leaving chunk to whoever empties it. So
+    /// what cells name is looked at after that.
+    async fn open_again(&self, chunk: ChunkId, orphan: Chunk) -> Result<Chunk, CacheError> {
+        if orphan.state != ChunkState::Leaving || self.client.is_chunk_absent(chunk) {
+            return Ok(orphan);
+        }
+        let open = orphan.back(ChunkState::Open);
+        if !chunks::transition(&self.client.endpoint, &self.client.pool.layout, chunk, orphan.word(), open).await? {
+            return Err(CacheError::Damaged { what: "another client changed the state of a leaving chunk" });
+        }
+        Ok(open)
     }
 
     /// A chunk's block by its number.

@@ -15,9 +15,11 @@ macro_rules! open_hole {
 mod cliquemap;
 mod forge;
 mod glcache;
+mod near;
 mod table;
 
 pub use cliquemap::CliqueMapSubject;
 pub use forge::{AblatedSubject, ForgeSubject};
 pub use glcache::GlCacheSubject;
+pub use near::{CopiedSubject, NearSubject};
 pub use table::{DittoSubject, KvsSubject, QueuesSubject};

@@ -11,7 +11,7 @@ use atoll_cache::forge::ForgeSettings;
 use atoll_cache::forge::group::{Contents, MapEntry};
 use atoll_cache::forge::layout::{self, ForgeLayout};
 use atoll_cache::forge::ring::Node;
-use atoll_cache::forge::slot::{KeyHash, RecordLength, Slot, SlotFormat, UNIT_BYTES};
+use atoll_cache::forge::slot::{self, KeyHash, RecordLength, Slot, SlotFormat, UNIT_BYTES};
 use atoll_cache::record::{HEADER_BYTES, Hasher, LARGE_RECORD_BYTES, Record, encode_large, encode_small, seal};
 use atoll_cache::table;
 use atoll_cache::table::TableSettings;
@@ -121,7 +121,7 @@ fn record_is_within(buffer: &Buffer, hasher: &Hasher) {
 /// Every word that a pool keeps: slots, map entries, contents, nodes, chunk states.
 pub fn slot_words(bytes: &[u8]) {
     let mut words = words(bytes);
-    let heap_bytes = words.next().unwrap_or(0) % (1 << 48) + 1;
+    let heap_bytes = words.next().unwrap_or(0) % slot::HEAP_BYTES_MAX + 1;
     let format = SlotFormat::new(heap_bytes);
     for word in words {
         let slot = Slot(word);

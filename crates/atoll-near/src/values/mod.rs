@@ -19,7 +19,7 @@
 //! another one exports anew. Every export is a new *turn*: copies of an earlier turn are not valid.
 //!
 //! **What is hot here stays in the pool**: some hits are sent to the pool all the same (see
-//! [`Copy::goes_far`]), where they count as accesses.
+//! [`NearValues::goes_far`]), where they count as accesses.
 
 pub mod worth;
 
@@ -63,14 +63,6 @@ pub struct Copy<M> {
     hits: AtomicU32,
 }
 
-impl<M> Copy<M> {
-    /// Counts a hit; whether it is to be sent to the pool, so that the object counts as accessed
-    /// there: the first, the second, the fourth and so on, later each sixty-fourth.
-    pub fn goes_far(&self) -> bool {
-        let hits = self.hits.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-        hits.is_multiple_of(FAR_PERIOD) || hits < FAR_PERIOD && hits.is_power_of_two()
-    }
-}
 
 #[derive(Clone)]
 struct Weigh;
@@ -98,6 +90,8 @@ enum Exported {
 pub struct Values<M> {
     store: Store<M>,
     worth: Worth,
+    /// Whether every key is worth a copy.
+    is_eager: bool,
     words_log2: u32,
     value_bytes_max: usize,
     exported: Mutex<Exported>,
@@ -139,7 +133,12 @@ impl<M: Clone + Send + Sync + 'static> Values<M> {
         let store = Store::with_options(options, Weigh, hashing, quick_cache::sync::DefaultLifecycle::default());
         let value_bytes_max = (capacity / LARGEST / shards as u64) as usize;
         let (exported, turn) = (Mutex::new(Exported::Nobody), AtomicU64::new(0));
-        Ok(Self { store, worth, words_log2, value_bytes_max, exported, turn })
+        Ok(Self { store, worth, is_eager: false, words_log2, value_bytes_max, exported, turn })
+    }
+
+    /// The same with a copy of every value that is looked up, and no hit sent to the pool: for tests.
+    pub fn eager(self) -> Self {
+        Self { is_eager: true, ..self }
     }
 
     /// Longest value of which a copy is kept.
@@ -198,7 +197,7 @@ impl<M: Clone + Send + Sync + 'static> NearValues<M> {
 
     /// The words now, for objects of this hash. `None` if this client follows none.
     #[inline]
-    fn sample<E: Endpoint>(&self, endpoint: &E, hash: u64) -> Option<Sample> {
+    pub fn sample<E: Endpoint>(&self, endpoint: &E, hash: u64) -> Option<Sample> {
         let (turn, at) = self.followed.get();
         if turn == 0 {
             return None;
@@ -228,9 +227,17 @@ impl<M: Clone + Send + Sync + 'static> NearValues<M> {
         Found::Nothing
     }
 
+    /// Counts a hit of a copy; whether it is to be sent to the pool, so that the object counts as
+    /// accessed there: the first, the second, the fourth and so on, later each sixty-fourth.
+    pub fn goes_far(&self, copy: &Copy<M>) -> bool {
+        let hits = copy.hits.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        let goes = hits.is_multiple_of(FAR_PERIOD) || hits < FAR_PERIOD && hits.is_power_of_two();
+        goes && !self.values.is_eager
+    }
+
     /// Before a key is looked up in the pool: what a copy would depend on, if the key is worth one.
     pub async fn before_lookup<E: Endpoint>(&self, endpoint: &E, layout: &Layout, hash: u64) -> Option<Sample> {
-        if !self.values.worth.note_lookup(hash) {
+        if !self.values.worth.note_lookup(hash) && !self.values.is_eager {
             return None;
         }
         match self.sample(endpoint, hash) {

@@ -6,7 +6,7 @@ use super::processor;
 use super::setup::{Setup, Start};
 use super::system::Subject;
 use super::tally::Tally;
-use atoll_cache::{Cache, CacheError, Stats};
+use atoll_cache::{Cache, CacheError, NearCache, Stats};
 use atoll_cases::ServerSpawner;
 use atoll_cases::endpoint::CaseEndpoint;
 use atoll_fabric::Kind;
@@ -29,6 +29,8 @@ pub(crate) struct Point<'s, G: Subject> {
     pub(crate) sim: Sim,
     /// The pool, as each compute node has it open.
     pub(crate) pools: Vec<Arc<G::Shared>>,
+    /// The near cache of each compute node, if they have some.
+    nears: Vec<Arc<NearCache>>,
     pub(crate) places: Vec<Place<G>>,
     pub(crate) tally: Rc<RefCell<Tally>>,
     attendant: Option<ServerSpawner>,
@@ -56,7 +58,10 @@ impl<'s, G: Subject> Point<'s, G> {
         }
         let attendant = setup.processor.map(|one| processor::attendant(one, &setup.profile, &pools[0]));
         let tally = Rc::new(RefCell::new(Tally::default()));
-        let mut point = Self { setup, sim, pools, places: Vec::new(), tally, attendant };
+        let near = || NearCache::new(setup.near_bytes, setup.seed).map_err(|error| LabError::Options(error.to_string()));
+        let nears = (0..if setup.near_bytes > 0 { setup.compute_nodes } else { 0 }).map(|_| Ok(Arc::new(near()?)));
+        let nears = nears.collect::<Result<_, LabError>>()?;
+        let mut point = Self { setup, sim, pools, nears, places: Vec::new(), tally, attendant };
         for _ in 0..setup.threads {
             point.join()?;
         }
@@ -70,7 +75,10 @@ impl<'s, G: Subject> Point<'s, G> {
         let endpoint = CaseEndpoint::new(self.sim.endpoint_on("client", thread % self.setup.compute_nodes));
         let mut engine = ran(self.sim.block_on(async move { G::join(&pool, endpoint).await }))??;
         if let Some(tuning) = &self.setup.tuning {
-            tuning.apply(&mut engine);
+            tuning.apply(engine.own());
+        }
+        if let Some(cache) = self.nears.get(usize::from(thread % self.setup.compute_nodes)) {
+            engine.attach(cache.clone())?;
         }
         let stream: Stream = match thread < self.setup.threads {
             true => self.setup.load.stream(thread.into(), self.setup.threads.into()),

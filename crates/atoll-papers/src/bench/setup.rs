@@ -46,6 +46,8 @@ pub struct Setup {
     pub load: Arc<dyn Load>,
     /// What is there before the first request.
     pub start: Start,
+    /// Bytes of the near cache of each compute node; 0 for none.
+    pub near_bytes: u64,
     /// How long a thread waits after a miss before it sets the key.
     pub miss_penalty_ns: u64,
     /// The switches of every thread's engine, set after it has joined.
@@ -68,6 +70,7 @@ impl Setup {
             in_flight: 1,
             load,
             start: Start::Empty,
+            near_bytes: 0,
             miss_penalty_ns: 0,
             tuning: Some(Arc::new(ForgeTuning::default())),
             processor: None,

@@ -6,19 +6,61 @@ use atoll_baselines::cliquemap::{CliqueMap, ENGINE_CLIQUEMAP};
 use atoll_baselines::ditto_ablations::AblatedDitto;
 use atoll_baselines::engines;
 use atoll_baselines::forge_ablations::AblatedForge;
-use atoll_cache::Pooled;
+use atoll_cache::{Copied, Near, NearCache, Pooled};
 use atoll_cache::ditto::ENGINE_DITTO;
 use atoll_cache::engines::{EngineChoices, EngineKind, KindVisitor};
 use atoll_cache::forge::ENGINE_FORGE;
 use atoll_cases::endpoint::CaseEndpoint;
 use atoll_lab::LabError;
 use atoll_pool::PoolError;
+use std::any::Any;
+use std::sync::Arc;
 
 /// An engine on the simulated network. Its endpoint is that of the simulated cases, although no
 /// client of a point stops: so an engine is compiled once for both.
-pub(crate) trait Subject: Pooled<CaseEndpoint> + 'static {}
+pub(crate) trait Subject: Pooled<CaseEndpoint> + 'static {
+    /// The engine itself, for the setup's tuning.
+    fn own(&mut self) -> &mut dyn Any;
 
-impl<G: Pooled<CaseEndpoint> + 'static> Subject for G {}
+    /// Its client uses the near cache of its compute node.
+    ///
+    /// # Errors
+    /// If no copies of its objects can be kept.
+    fn attach(&mut self, cache: Arc<NearCache>) -> Result<(), LabError> {
+        let _ = cache;
+        Err(LabError::Options("only the engines that are served can have near caches".to_owned()))
+    }
+}
+
+/// The engines of the list.
+impl<G: Pooled<CaseEndpoint> + Copied<Endpoint = CaseEndpoint> + 'static> Subject for Near<G> {
+    fn own(&mut self) -> &mut dyn Any {
+        self.engine_mut()
+    }
+
+    fn attach(&mut self, cache: Arc<NearCache>) -> Result<(), LabError> {
+        Near::attach(self, cache);
+        Ok(())
+    }
+}
+
+impl Subject for CliqueMap<CaseEndpoint> {
+    fn own(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+impl Subject for AblatedForge<CaseEndpoint> {
+    fn own(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+impl Subject for AblatedDitto<CaseEndpoint> {
+    fn own(&mut self) -> &mut dyn Any {
+        self
+    }
+}
 
 /// Something to do with the engine of a point.
 pub(crate) trait Work {
@@ -40,7 +82,7 @@ pub(crate) fn on_system<W: Work>(setup: &Setup, work: W) -> Result<W::Output, La
 
         fn visit<K: EngineKind + 'static>(&mut self) -> Option<Self::Output> {
             let is_it = K::Options::ENGINE.number == self.number;
-            self.work.take_if(|_| is_it).map(|work| work.run::<K::Client<CaseEndpoint>>())
+            self.work.take_if(|_| is_it).map(|work| work.run::<Near<K::Client<CaseEndpoint>>>())
         }
     }
     let found = setup.pool.engine;

@@ -52,6 +52,8 @@ pub(crate) const NODES: u64 = 896;
 const NODES_END_MIN: u64 = 1024;
 /// Bytes in front of what a further node holds; its header is the first half of them.
 pub const MEMBER_HEADER_BYTES: u64 = 128;
+/// Enough for the home's words that every pool has, besides those of chunks, clients and engine.
+pub const FIXED_BYTES_MOST: u64 = 4096 + sharers::TABLE_BYTES;
 /// A pool with fewer chunks is of no use.
 pub const CHUNKS_MIN: u32 = 8;
 

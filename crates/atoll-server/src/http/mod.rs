@@ -4,6 +4,7 @@
 //! is the text format 0.0.4: lines of `name{label="value"} number`, after a line with the kind of
 //! the number.
 
+use crate::NearFacts;
 use crate::serve::counters::{LATENCY_BUCKETS, SAMPLE_EVERY, Shared, latency_bound_ns};
 use atoll_cache::miniature::choice::CURVE;
 use atoll_cache::stats::MODELLED_MISSES;
@@ -79,6 +80,12 @@ fn write_metrics(text: &mut String, shared: &Shared) -> fmt::Result {
     let help = "Seconds by which this host's wall clock is ahead of the pool's time, by which objects expire.";
     head(text, "atoll_wall_clock_ahead_seconds", "gauge", help)?;
     writeln!(text, "atoll_wall_clock_ahead_seconds {}", (facts.wall_clock_ahead_ms)() as f64 / 1000.0)?;
+    if let Some(near) = (facts.near)() {
+        let NearFacts { copies, used_bytes, bytes } = near;
+        number(text, "atoll_near_max_bytes", "gauge", "Most bytes of the near cache.", bytes)?;
+        number(text, "atoll_near_used_bytes", "gauge", "Bytes of the copies in the near cache.", used_bytes)?;
+        number(text, "atoll_near_objects", "gauge", "Copies in the near cache.", copies)?;
+    }
     let absent = (facts.nodes_absent)();
     number(text, "atoll_memory_nodes_absent", "gauge", "Memory nodes that have ended and are not back.", absent)?;
     let clients = shared.clients.load(Relaxed) as u64;

@@ -25,6 +25,19 @@ pub struct PoolFacts {
     pub wall_clock_ahead_ms: Box<dyn Fn() -> i64 + Send + Sync>,
     /// Returns how many of the pool's memory nodes have ended and are not back. Called likewise.
     pub nodes_absent: Box<dyn Fn() -> u64 + Send + Sync>,
+    /// Returns what the server's near cache has, if it has one. Called likewise.
+    pub near: Box<dyn Fn() -> Option<NearFacts> + Send + Sync>,
+}
+
+/// What a near cache has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NearFacts {
+    /// Copies.
+    pub copies: u64,
+    /// Bytes that they take.
+    pub used_bytes: u64,
+    /// Bytes that the near cache may take.
+    pub bytes: u64,
 }
 
 impl fmt::Debug for PoolFacts {

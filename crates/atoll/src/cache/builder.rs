@@ -40,12 +40,14 @@ pub struct Builder {
     listener: Option<Listener>,
     clients: usize,
     tends: bool,
+    near_bytes: Option<u64>,
 }
 
 impl Default for Builder {
     fn default() -> Self {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        Self { live: None, idle: None, listener: None, clients: processors.min(CLIENTS_MAX), tends: true }
+        let clients = processors.min(CLIENTS_MAX);
+        Self { live: None, idle: None, listener: None, clients, tends: true, near_bytes: None }
     }
 }
 
@@ -110,10 +112,18 @@ impl Builder {
         self
     }
 
+    /// Keeps copies of what is looked up often in at most so many bytes of this process's memory:
+    /// see [`Pool::near`].
+    pub fn near(mut self, bytes: u64) -> Self {
+        self.near_bytes = Some(bytes);
+        self
+    }
+
     /// Makes a cache over a pool.
     ///
     /// # Errors
-    /// If the pool has no place for one client.
+    /// If the pool has no place for one client, or lets this process have no near cache that was
+    /// asked for.
     pub fn build<F: PoolFabric>(self, pool: &Pool<F>) -> Result<Cache<F>, BuildError> {
         let lifetime = match (self.live, self.idle) {
             (Some(_), Some(_)) => return Err(BuildError::BothTimes),
@@ -121,6 +131,9 @@ impl Builder {
             (None, Some(time)) => Lifetime::Idle(time),
             (None, None) => Lifetime::Unlimited,
         };
+        if let Some(bytes) = self.near_bytes {
+            pool.near(bytes)?;
+        }
         let attends_hits = self.listener.is_some() || self.idle.is_some();
         let clients = Arc::new(Clients::new(pool, self.clients, self.listener)?);
         if self.tends {

@@ -5,6 +5,7 @@
 mod ahead;
 mod examples;
 mod listener;
+mod near;
 mod shared;
 #[cfg(feature = "tcp")]
 mod tcp;

@@ -25,7 +25,7 @@ use crate::scheduled::Scheduled;
 use advice::Found;
 use atoll::fabric::{EndpointOf, OnFabric, ServedFabric, on_fabric};
 use atoll::{OpenError, Pool};
-use atoll_cache::{Cache, CacheError, Chosen, Engine, Expiry, SetOptions, Value};
+use atoll_cache::{Cache, CacheError, Chosen, Engine, Expiry, Near, SetOptions, Value};
 use atoll_fabric::{
     Address, Batch, Buffer, Domain, Endpoint, Kind, Lifetime, RegionAttributes, Ticket, VerbError, block_on_with,
 };
@@ -135,7 +135,7 @@ impl PoolRun<'_> {
 
 /// A client that measures, on a connection of its own.
 struct User<F: ServedFabric> {
-    operations: Cache<Chosen<EndpointOf<F>>>,
+    operations: Cache<Near<Chosen<EndpointOf<F>>>>,
     /// Memory that verbs may change.
     scratch: Address,
     /// What its keys begin with.

@@ -20,6 +20,7 @@ mod memory;
 pub(crate) use memory::seconds_used;
 
 use super::{Context, Outcome};
+use crate::NearFacts;
 use crate::redis::census::{self, Census};
 use crate::redis::instance::Instance;
 use crate::serve::counters::{Shared, Totals};
@@ -180,6 +181,10 @@ fn atoll(text: &mut String, &Facts { shared, totals, .. }: &Facts<'_>) -> Writte
     write!(text, "objects:{}\r\n", totals.objects)?;
     write!(text, "wall_clock_ahead_ms:{}\r\n", (facts.wall_clock_ahead_ms)())?;
     write!(text, "memory_nodes_absent:{}\r\n", (facts.nodes_absent)())?;
+    if let Some(near) = (facts.near)() {
+        let NearFacts { copies, used_bytes, bytes } = near;
+        write!(text, "near_maxmemory:{bytes}\r\nnear_used_memory:{used_bytes}\r\nnear_objects:{copies}\r\n")?;
+    }
     if let Some(curve) = totals.curve() {
         let points: Vec<String> = curve.map(|(capacity, ratio)| format!("{capacity}={ratio:.4}")).collect();
         write!(text, "hit_ratio_by_capacity:{}\r\n", points.join(","))?;

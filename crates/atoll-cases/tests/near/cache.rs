@@ -1,0 +1,134 @@
+//! A cache under the near caches of its clients' processes: reads are as linearizable as without,
+//! whatever goes wrong.
+
+use atoll_cache::{CacheError, Engine};
+use atoll_cases::promises::{faults_do_no_harm, histories_are_linearizable, under_seeds};
+use atoll_cases::subjects::CopiedSubject;
+use atoll_cases::{Case, Client, DittoSubject, FaultyCase, ForgeSubject, Load, NearSubject, Subject, load};
+use atoll_pool::{loss, sharers};
+use atoll_sim::{Faults, Random};
+use std::cell::Cell;
+use std::rc::Rc;
+
+type Forge = NearSubject<ForgeSubject>;
+type Ditto = NearSubject<DittoSubject>;
+
+#[test]
+fn promise_1_histories_are_linearizable_and_the_pool_is_sound_with_near_caches() {
+    histories_are_linearizable::<Forge>(1000, Case::drawn);
+    histories_are_linearizable::<Ditto>(500, Case::drawn);
+}
+
+#[test]
+fn promise_4_whatever_goes_wrong_near_caches_serve_nothing_old() {
+    faults_do_no_harm(400, FaultyCase::<Forge>::drawn);
+    faults_do_no_harm(200, FaultyCase::<Ditto>::drawn);
+}
+
+#[test]
+fn promise_4_many_operations_at_once_and_dropped_ones_do_no_harm_to_near_caches() {
+    faults_do_no_harm(200, FaultyCase::<Forge>::crowded);
+    faults_do_no_harm(100, FaultyCase::<Ditto>::crowded);
+}
+
+/// Nodes end, and nothing else goes wrong.
+fn ending<S: CopiedSubject>(seed: u64) -> FaultyCase<NearSubject<S>> {
+    let mut faulty = FaultyCase::<NearSubject<S>>::drawn(seed);
+    faulty.faults = Faults::none();
+    faulty.with_absences(1 + Random::stream(seed, 60).below(3) as u32)
+}
+
+#[test]
+fn promise_1_of_a_memory_node_that_ends_no_copy_is_served() {
+    faults_do_no_harm(300, ending::<ForgeSubject>);
+    faults_do_no_harm(150, ending::<DittoSubject>);
+    faults_do_no_harm(150, |seed| FaultyCase::<Forge>::drawn(seed).with_absences(1 + seed as u32 % 3));
+}
+
+/// Many lookups of few keys, so that most of them find copies.
+fn reading<S: CopiedSubject>(_seed: u64) -> Case<NearSubject<S>> {
+    let load = Load { mixed: true, lookups: 80, ..Load::new(4, 120, 40, 80) };
+    Case { load, clients: 4, chunk_bytes: 1024, ..Case::default() }
+}
+
+/// Plays a case; how many hits near caches answered.
+fn near_hits<S: Subject>(case: &Case<S>, seed: u64) -> Result<u64, String> {
+    let hits = Rc::new(Cell::new(0));
+    let (load, total) = (case.load.clone(), hits.clone());
+    case.run_part(seed, move |client: Client<S>| {
+        let (load, total) = (load.clone(), total.clone());
+        async move {
+            load::run(&client.cache, client.number, client.seed, &load, 1, &client.history).await?;
+            total.set(total.get() + client.cache.engine().stats().near_hits);
+            Ok::<_, CacheError>(client)
+        }
+    })?;
+    Ok(hits.get())
+}
+
+#[test]
+fn near_caches_answer_a_good_part_of_what_is_read_often() {
+    fn check<S: CopiedSubject>() {
+        let hits: u64 = under_seeds::<NearSubject<S>, _, _>(20, reading::<S>, near_hits).iter().sum();
+        // 20 runs of 4 clients that look up about a hundred times.
+        println!("{}: {hits} near hits", S::NEAR_NAME);
+        assert!(hits > 500, "{hits}");
+    }
+    check::<ForgeSubject>();
+    check::<DittoSubject>();
+}
+
+/// An open hole is seen by some of the seeds, and no seed fails while it is closed.
+fn is_seen<S: Subject>(name: &str, seeds: u64, run: impl Fn(u64, bool) -> Result<(), String>) {
+    let shown: Vec<_> = (0..seeds)
+        .filter_map(|seed| {
+            let closed = run(seed, false);
+            assert!(closed.is_ok(), "seed {seed}, no hole open: {closed:?}");
+            // A history that the checker gives up shows no harm.
+            run(seed, true).err().filter(|harm| !harm.contains("no answer after"))
+        })
+        .collect();
+    println!("{}, {name}: shown by {} of {seeds} seeds, {:?}", S::NAME, shown.len(), shown.first());
+    assert!(!shown.is_empty(), "{name} is open and not seen");
+}
+
+fn hole_is_seen<S: CopiedSubject>(hole: sharers::Hole, seeds: u64, case: impl Fn(u64) -> Case<NearSubject<S>>) {
+    is_seen::<NearSubject<S>>(&format!("{hole:?}"), seeds, |seed, is_open| {
+        let mut case = case(seed);
+        case.subject.hole = is_open.then_some(hole);
+        case.run(seed).map(drop)
+    });
+}
+
+#[test]
+fn an_object_that_changes_before_its_copies_end_is_seen() {
+    hole_is_seen(sharers::Hole::ToldBeforeChange, 20, reading::<ForgeSubject>);
+    hole_is_seen(sharers::Hole::ToldBeforeChange, 20, reading::<DittoSubject>);
+}
+
+#[test]
+fn a_copy_that_is_made_while_copies_end_is_seen() {
+    hole_is_seen(sharers::Hole::NoneOfClosed, 200, reading::<ForgeSubject>);
+}
+
+#[test]
+fn a_copy_whose_words_are_sampled_too_late_is_seen() {
+    hole_is_seen(sharers::Hole::SampleFirst, 200, reading::<ForgeSubject>);
+}
+
+#[test]
+fn a_sharer_that_came_after_the_table_was_read_is_seen() {
+    hole_is_seen(sharers::Hole::Newcomers, 100, reading::<ForgeSubject>);
+}
+
+#[test]
+fn copies_of_what_a_lost_node_held_are_seen() {
+    is_seen::<Forge>("KeptCopies", 300, |seed, is_open| {
+        let mut faulty = ending::<ForgeSubject>(seed);
+        // Clients that look at the table of nodes seldom go on reading for long.
+        faulty.times.look_ns = 40 * faulty.times.suspect_ns;
+        (faulty.case.load.operations, faulty.case.load.lookups) = (200, 80);
+        faulty.loss_hole = is_open.then_some(loss::Hole::KeptCopies);
+        faulty.run_traced(seed, 0).0.map(drop)
+    });
+}

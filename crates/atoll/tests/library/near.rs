@@ -1,0 +1,126 @@
+//! Near caches of handles that stand for processes: what one changes, no other one serves as it
+//! was.
+
+use atoll::{Expiry, OpenError, Pool, PoolOptions, SetOptions};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+const KEYS: u64 = 4;
+const TIME: Duration = Duration::from_millis(1500);
+const BYTES: u64 = 1 << 20;
+
+fn key(number: u64) -> Vec<u8> {
+    format!("key {number}").into_bytes()
+}
+
+/// Reads keys at random; every value is at least as new as the last change that had ended before.
+fn read(pool: &Pool, written: &[AtomicU64], has_ended: &AtomicBool) -> u64 {
+    let mut client = pool.client().unwrap();
+    let mut number = 0_u64;
+    while !has_ended.load(Ordering::Relaxed) {
+        number += 1;
+        let index = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 62;
+        let least = written[index as usize].load(Ordering::SeqCst);
+        // A key that is removed meanwhile is absent.
+        if let Some(value) = client.get(&key(index)).unwrap() {
+            let found = u64::from_le_bytes(value[..8].try_into().unwrap());
+            assert!(found >= least, "{found} after {least} was written");
+            assert_eq!(value, [&found.to_le_bytes()[..], &[found as u8; 300]].concat());
+        }
+    }
+    client.stats().near_hits
+}
+
+/// Changes keys now and then, in every way.
+fn write(pool: &Pool, written: &[AtomicU64], has_ended: &AtomicBool) {
+    let mut client = pool.client().unwrap();
+    let begun = Instant::now();
+    for number in 1_u64.. {
+        if begun.elapsed() > TIME {
+            break;
+        }
+        let index = number % KEYS;
+        match number % 7 {
+            3 => drop(client.delete(&key(index)).unwrap()),
+            5 => drop(client.flush().unwrap()),
+            _ => {
+                let value = [&number.to_le_bytes()[..], &[number as u8; 300]].concat();
+                client.set(&key(index), &value).unwrap();
+                written[index as usize].store(number, Ordering::SeqCst);
+            }
+        }
+        std::thread::sleep(Duration::from_micros(number % 5 * 400));
+    }
+    has_ended.store(true, Ordering::Relaxed);
+}
+
+#[test]
+fn what_one_process_changes_no_near_cache_of_another_serves_as_it_was() {
+    let name = format!("shm:/atoll-near-{}", std::process::id());
+    let made = Pool::create(&name, &PoolOptions::default().capacity_bytes(8 << 20)).unwrap();
+    let readers = [Pool::open(&name).unwrap(), Pool::open(&name).unwrap()];
+    for reader in &readers {
+        reader.near(BYTES).unwrap();
+    }
+    let (written, has_ended) = ([const { AtomicU64::new(0) }; KEYS as usize], AtomicBool::new(false));
+    let hits: u64 = std::thread::scope(|scope| {
+        // Two threads share the near cache of the first.
+        let threads: Vec<_> = [&readers[0], &readers[0], &readers[1]]
+            .map(|reader| scope.spawn(|| read(reader, &written, &has_ended)))
+            .into_iter()
+            .collect();
+        // The writer has none.
+        write(&made, &written, &has_ended);
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    assert!(hits > 1000, "{hits} near hits");
+    drop((readers, made));
+    Pool::remove(&name).unwrap();
+}
+
+#[test]
+fn a_near_cache_goes_on_when_the_client_that_exported_its_words_has_left() {
+    let pool = Pool::anonymous(&PoolOptions::default().capacity_bytes(4 << 20)).unwrap();
+    pool.near(BYTES).unwrap();
+    let mut writer = pool.client().unwrap();
+    for round in 0..5_u8 {
+        writer.set(b"key", &[round; 100]).unwrap();
+        let mut client = pool.client().unwrap();
+        for _ in 0..200 {
+            assert_eq!(client.get(b"key").unwrap(), Some(&[round; 100][..]));
+        }
+        assert!(client.stats().near_hits > 50, "round {round}: {}", client.stats().near_hits);
+    }
+    let cache = pool.near_cache().unwrap().expect("it was asked for");
+    assert!(cache.copies() > 0 && cache.bytes() < BYTES);
+}
+
+#[test]
+fn what_expires_expires_near_as_well_and_a_near_cache_keeps_its_limit() {
+    let pool = Pool::anonymous(&PoolOptions::default().capacity_bytes(16 << 20)).unwrap();
+    pool.near(BYTES).unwrap();
+    let mut client = pool.client().unwrap();
+    let options = SetOptions { expiry: Expiry::InMs(100), ..SetOptions::default() };
+    client.set_with(b"brief", b"value", &options).unwrap();
+    let begun = Instant::now();
+    let mut found = true;
+    while found {
+        found = client.get(b"brief").unwrap().is_some();
+        assert!(begun.elapsed() < Duration::from_secs(10), "it never expires");
+    }
+    assert!(begun.elapsed() >= Duration::from_millis(90) && client.stats().near_hits > 0);
+    for number in 0..5000_u64 {
+        client.set(&key(number), &[7; 1000]).unwrap();
+        (0..3).for_each(|_| assert!(client.get(&key(number)).unwrap().is_some()));
+    }
+    let cache = pool.near_cache().unwrap().expect("it was asked for");
+    assert!((100..BYTES / 1000).contains(&cache.copies()) && cache.bytes() <= BYTES, "{cache:?}");
+}
+
+#[test]
+fn a_near_cache_that_is_too_small_is_refused_and_there_is_none_then() {
+    let pool = Pool::anonymous(&PoolOptions::default().capacity_bytes(4 << 20)).unwrap();
+    let refused = pool.near(1000).unwrap_err();
+    assert!(matches!(refused, OpenError::Near(_)) && refused.to_string().contains("65536"), "{refused}");
+    assert!(pool.near_cache().unwrap().is_none());
+}
