@@ -55,8 +55,6 @@ pub enum Hole {
     KeptSlots,
     /// A node is ready although a client still uses the pool without it.
     HastyReturn,
-    /// A node is lost although sharers may have copies of what it held.
-    KeptCopies,
 }
 
 #[cfg(feature = "holes")]
@@ -67,14 +65,7 @@ impl Pool {
     }
 
     fn is_hasty(&self, phase: Phase) -> bool {
-        self.has_open(if phase == Phase::Lost { Hole::KeptSlots } else { Hole::HastyReturn })
-    }
-
-    fn keeps_copies(&self) -> bool {
-        self.has_open(Hole::KeptCopies)
-    }
-
-    fn has_open(&self, hole: Hole) -> bool {
+        let hole = if phase == Phase::Lost { Hole::KeptSlots } else { Hole::HastyReturn };
         self.layout.nodes.hole.load(std::sync::atomic::Ordering::Relaxed) == hole as u32 + 1
     }
 }
@@ -82,10 +73,6 @@ impl Pool {
 #[cfg(not(feature = "holes"))]
 impl Pool {
     fn is_hasty(&self, _: Phase) -> bool {
-        false
-    }
-
-    fn keeps_copies(&self) -> bool {
         false
     }
 }
@@ -120,11 +107,10 @@ pub(crate) async fn declare<E: Endpoint>(
     if region_state(endpoint, pool, (node, identity)).await? == RegionState::Unknown {
         return Ok(false);
     }
-    // From the next step on, clients miss the keys of the node. No copy of them may be left then.
-    // What the node held cannot be READ any more, so that no copy is made later.
-    if !pool.keeps_copies() {
-        sharers::end_everything(endpoint, pool).await?;
-    }
+    // From the next step on, clients miss the keys of the node. No client that used it goes on then,
+    // but another one of its process may find the copies. What the node held cannot be READ any
+    // more, so that no copy is made later.
+    sharers::end_everything(endpoint, pool).await?;
     let ready = NodeState::Ready { identity, chunks };
     let lost = NodeState::Absent { phase: Phase::Lost, identity, chunks };
     // Another client may have been faster.

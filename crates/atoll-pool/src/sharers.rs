@@ -29,11 +29,11 @@
 //! there changes nothing, and returns the error.
 
 use crate::words::{read_word, swap};
-#[cfg(feature = "holes")]
-use std::sync::atomic::Ordering;
 use crate::{Fields, Layout, Pool};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, Identity, VerbError};
 use std::cell::RefCell;
+#[cfg(feature = "holes")]
+use std::sync::atomic::Ordering;
 
 /// Most sharers of a pool at a time.
 pub const SHARERS_MAX: usize = 64;
@@ -187,7 +187,9 @@ impl Sharers {
             let posted = endpoint.post(&mut batch).await;
             let (now, left) = match posted {
                 Ok(()) => (batch.word(now), rest),
-                Err(error) if is_of_a_sharer(&error) => (read_word(endpoint, layout.sharers_version()).await?, &*sharers),
+                Err(error) if is_of_a_sharer(&error) => {
+                    (read_word(endpoint, layout.sharers_version()).await?, &*sharers)
+                }
                 Err(error) => return Err(error),
             };
             for (place, sharer) in left {

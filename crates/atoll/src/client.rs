@@ -7,8 +7,8 @@
 //! - After a miss no older value of that key comes back.
 //! - A set does not fail while any object can be evicted.
 
-use crate::{OpenError, Pool};
 use crate::fabric::{AddressedFabric, EndpointOf, PoolFabric, ServedFabric};
+use crate::{OpenError, Pool};
 use atoll_cache::{
     Beginning, CacheError, Chosen, Engine, ExpireCondition, ExpireOutcome, Expiry, Meta, Near, Number, Removal,
     Removals, SetOptions, SetOutcome, Stats, Value,

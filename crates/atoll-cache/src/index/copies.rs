@@ -66,12 +66,7 @@ pub(crate) async fn closed<I: Index>(index: &I, slot: u64, word: I::Word) -> Res
     }
 }
 
-async fn close<I: Index>(
-    index: &I,
-    slot: u64,
-    word: I::Word,
-    sharing: Sharing,
-) -> Result<Option<I::Word>, CacheError> {
+async fn close<I: Index>(index: &I, slot: u64, word: I::Word, sharing: Sharing) -> Result<Option<I::Word>, CacheError> {
     let closed = word.shared_as(Sharing::Closed);
     if sharing == Sharing::Copied && !index.swap_slot(slot, word, closed).await? {
         return Ok(None);

@@ -5,7 +5,7 @@ use atoll_cache::{CacheError, Engine};
 use atoll_cases::promises::{faults_do_no_harm, histories_are_linearizable, under_seeds};
 use atoll_cases::subjects::CopiedSubject;
 use atoll_cases::{Case, Client, DittoSubject, FaultyCase, ForgeSubject, Load, NearSubject, Subject, load};
-use atoll_pool::{loss, sharers};
+use atoll_pool::sharers;
 use atoll_sim::{Faults, Random};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -79,56 +79,41 @@ fn near_caches_answer_a_good_part_of_what_is_read_often() {
 }
 
 /// An open hole is seen by some of the seeds, and no seed fails while it is closed.
-fn is_seen<S: Subject>(name: &str, seeds: u64, run: impl Fn(u64, bool) -> Result<(), String>) {
+fn is_seen<S: CopiedSubject>(hole: sharers::Hole, seeds: u64) {
+    let run = |seed, hole| {
+        let mut case = reading::<S>(seed);
+        case.subject.hole = hole;
+        case.run(seed)
+    };
     let shown: Vec<_> = (0..seeds)
         .filter_map(|seed| {
-            let closed = run(seed, false);
+            let closed = run(seed, None);
             assert!(closed.is_ok(), "seed {seed}, no hole open: {closed:?}");
             // A history that the checker gives up shows no harm.
-            run(seed, true).err().filter(|harm| !harm.contains("no answer after"))
+            run(seed, Some(hole)).err().filter(|harm| !harm.contains("no answer after"))
         })
         .collect();
-    println!("{}, {name}: shown by {} of {seeds} seeds, {:?}", S::NAME, shown.len(), shown.first());
-    assert!(!shown.is_empty(), "{name} is open and not seen");
-}
-
-fn hole_is_seen<S: CopiedSubject>(hole: sharers::Hole, seeds: u64, case: impl Fn(u64) -> Case<NearSubject<S>>) {
-    is_seen::<NearSubject<S>>(&format!("{hole:?}"), seeds, |seed, is_open| {
-        let mut case = case(seed);
-        case.subject.hole = is_open.then_some(hole);
-        case.run(seed).map(drop)
-    });
+    println!("{}, {hole:?}: shown by {} of {seeds} seeds, {:?}", S::NEAR_NAME, shown.len(), shown.first());
+    assert!(!shown.is_empty(), "{hole:?} is open and not seen");
 }
 
 #[test]
 fn an_object_that_changes_before_its_copies_end_is_seen() {
-    hole_is_seen(sharers::Hole::ToldBeforeChange, 20, reading::<ForgeSubject>);
-    hole_is_seen(sharers::Hole::ToldBeforeChange, 20, reading::<DittoSubject>);
+    is_seen::<ForgeSubject>(sharers::Hole::ToldBeforeChange, 20);
+    is_seen::<DittoSubject>(sharers::Hole::ToldBeforeChange, 20);
 }
 
 #[test]
 fn a_copy_that_is_made_while_copies_end_is_seen() {
-    hole_is_seen(sharers::Hole::NoneOfClosed, 200, reading::<ForgeSubject>);
+    is_seen::<ForgeSubject>(sharers::Hole::NoneOfClosed, 200);
 }
 
 #[test]
 fn a_copy_whose_words_are_sampled_too_late_is_seen() {
-    hole_is_seen(sharers::Hole::SampleFirst, 200, reading::<ForgeSubject>);
+    is_seen::<ForgeSubject>(sharers::Hole::SampleFirst, 200);
 }
 
 #[test]
 fn a_sharer_that_came_after_the_table_was_read_is_seen() {
-    hole_is_seen(sharers::Hole::Newcomers, 100, reading::<ForgeSubject>);
-}
-
-#[test]
-fn copies_of_what_a_lost_node_held_are_seen() {
-    is_seen::<Forge>("KeptCopies", 300, |seed, is_open| {
-        let mut faulty = ending::<ForgeSubject>(seed);
-        // Clients that look at the table of nodes seldom go on reading for long.
-        faulty.times.look_ns = 40 * faulty.times.suspect_ns;
-        (faulty.case.load.operations, faulty.case.load.lookups) = (200, 80);
-        faulty.loss_hole = is_open.then_some(loss::Hole::KeptCopies);
-        faulty.run_traced(seed, 0).0.map(drop)
-    });
+    is_seen::<ForgeSubject>(sharers::Hole::Newcomers, 100);
 }

@@ -63,7 +63,6 @@ pub struct Copy<M> {
     hits: AtomicU32,
 }
 
-
 #[derive(Clone)]
 struct Weigh;
 
@@ -338,7 +337,6 @@ impl<M: Clone + Send + Sync + 'static> NearValues<M> {
             None => Ok(()),
         }
     }
-
 }
 
 impl<M> NearValues<M> {
