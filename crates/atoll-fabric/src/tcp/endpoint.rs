@@ -53,7 +53,7 @@ pub struct TcpEndpoint {
     random: Random,
     traffic: Counting,
     guard: ForkGuard,
-    process: u64,
+    pub(super) process: u64,
     identity: OnceCell<Identity>,
     /// The agent's clock, as it was last told.
     agent_ms: Cell<u64>,

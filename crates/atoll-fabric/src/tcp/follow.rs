@@ -12,8 +12,9 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 
-/// An exported region: its agent, the home there, the compute node and the region.
-type Key = (u64, u64, u16, u8);
+/// A region that a process exports: the process, its agent, the home there, the compute node, the
+/// region. A fork is another process, whose mirrors stand still.
+type Key = (u64, u64, u64, u16, u8);
 
 /// The mirrors of this process.
 static MIRRORS: LazyLock<Mutex<HashMap<Key, Weak<Mirror>>>> = LazyLock::new(Mutex::default);
@@ -60,7 +61,7 @@ impl TcpEndpoint {
             return Err(refused("its owner has ended, or exports no such region"));
         }
         let (agent, session) = self.home_session().ok_or(refused("the agent of the home is gone"))?;
-        let key = (agent, self.reach.home_region().id(), node, at.region());
+        let key = (self.process, agent, self.reach.home_region().id(), node, at.region());
         let known = mirrors().get(&key).and_then(Weak::upgrade).filter(|mirror| !mirror.is_over());
         let mirror = match known {
             Some(mirror) => mirror,

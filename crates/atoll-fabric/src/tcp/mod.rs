@@ -55,6 +55,8 @@ mod mirror;
 mod notice;
 mod post;
 mod secret;
+#[cfg(test)]
+mod tests;
 mod tls;
 pub(crate) mod wire;
 

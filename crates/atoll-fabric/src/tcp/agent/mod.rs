@@ -68,7 +68,7 @@ pub struct AgentOptions {
     /// How long a process may answer for the words of a region that it
     /// [follows](crate::Endpoint::follow), after the agent last heard from it. A process that
     /// stands still delays those that change the region for at most one and a quarter of it. It
-    /// should be shorter than the deadline of clients.
+    /// should be shorter than the deadline of clients, and is an hour at most.
     pub watch_lease: Duration,
     /// Most connections at a time.
     pub connections_max: usize,
@@ -454,7 +454,8 @@ impl Thread {
     /// Ends the watches whose time has come. Gives the time of the next look.
     fn look_at_watches(&mut self) -> Instant {
         let now = Instant::now();
-        let mut next_look = now + LOOK_PERIOD;
+        // A watch may have been given its first lease since.
+        let mut next_look = now + LOOK_PERIOD.min(self.shared.options.watch_lease);
         self.watches.retain(|watch| {
             let due = watch.look(now);
             next_look = next_look.min(due.unwrap_or(next_look));
