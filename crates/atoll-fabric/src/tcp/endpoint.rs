@@ -174,14 +174,15 @@ impl TcpEndpoint {
         let region = self.reach.node(node).ok_or_else(|| VerbError::unreachable(at, 8))?;
         let (agent, id) = (region.agent(), region.id());
         if core.links[home].is_none() {
-            let (link, session, _) = self.connect(home)?;
+            let (link, session) = self.connect(home)?;
             self.home_session.set(Some(session));
             core.readiness.add(&link);
             core.links[home] = Some(link);
             self.attach(core, home, 0, self.reach.home_region().id());
         }
         if core.links[agent].is_none() {
-            let (link, (at_agent, session), address) = self.connect(agent)?;
+            let (link, (at_agent, session)) = self.connect(agent)?;
+            let address = self.reach.fabric().agent(agent).as_bytes().to_vec();
             let named = Call::Elsewhere { agent: at_agent, session, address };
             // The home's agent is to end this session before it says that the client is dead.
             let slot = core.flights.begin(false);
@@ -204,18 +205,17 @@ impl TcpEndpoint {
         Ok(())
     }
 
-    /// Connects with an agent. Gives the link, the agent and the session there, and its address.
-    fn connect(&self, agent: usize) -> Result<(Link, (u64, u64), Vec<u8>), VerbError> {
+    /// Connects with an agent. Gives the link, and the agent and the session there.
+    fn connect(&self, agent: usize) -> Result<(Link, (u64, u64)), VerbError> {
         let fabric = self.reach.fabric();
         let failed = |error: FabricError| VerbError::node_absent(agent as u8, error.to_string());
         let control = fabric.connect(agent).map_err(failed)?;
-        let address = fabric.agent(agent).as_bytes().to_vec();
         let session = (control.agent, control.session);
         let clock_ms = control.clock_ms;
         let (stream, tunnel, next) = control.into_stream();
         let link = Link::new(stream, tunnel, next, clock_ms)
             .map_err(|error| VerbError::node_absent(agent as u8, error.to_string()))?;
-        Ok((link, session, address))
+        Ok((link, session))
     }
 
     /// Queues the attachment of a node. Verbs may follow at once: if it fails, so do they.

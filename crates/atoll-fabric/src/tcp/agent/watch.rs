@@ -390,10 +390,12 @@ impl State {
     fn answer_ping(&mut self, seen: u64, lease: Duration) {
         let now = Instant::now();
         let is_late = self.unseen.front().is_some_and(|(_, noted)| now.duration_since(*noted) >= lease / 4);
-        if self.phase == Phase::Live && seen >= self.live_from && !is_late {
-            if let Some(time) = self.ping.take() {
-                (self.pong, self.lease_from, self.has_lease) = (Some(time), now, true);
-            }
+        if self.phase == Phase::Live
+            && seen >= self.live_from
+            && !is_late
+            && let Some(time) = self.ping.take()
+        {
+            (self.pong, self.lease_from, self.has_lease) = (Some(time), now, true);
         }
     }
 
