@@ -167,11 +167,11 @@ fn a_client_in_a_process_of_its_own() {
 
 #[test]
 fn a_process_follows_the_regions_that_it_exports_over_tcp() {
-    conformance::run_followed(&Threads { rounds: 300, agents: 1, options: options(), client: TcpOptions::default() });
+    conformance::run_followed(&Threads { rounds: 100, agents: 1, options: options(), client: TcpOptions::default() });
     let options = AgentOptions { threads: 2, ..options() };
     let client = TcpOptions::default();
-    conformance::run_followed(&Threads { rounds: 300, agents: 3, options: options.clone(), client });
-    conformance::run_followed(&Processes { rounds: 300, agents: 2, options, authority: None });
+    conformance::run_followed(&Threads { rounds: 100, agents: 3, options: options.clone(), client });
+    conformance::run_followed(&Processes { rounds: 100, agents: 2, options, authority: None });
 }
 
 #[test]
@@ -179,9 +179,9 @@ fn a_process_follows_the_regions_that_it_exports_within_tls() {
     let signed = Signed::new("follows", "127.0.0.1");
     let options = AgentOptions { certificate: Some(signed.certificate()), threads: 2, ..options() };
     let client = TcpOptions { authority: Some(signed.authority()), ..TcpOptions::default() };
-    conformance::run_followed(&Threads { rounds: 200, agents: 1, options: options.clone(), client });
+    conformance::run_followed(&Threads { rounds: 60, agents: 1, options: options.clone(), client });
     let authority = Some(signed.0.join("cert.pem"));
-    conformance::run_followed(&Processes { rounds: 200, agents: 1, options, authority });
+    conformance::run_followed(&Processes { rounds: 60, agents: 1, options, authority });
 }
 
 #[test]

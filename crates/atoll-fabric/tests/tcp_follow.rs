@@ -44,7 +44,11 @@ fn opened(address: SocketAddr) -> TcpReach {
 }
 
 fn export(endpoint: &TcpEndpoint) -> Address {
-    let wanted = RegionAttributes { bytes: BYTES, kind: Kind::Host, domain: Domain::Cpu, lifetime: Lifetime::Process };
+    export_of(endpoint, BYTES)
+}
+
+fn export_of(endpoint: &TcpEndpoint, bytes: u64) -> Address {
+    let wanted = RegionAttributes { bytes, kind: Kind::Host, domain: Domain::Cpu, lifetime: Lifetime::Process };
     endpoint.export(wanted).unwrap()
 }
 
@@ -117,6 +121,23 @@ fn what_was_in_the_region_before_is_seen_and_so_is_every_kind_of_change() {
             assert!((0..BYTES / 8).all(|word| owner.own_word(long.add(8 * word)) == Some(value)));
         }
         assert_eq!(owner.own_word(at.add(40)), Some(2999), "each region has a mirror of its own");
+    }
+}
+
+#[test]
+fn a_region_of_any_size_is_followed() {
+    let agent = agent(LONG, 1);
+    let reach = created(&agent);
+    let [owner, other] = [reach.endpoint(), reach.endpoint()];
+    for bytes in [4096, 4104, 12_280, 5 << 20] {
+        let at = export_of(&owner, bytes);
+        other.reach_export(at).unwrap();
+        let words = [0, bytes / 16 * 8, bytes - 8].map(|offset| at.add(offset));
+        write(&other, words[1], bytes).unwrap();
+        owner.follow(at).unwrap();
+        write(&other, words[2], bytes).unwrap();
+        assert_eq!(words.map(|word| owner.own_word(word)), [Some(0), Some(bytes), Some(bytes)]);
+        assert_eq!(owner.own_word(at.add(bytes)), None);
     }
 }
 

@@ -39,13 +39,13 @@ impl ShmRegion {
         self.watched().as_ref().is_some_and(|watch| watch.is_over())
     }
 
-    /// Loads words of a region all of whose pages are present.
+    /// Loads words of a region without a name, whose pages were reserved when it was made.
     ///
     /// # Panics
     /// If they are not all words of the region.
     pub(crate) fn load_words(&self, first: usize, into: &mut [u64]) {
         let end = 8 * (first + into.len()) as u64;
-        assert!(end <= self.mapping.bytes() && end <= self.pages.there(), "words of the region");
+        assert!(end <= self.mapping.bytes(), "words of the region");
         // SAFETY: the span lies in the mapping, which lives as long as `self`; its first byte is
         // that of a word; every access to a mapping in this crate goes through `Words`.
         unsafe { Words::new(self.mapping.base().add(8 * first), into.len()) }.load_into(into);

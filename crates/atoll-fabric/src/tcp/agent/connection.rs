@@ -187,7 +187,9 @@ impl Connection {
     /// Whether its peer has kept it waiting too long.
     pub(super) fn is_overdue(&self, now_ms: u64) -> bool {
         let is_sending = !self.output.is_empty() || self.tunnel.as_ref().is_some_and(Tunnel::is_sending);
-        let is_waiting = self.session.is_none() || self.input_bytes > 0 || is_sending;
+        // While followers keep it waiting, its peer does not.
+        let is_receiving = self.input_bytes > 0 && self.held_back.is_empty();
+        let is_waiting = self.session.is_none() || is_receiving || is_sending;
         is_waiting && now_ms.saturating_sub(self.moved_ms) > PATIENCE_MS
     }
 
@@ -209,7 +211,10 @@ impl Connection {
     }
 
     fn try_serve(&mut self, shared: &Shared, scratch: &mut Scratch) -> io::Result<Waits> {
-        self.held_back.release(&self.waiter, &mut self.output);
+        if !self.held_back.is_empty() {
+            self.moved_ms = shared.now_ms();
+            self.held_back.release(&self.waiter, &mut self.output);
+        }
         let sent = self.sent;
         if !self.flush()? {
             if self.sent != sent {

@@ -366,8 +366,7 @@ impl Thread {
         while !self.shared.is_stopping.load(Relaxed) {
             let timeout = match waiting.is_empty() {
                 true if self.watches.is_empty() => LOOK_PERIOD,
-                // The poll rounds down: a look before the time would be in vain.
-                true => LOOK_PERIOD.min(next_look.saturating_duration_since(Instant::now()) + Duration::from_millis(1)),
+                true => LOOK_PERIOD.min(next_look.saturating_duration_since(Instant::now())),
                 false => Duration::ZERO,
             };
             if self.poll.poll(&mut events, Some(timeout)).is_err() {

@@ -102,6 +102,7 @@ struct State {
     /// Whether its own connection was called, and has not told everything since.
     is_called: bool,
     has_told_end: bool,
+    is_abandoned: bool,
     departed: Option<Arc<Mutex<Departed>>>,
 }
 
@@ -172,6 +173,7 @@ impl Watch {
             waiting: Vec::new(),
             is_called: false,
             has_told_end: false,
+            is_abandoned: false,
             departed: None,
         };
         let (seen, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
@@ -304,7 +306,9 @@ impl Watch {
         if !state.has_lease {
             return self.end(state);
         }
-        state.departed = Some(departed.clone());
+        if !state.is_abandoned {
+            state.departed = Some(departed.clone());
+        }
         drop(state);
         self.follower.call();
     }
@@ -340,7 +344,10 @@ impl Watch {
 
     /// Releases what it keeps, and opens no gate: the agent stops.
     pub(super) fn abandon(&self) {
-        let departed = self.state().departed.take();
+        let mut state = self.state();
+        state.is_abandoned = true;
+        let departed = state.departed.take();
+        drop(state);
         drop(departed);
     }
 
