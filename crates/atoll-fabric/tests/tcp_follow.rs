@@ -11,6 +11,7 @@ use atoll_fabric::{
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 const BYTES: u64 = 1 << 16;
@@ -139,6 +140,61 @@ fn a_region_of_any_size_is_followed() {
         assert_eq!(words.map(|word| owner.own_word(word)), [Some(0), Some(bytes), Some(bytes)]);
         assert_eq!(owner.own_word(at.add(bytes)), None);
     }
+}
+
+/// Writers change two words in order, each its own. The process looks at them in the other order.
+#[test]
+fn words_are_seen_in_the_order_of_their_changes_and_none_goes_back() {
+    const WRITERS: usize = 3;
+    const ROUNDS: u64 = 2000;
+    let agent = agent(LONG, 3);
+    let reach = created(&agent);
+    let [owner, thread] = [reach.endpoint(), reach.endpoint()];
+    let at = export(&owner);
+    owner.follow(at).unwrap();
+    thread.follow(at).unwrap();
+    let pair = |writer: usize| [at.add(16 * writer as u64), at.add(BYTES / 2 + 64 * writer as u64)];
+    let completed: [AtomicU64; WRITERS] = Default::default();
+    std::thread::scope(|scope| {
+        for (writer, done) in completed.iter().enumerate() {
+            let endpoint = reach.endpoint();
+            scope.spawn(move || {
+                endpoint.reach_export(at).unwrap();
+                let [first, second] = pair(writer);
+                for value in 1..=ROUNDS {
+                    let mut batch = Batch::new();
+                    batch.write_word(first, value);
+                    if value % 2 == 0 {
+                        batch.write_word(second, value);
+                    } else {
+                        batch.compare_and_swap(second, value - 1, value);
+                        batch.fence();
+                    }
+                    block_on(&endpoint, endpoint.post(&mut batch)).unwrap();
+                    done.store(value, Ordering::SeqCst);
+                }
+            });
+        }
+        let completed = &completed;
+        let looking = [owner, thread].map(|endpoint| {
+            scope.spawn(move || {
+                let mut last = [0; WRITERS];
+                while last.iter().any(|seen| *seen < ROUNDS) {
+                    for (writer, last) in last.iter_mut().enumerate() {
+                        let done = completed[writer].load(Ordering::SeqCst);
+                        let [first, second] = pair(writer);
+                        let [second, first] = [second, first].map(|word| endpoint.own_word(word).unwrap());
+                        assert!(second >= done && second >= *last && first >= second, "{done} {last} {second} {first}");
+                        *last = second;
+                    }
+                    std::thread::yield_now();
+                }
+                endpoint
+            })
+        });
+        // The owner stays until both have seen everything.
+        drop(looking.map(|thread| thread.join().unwrap()));
+    });
 }
 
 #[test]

@@ -11,7 +11,7 @@
 //! | `held` | answers that wait until a process has seen their changes |
 //!
 //! Each thread waits for its connections by one `epoll`. The first thread also listens, and hands
-//! connections to the threads in turn. A thread calls another one to a connection ([`Waiter`]) that
+//! connections to the threads in turn. A thread calls another one to a connection (`Waiter`) that
 //! has got something to tell or to send.
 
 mod connection;
