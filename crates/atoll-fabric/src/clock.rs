@@ -73,6 +73,17 @@ fn boot_ms() -> Option<u64> {
     (outcome == 0).then(|| u64::try_from(ns / 1_000_000).ok())?
 }
 
+/// Nanoseconds of the boot clock of this process' time namespace, which counts while the host
+/// sleeps. It costs no system call. [`u64::MAX`] if the kernel has no such clock.
+#[cfg(feature = "tcp")]
+#[inline]
+pub(crate) fn awake_or_asleep_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the call writes a `timespec` to the place that is given, and nothing else.
+    let outcome = unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &raw mut time) };
+    if outcome == 0 { time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64 } else { u64::MAX }
+}
+
 /// By how much this process' time namespace is ahead of the host's clock; `None` if that cannot be
 /// told.
 fn boot_offset_ns() -> Option<i128> {

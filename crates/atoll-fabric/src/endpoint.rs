@@ -263,7 +263,7 @@ pub trait Endpoint {
 
     /// The present value of a word of a region that this process [follows](Endpoint::follow),
     /// without a verb. `None` from the moment on from which this process is not told of changes
-    /// any more.
+    /// any more, and for as long as it cannot know whether it is.
     #[inline]
     fn own_word(&self, at: Address) -> Option<u64> {
         let _ = at;

@@ -9,6 +9,7 @@ use atoll_fabric::tcp::{
 use atoll_fabric::{
     Address, Batch, Buffer, Clock, Endpoint, Fabric, FabricError, Reach, VerbError, block_on, block_on_with,
 };
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -85,9 +86,10 @@ impl Fixture for Threads {
     }
 }
 
-/// Sessions can be shut out at once.
+/// Sessions can be shut out at once. A process that follows a region keeps its lease on a busy
+/// machine.
 fn options() -> AgentOptions {
-    AgentOptions { lease: Duration::ZERO, ..AgentOptions::default() }
+    AgentOptions { lease: Duration::ZERO, watch_lease: Duration::from_secs(10), ..AgentOptions::default() }
 }
 
 #[test]
@@ -112,6 +114,74 @@ fn compute_nodes_export_regions_over_tcp() {
     let options = AgentOptions { name: Some(name.0.clone()), ..options() };
     let threads = Threads { rounds: 50, agents: 1, options, client: TcpOptions::default() };
     threads.run(&conformance::case("an_exported_region_goes_with_its_owner").unwrap());
+}
+
+/// Every client is this test binary again, told by its environment what to play.
+struct Processes {
+    rounds: u64,
+    agents: usize,
+    options: AgentOptions,
+    /// The file of the agents' authority, if there is TLS.
+    authority: Option<std::path::PathBuf>,
+}
+
+const POOL: &str = "ATOLL_TEST_TCP_POOL";
+const PART: &str = "ATOLL_TEST_TCP_PART";
+
+impl Fixture for Processes {
+    type Endpoint = TcpEndpoint;
+
+    fn run(&self, case: &Case<TcpEndpoint>) {
+        println!("{} among processes", case.name);
+        let authority = self.authority.as_deref().map(|file| Authority::of_file(file).unwrap());
+        let client = TcpOptions { authority, ..TcpOptions::default() };
+        let agents = Agents::start(&vec![self.options.clone(); self.agents], client);
+        let reach = agents.reach(case.nodes);
+        let ca = self.authority.as_ref().map_or(String::new(), |file| format!("?ca={}", file.display()));
+        let pool = format!("{}{ca}", Fabric::address(&agents.fabric).unwrap());
+        let children: Vec<Child> = (0..case.clients)
+            .map(|client| {
+                let part = format!("{} {client} {}", case.name, self.rounds);
+                let mut command = Command::new(std::env::current_exe().unwrap());
+                command.args(["--exact", "a_client_in_a_process_of_its_own", "--nocapture"]);
+                command.stdout(Stdio::null()).env(POOL, &pool).env(PART, part).spawn().unwrap()
+            })
+            .collect();
+        for mut child in children {
+            assert!(child.wait().unwrap().success(), "a client of {} failed", case.name);
+        }
+        block_on_with(std::thread::yield_now, (case.verify)(reach.endpoint(), self.rounds));
+    }
+}
+
+/// The part of a client of [`Processes`], if the environment names one.
+#[test]
+fn a_client_in_a_process_of_its_own() {
+    let (Ok(pool), Ok(part)) = (std::env::var(POOL), std::env::var(PART)) else { return };
+    let [name, client, rounds] = part.split(' ').collect::<Vec<_>>().try_into().unwrap();
+    let fabric = TcpFabric::named(&pool).unwrap();
+    let endpoint = fabric.reach(fabric.open(0).unwrap()).endpoint();
+    let case = conformance::case(name).unwrap();
+    block_on_with(std::thread::yield_now, (case.play)(endpoint, client.parse().unwrap(), rounds.parse().unwrap()));
+}
+
+#[test]
+fn a_process_follows_the_regions_that_it_exports_over_tcp() {
+    conformance::run_followed(&Threads { rounds: 100, agents: 1, options: options(), client: TcpOptions::default() });
+    let options = AgentOptions { threads: 2, ..options() };
+    let client = TcpOptions::default();
+    conformance::run_followed(&Threads { rounds: 100, agents: 3, options: options.clone(), client });
+    conformance::run_followed(&Processes { rounds: 100, agents: 2, options, authority: None });
+}
+
+#[test]
+fn a_process_follows_the_regions_that_it_exports_within_tls() {
+    let signed = Signed::new("follows", "127.0.0.1");
+    let options = AgentOptions { certificate: Some(signed.certificate()), threads: 2, ..options() };
+    let client = TcpOptions { authority: Some(signed.authority()), ..TcpOptions::default() };
+    conformance::run_followed(&Threads { rounds: 60, agents: 1, options: options.clone(), client });
+    let authority = Some(signed.0.join("cert.pem"));
+    conformance::run_followed(&Processes { rounds: 60, agents: 1, options, authority });
 }
 
 #[test]

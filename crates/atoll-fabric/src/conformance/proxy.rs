@@ -40,6 +40,8 @@ struct Shared {
     is_parted: AtomicBool,
     is_quiet: AtomicBool,
     is_over: AtomicBool,
+    /// Both ends of the connection that was made last.
+    latest: Mutex<Option<[TcpStream; 2]>>,
 }
 
 impl Shared {
@@ -81,6 +83,7 @@ impl Proxy {
             is_parted: AtomicBool::new(false),
             is_quiet: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
+            latest: Mutex::new(None),
         });
         let own = shared.clone();
         std::thread::spawn(move || {
@@ -110,6 +113,12 @@ impl Proxy {
         self.shared.is_parted.store(is_parted, Relaxed);
     }
 
+    /// Cuts the connection that was made last.
+    pub fn cut_latest(&self) {
+        let latest = self.shared.latest.lock().unwrap_or_else(PoisonError::into_inner).take();
+        latest.iter().flatten().for_each(|end| drop(end.shutdown(Shutdown::Both)));
+    }
+
     /// From now on it only delays.
     pub fn calm(&self) {
         self.shared.is_quiet.store(true, Relaxed);
@@ -129,6 +138,9 @@ fn pass_on(shared: &Arc<Shared>, client: TcpStream) {
     let Ok(agent) = TcpStream::connect(shared.target()) else { return };
     let _ = (client.set_nodelay(true), agent.set_nodelay(true));
     let (Ok(client_too), Ok(agent_too)) = (client.try_clone(), agent.try_clone()) else { return };
+    if let (Ok(client), Ok(agent)) = (client.try_clone(), agent.try_clone()) {
+        *shared.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some([client, agent]);
+    }
     let own = shared.clone();
     let back = std::thread::spawn(move || one_way(&own, &agent_too, &client_too));
     let sent = one_way(shared, &client, &agent);

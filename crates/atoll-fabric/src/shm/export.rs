@@ -122,6 +122,10 @@ impl ShmEndpoint {
             self.map_export((node, region)).map_err(absent)?;
         }
         match self.exports.region(node, region) {
+            #[cfg(feature = "tcp")]
+            Some(exported) if exported.is_given_up() => {
+                Err(absent("its process followed it, and did not answer in time".to_owned()))
+            }
             Some(exported) => Ok(RegionAttributes { lifetime: Lifetime::Process, ..exported.attributes() }),
             None => Err(absent("its owner exports no such region".to_owned())),
         }

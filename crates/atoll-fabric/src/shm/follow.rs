@@ -43,7 +43,8 @@ impl ShmEndpoint {
         let attributes: RegionAttributes = self.regions[0].attributes();
         let Some(node) = at.compute_node() else { return refused(attributes, "it is a memory node's region") };
         let place = (node, at.region());
-        // The owner begins. Others find its mark, or the region is of another process, or has ended.
+        // The owner begins. The other endpoints of the process find its mark. They find none if the
+        // region is of another process, or has ended.
         let owns = self.exports.node.get() == Some(node);
         if !owns && self.reach_exported(at).is_err() {
             return refused(attributes, "its owner has ended");

@@ -21,6 +21,7 @@
 //! | `remote` | verbs that an agent executes for clients on other hosts |
 //! | `export`, `exports` | regions that endpoints export, as compute nodes |
 //! | `follow` | exported regions whose words their own process reads without a verb |
+//! | `watched` | exported regions of an agent whose changes a follower is told of |
 //! | `mailbox`, `messenger`, `futex` | messages, and sleeping until one arrives |
 //! | `process`, `fork` | what a process is, for display; a process that forks |
 
@@ -51,6 +52,8 @@ mod region;
 mod remote;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "tcp")]
+mod watched;
 mod words;
 
 pub use endpoint::ShmEndpoint;

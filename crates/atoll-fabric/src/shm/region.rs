@@ -8,6 +8,8 @@ use super::mapping::Mapping;
 use super::names::{Place, path_of};
 use super::pages::Pages;
 use super::process;
+#[cfg(feature = "tcp")]
+use super::watched::Watched;
 use crate::{Domain, FabricError, Identity, Kind, Lifetime, PeerState, Peers, Region, RegionAttributes};
 use std::collections::HashMap;
 use std::sync::atomic::AtomicI64;
@@ -26,6 +28,9 @@ pub struct ShmRegion {
     pub(super) short: Mutex<Option<Instant>>,
     /// Of a home without a name: what endpoints of this process export.
     pub(super) exports: Mutex<HashMap<Place, Arc<ShmRegion>>>,
+    /// Of an exported region that an agent keeps: who is told of its changes.
+    #[cfg(feature = "tcp")]
+    pub(super) watched: Watched,
 }
 
 impl ShmRegion {
@@ -110,6 +115,8 @@ impl ShmRegion {
             allowance: AtomicI64::new(0),
             short: Mutex::new(None),
             exports: Mutex::default(),
+            #[cfg(feature = "tcp")]
+            watched: Watched::default(),
         }
     }
 

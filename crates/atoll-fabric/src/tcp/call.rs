@@ -124,6 +124,8 @@ calls! {
         43 Receive {},
         /// Names a session of this client with another agent, which ends when this one does.
         44 Elsewhere { agent, session } address,
+        /// Turns this connection into a watch of a region that a session exports.
+        45 Watch { session, at },
 
         // Of agents.
         /// Ends a session of this agent.
@@ -142,6 +144,7 @@ calls! {
         6 Message { from, slot, epoch } text,
         7 Numbers { next } numbers,
         8 Room { left, capacity },
+        9 Watching { lease_ms, size },
         /// Another process has it in a way that excludes this: ask again.
         16 Busy {},
         17 Absent {} why,

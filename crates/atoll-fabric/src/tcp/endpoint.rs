@@ -21,6 +21,7 @@ use super::control::close;
 use super::counting::Counting;
 use super::fabric::{TcpReach, TcpRegion};
 use super::flight::{Flights, SlotId};
+use super::follow::Followed;
 use super::link::{Blocking, Link, SLEEP_MAX};
 use super::post::{Calling, Posting, Reading};
 use super::wire::VERB_BYTES_MAX;
@@ -52,7 +53,7 @@ pub struct TcpEndpoint {
     random: Random,
     traffic: Counting,
     guard: ForkGuard,
-    process: u64,
+    pub(super) process: u64,
     identity: OnceCell<Identity>,
     /// The agent's clock, as it was last told.
     agent_ms: Cell<u64>,
@@ -61,6 +62,9 @@ pub struct TcpEndpoint {
     /// Bytes of each node that are known to have memory, where they are not those that the region
     /// had when it was opened.
     there: RefCell<HashMap<u8, u64>>,
+    /// The home's agent, and the session with it, from the first connection on.
+    home_session: Cell<Option<(u64, u64)>>,
+    pub(super) followed: Followed,
 }
 
 /// Its links, and what is in flight.
@@ -122,10 +126,17 @@ impl TcpEndpoint {
             agent_ms: Cell::new(0),
             wakes_ns: Cell::new(u64::MAX),
             there: RefCell::default(),
+            home_session: Cell::new(None),
+            followed: Followed::default(),
         }
     }
 
-    fn is_fork(&self) -> bool {
+    pub(super) fn home_session(&self) -> Option<(u64, u64)> {
+        self.home_session.get()
+    }
+
+    #[inline]
+    pub(super) fn is_fork(&self) -> bool {
         self.guard.number() != self.process
     }
 
@@ -163,13 +174,16 @@ impl TcpEndpoint {
         let region = self.reach.node(node).ok_or_else(|| VerbError::unreachable(at, 8))?;
         let (agent, id) = (region.agent(), region.id());
         if core.links[home].is_none() {
-            let (link, _) = self.connect(home)?;
+            let (link, session) = self.connect(home)?;
+            self.home_session.set(Some(session));
             core.readiness.add(&link);
             core.links[home] = Some(link);
             self.attach(core, home, 0, self.reach.home_region().id());
         }
         if core.links[agent].is_none() {
-            let (link, named) = self.connect(agent)?;
+            let (link, (at_agent, session)) = self.connect(agent)?;
+            let address = self.reach.fabric().agent(agent).as_bytes().to_vec();
+            let named = Call::Elsewhere { agent: at_agent, session, address };
             // The home's agent is to end this session before it says that the client is dead.
             let slot = core.flights.begin(false);
             self.queue_call(core, home, slot, &named);
@@ -191,17 +205,17 @@ impl TcpEndpoint {
         Ok(())
     }
 
-    fn connect(&self, agent: usize) -> Result<(Link, Call), VerbError> {
+    /// Connects with an agent. Gives the link, and the agent and the session there.
+    fn connect(&self, agent: usize) -> Result<(Link, (u64, u64)), VerbError> {
         let fabric = self.reach.fabric();
         let failed = |error: FabricError| VerbError::node_absent(agent as u8, error.to_string());
         let control = fabric.connect(agent).map_err(failed)?;
-        let address = fabric.agent(agent).as_bytes().to_vec();
-        let named = Call::Elsewhere { agent: control.agent, session: control.session, address };
+        let session = (control.agent, control.session);
         let clock_ms = control.clock_ms;
         let (stream, tunnel, next) = control.into_stream();
         let link = Link::new(stream, tunnel, next, clock_ms)
             .map_err(|error| VerbError::node_absent(agent as u8, error.to_string()))?;
-        Ok((link, named))
+        Ok((link, session))
     }
 
     /// Queues the attachment of a node. Verbs may follow at once: if it fails, so do they.
@@ -318,8 +332,10 @@ impl Drop for TcpEndpoint {
     /// fork leaves them alone.
     fn drop(&mut self) {
         if self.is_fork() {
-            return;
+            return self.followed.forget();
         }
+        // Before the number is given back.
+        self.followed.end();
         let core = self.core.get_mut();
         let deadline_ns = self.clock.now_ns() + core.deadline_ns.min(500_000_000);
         let is_sending = |core: &Core| core.links.iter().flatten().any(|link| link.queued_bytes() > 0);
@@ -387,6 +403,15 @@ impl Endpoint for TcpEndpoint {
 
     fn reach_export(&self, at: Address) -> Result<RegionAttributes, VerbError> {
         self.reach_exported(at)
+    }
+
+    fn follow(&self, at: Address) -> Result<(), FabricError> {
+        self.follow_export(at)
+    }
+
+    #[inline]
+    fn own_word(&self, at: Address) -> Option<u64> {
+        self.followed_word(at)
     }
 
     async fn provide(&self, at: Address, bytes: u64) -> Result<bool, VerbError> {

@@ -22,6 +22,7 @@ impl TcpEndpoint {
                 let at = Address::from_bits(number);
                 let place = (at.compute_node().unwrap_or(0), at.region());
                 self.core.borrow_mut().exports.insert(place, wanted);
+                self.followed.note_export(place);
                 Ok(at)
             }
             Ok(Answer::NoExport { .. }) => Err(refused("the agent of the home makes no such region for this client")),

@@ -17,6 +17,8 @@
 //! | `flight` | what is in flight, and where its results go |
 //! | `counting` | the round trips and verbs of an endpoint |
 //! | `endpoint`, `post`, `messenger`, `arrivals` | one thread's access |
+//! | `follow`, `mirror` | exported regions whose words their own process reads without a verb |
+//! | `notice` | the bytes on a watch connection, which keeps a mirror |
 //! | [`agent`] | the other side |
 //!
 //! **Order.** An agent executes the batches of one connection in order, and the verbs of a batch in
@@ -26,6 +28,12 @@
 //! **Outcome unknown.** A batch that was sent and not answered ends so at its deadline, or when the
 //! connection breaks. The connection is closed then. A connection is an identity: the client is
 //! lost, and joins anew with another endpoint.
+//!
+//! **Following.** A process that follows a region which it exports keeps a mirror of the words. The
+//! agent tells the mirror's thread what verbs have changed, and holds their answers back until the
+//! thread has stored it. The process answers from the mirror while it has a lease from the agent,
+//! which a ping renews. The agent lets writers go on once the lease is over: see
+//! [`AgentOptions::watch_lease`]. The region of a process that lost its lease is gone for good.
 //!
 //! **Death.** An endpoint is dead when its session with the home's agent, and all sessions that it
 //! named there, have ended. A session ends with its connection. The kernels end the connection of a
@@ -40,10 +48,15 @@ mod counting;
 mod endpoint;
 mod fabric;
 mod flight;
+mod follow;
 mod link;
 mod messenger;
+mod mirror;
+mod notice;
 mod post;
 mod secret;
+#[cfg(test)]
+mod tests;
 mod tls;
 pub(crate) mod wire;
 

@@ -17,7 +17,8 @@
 //! clock      by the agent: the lower half of its clock in milliseconds, not long before it sent
 //!            the frame
 //!
-//! kind       1 batch, 2 call: by the client; 3 done, 4 answer, 5 the end: by the agent
+//! kind       1 batch, 2 call: by the client; 3 done, 4 answer, 5 the end: by the agent;
+//!            6 to 10 on a watch connection alone: see `notice`
 //!
 //! batch      a verb behind the other
 //!   word 0   address: see `Address`; a memory node's number is that of an attachment
@@ -30,8 +31,8 @@
 //! ```
 //!
 //! Calls and answers: [`call`](super::call). The agent answers every frame with one frame, in
-//! order. A frame that breaks a rule of this page is answered with the end, and the connection is
-//! closed.
+//! order; a watch connection has rules of its own. A frame that breaks a rule is answered with the
+//! end, and the connection is closed.
 //!
 //! | limit | of |
 //! |---|---|
@@ -67,6 +68,11 @@ pub(super) enum Kind {
     Done = 3,
     Answer = 4,
     End = 5,
+    Notice = 6,
+    Seen = 7,
+    Ping = 8,
+    Pong = 9,
+    Leave = 10,
 }
 
 /// Why a batch was not executed, or why a connection ends.
@@ -137,6 +143,11 @@ impl Head {
             3 => Kind::Done,
             4 => Kind::Answer,
             5 => Kind::End,
+            6 => Kind::Notice,
+            7 => Kind::Seen,
+            8 => Kind::Ping,
+            9 => Kind::Pong,
+            10 => Kind::Leave,
             _ => return None,
         };
         let status = *Status::ALL.get((word >> 16) as u16 as usize)?;
@@ -299,6 +310,9 @@ pub fn parse(mut words: &[u64]) -> usize {
             Kind::Call => super::call::Call::decode(body).is_some(),
             Kind::Answer => super::call::Answer::decode(body).is_some(),
             Kind::Done | Kind::End => true,
+            Kind::Notice => super::notice::decode_notice(body, usize::MAX, |_, _| {}).is_some(),
+            Kind::Seen | Kind::Ping | Kind::Pong => super::notice::decode_word(body).is_some(),
+            Kind::Leave => body.is_empty(),
         };
         if !is_sound {
             break;
@@ -349,7 +363,7 @@ mod tests {
         for bad in [FRAME_BYTES_MAX as u64 + 8, 4, u64::from(u32::MAX)] {
             assert_eq!(Head::decode([bad, head[1]]), None);
         }
-        for bad in [0, 6, 1 | 33 << 8, 1 | 8 << 16] {
+        for bad in [0, 11, 1 | 33 << 8, 1 | 8 << 16] {
             assert_eq!(Head::decode([0, bad]), None);
         }
         for word in [(VERB_BYTES_MAX + 8) | 1 << 32, 4 | 1 << 32, 16 | 2 << 32, 8 | 1 << 32 | 2 << 40, 8 | 7 << 32] {
@@ -369,8 +383,12 @@ mod tests {
         let mut sound = Vec::new();
         verbs.iter().for_each(|verb| encode_verb(verb, &mut sound));
         let head = Head { verbs: verbs.len() as u8, ..Head::new(Kind::Batch, 7, sound.len()) };
-        let frame = [&head.encode()[..], &sound].concat().repeat(3);
-        assert_eq!(parse(&frame), 3);
+        let mut frame = [&head.encode()[..], &sound].concat().repeat(3);
+        let notice = [9, 5 | 2 << 32, 1, 2, 7 | 1 << 32, 3];
+        let watch: [(Kind, &[u64]); 4] =
+            [(Kind::Notice, &notice), (Kind::Seen, &[9]), (Kind::Ping, &[1]), (Kind::Leave, &[])];
+        watch.into_iter().for_each(|(kind, body)| crate::tcp::notice::push_frame(&mut frame, kind, body));
+        assert_eq!(parse(&frame), 7);
         let mut random = 1_u64;
         for _ in 0..100_000 {
             let mut changed = frame.clone();
@@ -379,7 +397,7 @@ mod tests {
                 let at = (random >> 32) as usize % changed.len();
                 changed[at] ^= 1 << (random >> 58);
             }
-            assert!(parse(&changed) <= 3);
+            assert!(parse(&changed) <= 7);
         }
     }
 }

@@ -5,22 +5,31 @@
 //! | idle: this value, its session, its endpoint | a few KiB, with TLS some 40 KiB |
 //! | a frame of which a part has arrived | [`FRAME_BYTES_MAX`], counted against a sum for all connections |
 //! | answers that the peer does not take | [`WAITING_BYTES_MAX`] and one answer; nothing is read meanwhile |
+//! | answers that wait for a follower | as much again, and 1024 gates: see `held` |
+//! | notices for a follower | one, beside the log of its watch |
 //! | before the peer has proved itself | [`CALL_BYTES_MAX`] |
+//!
+//! A connection that has become a watch ([`Watch`]) answers no frames. It tells its peer what has
+//! changed, and hears how far the peer has come.
 //!
 //! Whole frames are executed in the memory of the thread that reads them, which its connections
 //! share.
 
-use super::Shared;
+use super::held::HeldBack;
 use super::session::Session;
+use super::watch::{Gate, Watch};
+use super::{Shared, Waiter};
+use crate::shm::ShmRegion;
 use crate::shm::lock::RegionLock;
 use crate::shm::process::random_word;
 use crate::tcp::call::{Answer, Call};
+use crate::tcp::notice::decode_word;
 use crate::tcp::secret;
 use crate::tcp::tls::Tunnel;
 use crate::tcp::wire::{
     CALL_BYTES_MAX, FRAME_BYTES_MAX, HEAD_WORDS, Head, Kind, Status, decode_verbs, encode_greeting,
 };
-use crate::{Identity, Pace, PeerState, Region, Sharing};
+use crate::{Address, Identity, Pace, PeerState, Region, Sharing};
 use mio::net::TcpStream;
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -31,6 +40,8 @@ const WAITING_BYTES_MAX: usize = 1 << 20;
 /// How long a peer may take for its first call, for a frame, or for its answers, without any
 /// progress.
 const PATIENCE_MS: u64 = 10_000;
+/// Notices in one turn at most.
+const NOTICES_MAX: usize = 8;
 /// Most compute nodes in one answer.
 const NUMBERS_MAX: usize = 512;
 
@@ -78,6 +89,13 @@ pub(super) struct Connection {
     /// Answers, of which `sent` bytes have been sent.
     output: Vec<u64>,
     sent: usize,
+    /// Answers that wait for followers.
+    held_back: HeldBack,
+    /// Itself, for those that it waits for.
+    waiter: Waiter,
+    /// The watch that it has become, and the region.
+    watching: Option<(Arc<Watch>, Arc<ShmRegion>)>,
+    new_watch: Option<Arc<Watch>>,
     /// The region that it has open, and the node that it holds.
     opened: Option<u64>,
     held: Option<(u8, Option<RegionLock>)>,
@@ -90,7 +108,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(stream: TcpStream, tunnel: Option<Tunnel>, shared: &Shared) -> Self {
+    pub(super) fn new(stream: TcpStream, tunnel: Option<Tunnel>, waiter: Waiter, shared: &Shared) -> Self {
         let challenge = std::array::from_fn(|_| random_word());
         let output = encode_greeting(challenge, shared.options.secret.is_some()).to_vec();
         Self {
@@ -104,6 +122,10 @@ impl Connection {
             has_frames: false,
             output,
             sent: 0,
+            held_back: HeldBack::default(),
+            waiter,
+            watching: None,
+            new_watch: None,
             opened: None,
             held: None,
             moved_ms: shared.now_ms(),
@@ -132,8 +154,16 @@ impl Connection {
         &mut self.stream
     }
 
+    /// The watch that it has just become.
+    pub(super) fn take_new_watch(&mut self) -> Option<Arc<Watch>> {
+        self.new_watch.take()
+    }
+
     /// Ends everything that it was.
     pub(super) fn end(&mut self, shared: &Shared) {
+        if let Some((watch, _)) = self.watching.take() {
+            watch.part();
+        }
         if let Some(session) = self.session.take() {
             session.end(shared);
         }
@@ -157,7 +187,9 @@ impl Connection {
     /// Whether its peer has kept it waiting too long.
     pub(super) fn is_overdue(&self, now_ms: u64) -> bool {
         let is_sending = !self.output.is_empty() || self.tunnel.as_ref().is_some_and(Tunnel::is_sending);
-        let is_waiting = self.session.is_none() || self.input_bytes > 0 || is_sending;
+        // While followers keep it waiting, its peer does not.
+        let is_receiving = self.input_bytes > 0 && self.held_back.is_empty();
+        let is_waiting = self.session.is_none() || is_receiving || is_sending;
         is_waiting && now_ms.saturating_sub(self.moved_ms) > PATIENCE_MS
     }
 
@@ -179,6 +211,10 @@ impl Connection {
     }
 
     fn try_serve(&mut self, shared: &Shared, scratch: &mut Scratch) -> io::Result<Waits> {
+        if !self.held_back.is_empty() {
+            self.moved_ms = shared.now_ms();
+            self.held_back.release(&self.waiter, &mut self.output);
+        }
         let sent = self.sent;
         if !self.flush()? {
             if self.sent != sent {
@@ -187,9 +223,52 @@ impl Connection {
             }
             return Ok(Waits::ForPeer);
         }
-        if self.is_ending {
+        if self.is_ending && self.held_back.is_empty() {
             return Ok(Waits::Ended);
         }
+        if self.is_ending || self.held_back.is_full(WAITING_BYTES_MAX) {
+            return Ok(Waits::ForPeer);
+        }
+        let waits = self.take_turn(shared, scratch)?;
+        if self.watching.is_some() && waits != Waits::Ended {
+            return self.tell_follower(scratch, waits);
+        }
+        if !self.held_back.is_empty() {
+            // It is called once they are to be released, unless they are now.
+            self.held_back.release(&self.waiter, &mut self.output);
+            let is_going_on = match self.is_ending {
+                true => self.held_back.is_empty(),
+                false => self.has_frames && !self.held_back.is_full(WAITING_BYTES_MAX),
+            };
+            if self.flush()? && is_going_on {
+                return Ok(Waits::ForTurn);
+            }
+        }
+        Ok(waits)
+    }
+
+    /// Tells its peer what has changed.
+    fn tell_follower(&mut self, scratch: &mut Scratch, waits: Waits) -> io::Result<Waits> {
+        let Some((watch, region)) = self.watching.clone() else { return Ok(waits) };
+        for _ in 0..NOTICES_MAX {
+            if !self.flush()? {
+                return Ok(Waits::ForPeer);
+            }
+            if watch.is_over() {
+                return Ok(Waits::Ended);
+            }
+            scratch.output.clear();
+            let has_more = watch.tell(&region, &mut scratch.output);
+            self.send(&mut scratch.output)?;
+            if !has_more {
+                return Ok(waits);
+            }
+        }
+        Ok(Waits::ForTurn)
+    }
+
+    /// Reads, executes and answers what has arrived.
+    fn take_turn(&mut self, shared: &Shared, scratch: &mut Scratch) -> io::Result<Waits> {
         let is_long = self.is_counted;
         let mut is_drained = false;
         if is_long {
@@ -238,13 +317,16 @@ impl Connection {
         if let Err(status) = ended {
             self.tell_refusal(status);
             let head = Head { status, ..Head::new(Kind::End, 0, 0) };
+            let at = scratch.output.len();
             scratch.output.extend(head.encode());
+            self.held_back.take(&mut scratch.output, at, &mut Vec::new());
             self.is_ending = true;
         }
         self.send(&mut scratch.output)?;
         Ok(match () {
-            () if self.is_ending && self.output.is_empty() => Waits::Ended,
+            () if self.is_ending && self.output.is_empty() && self.held_back.is_empty() => Waits::Ended,
             () if !self.output.is_empty() => Waits::ForPeer,
+            () if self.is_ending || self.held_back.is_full(WAITING_BYTES_MAX) => Waits::ForPeer,
             () if is_drained && !self.has_frames => Waits::ForPeer,
             () => Waits::ForTurn,
         })
@@ -281,6 +363,7 @@ impl Connection {
     /// Runs the whole frames of the input; gives how many bytes they have.
     fn run(&mut self, shared: &Shared, input: &[u64], bytes: usize, output: &mut Vec<u64>) -> Result<usize, Status> {
         let (words, mut start) = (bytes / 8, 0);
+        let mut gates = Vec::new();
         while words - start >= HEAD_WORDS {
             let head = Head::decode([input[start], input[start + 1]]).ok_or(Status::Malformed)?;
             let is_known = self.session.is_some();
@@ -292,12 +375,15 @@ impl Connection {
                 break;
             }
             let body = &input[first..end];
+            let at = output.len();
             match (head.kind, &self.session) {
-                (Kind::Batch, Some(session)) => execute(session, Head { clock: self.clock, ..head }, body, output)?,
+                (kind, _) if self.watching.is_some() => self.hear_follower(kind, body)?,
+                (Kind::Batch, Some(session)) => {
+                    execute(session, Head { clock: self.clock, ..head }, body, output, &mut gates)?;
+                }
                 (Kind::Call, _) => {
                     let call = Call::decode(body).ok_or(Status::Malformed)?;
                     let answer = self.answer(shared, call)?;
-                    let at = output.len();
                     output.extend([0; HEAD_WORDS]);
                     answer.encode(output);
                     let head = Head::new(Kind::Answer, head.number, output.len() - at - HEAD_WORDS);
@@ -307,6 +393,12 @@ impl Connection {
                 _ => return Err(Status::Malformed),
             }
             start = end;
+            self.held_back.take(output, at, &mut gates);
+            if self.held_back.is_full(WAITING_BYTES_MAX) {
+                // The rest is executed once followers have seen what was changed.
+                self.has_frames = true;
+                break;
+            }
             if 8 * output.len() > WAITING_BYTES_MAX {
                 self.send(output).map_err(|_| Status::Malformed)?;
                 if !self.output.is_empty() {
@@ -329,7 +421,39 @@ impl Connection {
         if let Call::Hello { .. } = call {
             return Err(Status::Malformed);
         }
+        if let Call::Watch { session, at } = call {
+            return Ok(self.begin_watch(shared, session, Address::from_bits(at)));
+        }
         Ok(self.control(shared, call).unwrap_or_else(|call| session.call(shared, call)))
+    }
+
+    /// Takes what its follower says.
+    fn hear_follower(&self, kind: Kind, body: &[u64]) -> Result<(), Status> {
+        let Some((watch, _)) = &self.watching else { return Err(Status::Malformed) };
+        match (kind, decode_word(body)) {
+            (Kind::Seen, Some(count)) => watch.hear_seen(count)?,
+            (Kind::Ping, Some(time)) => watch.hear_ping(time),
+            (Kind::Leave, None) if body.is_empty() => watch.hear_leave(),
+            _ => return Err(Status::Malformed),
+        }
+        Ok(())
+    }
+
+    /// Becomes the watch of a region that a session exports. The peer knows the session's number,
+    /// so it is of the same client.
+    fn begin_watch(&mut self, shared: &Shared, session: u64, at: Address) -> Answer {
+        let session = shared.sessions().by_id.get(&session).cloned();
+        let Some(session) = session else { return Answer::Absent { why: b"the session has ended".to_vec() } };
+        let lease = shared.options.watch_lease;
+        match session.watch(at, lease, self.waiter.clone()) {
+            Ok((watch, region)) => {
+                let size = region.attributes().bytes;
+                self.new_watch = Some(watch.clone());
+                self.watching = Some((watch, region));
+                Answer::Watching { lease_ms: lease.as_millis() as u64, size }
+            }
+            Err(refused) => refused,
+        }
     }
 
     fn welcome(&mut self, shared: &Shared, proof: [u64; 4], nonce: [u64; 4]) -> Result<Answer, Status> {
@@ -446,13 +570,19 @@ impl Connection {
     }
 }
 
-/// Executes a batch, and appends its answer.
+/// Executes a batch, and appends its answer, and the gates that the answer waits for.
 #[inline]
-fn execute(session: &Session, head: Head, body: &[u64], output: &mut Vec<u64>) -> Result<(), Status> {
+fn execute(
+    session: &Session,
+    head: Head,
+    body: &[u64],
+    output: &mut Vec<u64>,
+    gates: &mut Vec<Gate>,
+) -> Result<(), Status> {
     let verbs = decode_verbs(body, head.verbs).ok_or(Status::Malformed)?;
     let at = output.len();
     output.extend([0; HEAD_WORDS]);
-    let status = session.execute(&verbs, output);
+    let status = session.execute(&verbs, output, gates);
     match status {
         Status::Good => {}
         Status::Fenced => {

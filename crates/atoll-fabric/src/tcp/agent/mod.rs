@@ -7,19 +7,25 @@
 //! | `session` | one client's endpoint with this agent, and how it ends |
 //! | `regions` | the regions, by the numbers of their nodes |
 //! | `ending` | sessions of ended clients with other agents |
+//! | `watch` | an exported region whose changes its process is told of |
+//! | `held` | answers that wait until a process has seen their changes |
 //!
 //! Each thread waits for its connections by one `epoll`. The first thread also listens, and hands
-//! connections to the threads in turn.
+//! connections to the threads in turn. A thread calls another one to a connection (`Waiter`) that
+//! has got something to tell or to send.
 
 mod connection;
 mod ending;
+mod held;
 mod regions;
 pub(super) mod session;
+pub(crate) mod watch;
 
 use self::connection::{Connection, Scratch, Waits};
 use self::ending::Ending;
 use self::regions::Regions;
 use self::session::Session;
+use self::watch::Watch;
 use super::tls::Tunnel;
 use super::{Authority, Certificate, Secret, configure};
 use crate::shm::ShmFabric;
@@ -59,6 +65,11 @@ pub struct AgentOptions {
     pub threads: usize,
     /// How long a client must have been silent before another client can shut it out.
     pub lease: Duration,
+    /// How long a process may answer for the words of a region that it
+    /// [follows](crate::Endpoint::follow), after the agent last heard from it. A process that
+    /// stands still delays those that change the region for at most one and a quarter of it. It
+    /// should be shorter than the deadline of clients, and is an hour at most.
+    pub watch_lease: Duration,
     /// Most connections at a time.
     pub connections_max: usize,
     /// Most bytes of all long frames of which a part has arrived.
@@ -76,6 +87,7 @@ impl Default for AgentOptions {
             authority: None,
             threads: 1,
             lease: Duration::from_secs(1),
+            watch_lease: Duration::from_secs(1),
             connections_max: 4096,
             long_bytes_max: 256 << 20,
         }
@@ -208,11 +220,13 @@ impl Agent {
         let mut polls = Vec::new();
         let mut ways = Vec::new();
         let mut streams = Vec::new();
+        let mut calls = Vec::new();
         for _ in 0..self.shared.options.threads.max(1) {
             let poll = Poll::new().map_err(system)?;
             let waker = Arc::new(Waker::new(poll.registry(), WAKER).map_err(system)?);
             let (way, accepted) = channel();
             ways.push(Way { accepted: way, waker: waker.clone() });
+            calls.push(Arc::new(Calls { tokens: Mutex::default(), waker }));
             polls.push(poll);
             streams.push(accepted);
         }
@@ -220,12 +234,14 @@ impl Agent {
         let mut running =
             RunningAgent { address: self.address, shared: self.shared.clone(), wakers, threads: Vec::new() };
         let mut listener = Some(Listening { listener: self.listener, ways, next: 0 });
-        for (index, (poll, accepted)) in polls.into_iter().zip(streams).enumerate() {
+        for (index, ((poll, accepted), calls)) in polls.into_iter().zip(streams).zip(calls).enumerate() {
             let mut thread = Thread {
                 poll,
                 accepted,
                 listening: listener.take(),
                 shared: self.shared.clone(),
+                calls,
+                watches: Vec::new(),
                 connections: HashMap::new(),
                 next: 0,
             };
@@ -279,6 +295,43 @@ struct Way {
     waker: Arc<Waker>,
 }
 
+/// Connections of a thread that other threads call it to.
+struct Calls {
+    tokens: Mutex<Vec<Token>>,
+    waker: Arc<Waker>,
+}
+
+impl Calls {
+    fn tokens(&self) -> MutexGuard<'_, Vec<Token>> {
+        self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A connection that waits for what another thread does.
+#[derive(Clone)]
+struct Waiter {
+    calls: Arc<Calls>,
+    token: Token,
+}
+
+impl Waiter {
+    /// Has its thread serve the connection, if it has not ended.
+    fn call(&self) {
+        self.calls.tokens().push(self.token);
+        let _ = self.calls.waker.wake();
+    }
+
+    fn is(&self, other: &Self) -> bool {
+        self.token == other.token && Arc::ptr_eq(&self.calls, &other.calls)
+    }
+
+    #[cfg(test)]
+    fn of_no_connection() -> Self {
+        let waker = Arc::new(Waker::new(Poll::new().unwrap().registry(), WAKER).unwrap());
+        Self { calls: Arc::new(Calls { tokens: Mutex::default(), waker }), token: Token(0) }
+    }
+}
+
 /// The listener, and where its connections go.
 struct Listening {
     listener: TcpListener,
@@ -292,6 +345,9 @@ struct Thread {
     accepted: Receiver<TcpStream>,
     listening: Option<Listening>,
     shared: Arc<Shared>,
+    calls: Arc<Calls>,
+    /// Watches that began on its connections and are not over, though their connections may be.
+    watches: Vec<Arc<Watch>>,
     connections: HashMap<Token, Connection>,
     next: usize,
 }
@@ -302,24 +358,40 @@ impl Thread {
         let mut scratch = Scratch::new();
         let mut waiting: Vec<Token> = Vec::new();
         let mut looked = Instant::now();
+        let mut next_look = looked;
         if let Some(listening) = &mut self.listening {
             let registered = self.poll.registry().register(&mut listening.listener, LISTENER, Interest::READABLE);
             registered.expect("a new listener is registered once");
         }
         while !self.shared.is_stopping.load(Relaxed) {
-            let timeout = if waiting.is_empty() { LOOK_PERIOD } else { Duration::ZERO };
+            let timeout = match waiting.is_empty() {
+                true if self.watches.is_empty() => LOOK_PERIOD,
+                true => LOOK_PERIOD.min(next_look.saturating_duration_since(Instant::now())),
+                false => Duration::ZERO,
+            };
             if self.poll.poll(&mut events, Some(timeout)).is_err() {
                 continue;
             }
             for event in &events {
                 match event.token() {
                     LISTENER => self.accept(),
-                    WAKER => self.begin(),
+                    WAKER => {
+                        self.begin();
+                        let called = std::mem::take(&mut *self.calls.tokens());
+                        called.into_iter().for_each(|token| {
+                            if !waiting.contains(&token) {
+                                waiting.push(token);
+                            }
+                        });
+                    }
                     token if !waiting.contains(&token) => waiting.push(token),
                     _ => {}
                 }
             }
-            waiting.retain(|token| self.serve(*token, &mut scratch));
+            waiting.retain(|token| self.serve(*token, &mut scratch, &mut next_look));
+            if !self.watches.is_empty() && Instant::now() >= next_look {
+                next_look = self.look_at_watches();
+            }
             if looked.elapsed() >= LOOK_PERIOD {
                 looked = Instant::now();
                 self.end_overdue();
@@ -328,6 +400,7 @@ impl Thread {
             }
         }
         self.connections.values_mut().for_each(|connection| connection.end(&self.shared));
+        self.watches.iter().for_each(|watch| watch.abandon());
     }
 
     fn accept(&mut self) {
@@ -369,17 +442,37 @@ impl Thread {
             let tunnel = certificate.map(|certificate| Tunnel::to_client(certificate).ok_or(())).transpose();
             match (registered, tunnel) {
                 (Ok(()), Ok(tunnel)) => {
-                    drop(self.connections.insert(token, Connection::new(stream, tunnel, &self.shared)));
+                    let waiter = Waiter { calls: self.calls.clone(), token };
+                    drop(self.connections.insert(token, Connection::new(stream, tunnel, waiter, &self.shared)));
                 }
                 _ => drop(self.shared.connections.fetch_sub(1, Relaxed)),
             }
         }
     }
 
-    /// Serves a connection; whether it waits for another turn.
-    fn serve(&mut self, token: Token, scratch: &mut Scratch) -> bool {
+    /// Ends the watches whose time has come. Gives the time of the next look.
+    fn look_at_watches(&mut self) -> Instant {
+        let now = Instant::now();
+        // A watch may have been given its first lease since.
+        let mut next_look = now + LOOK_PERIOD.min(self.shared.options.watch_lease);
+        self.watches.retain(|watch| {
+            let due = watch.look(now);
+            next_look = next_look.min(due.unwrap_or(next_look));
+            due.is_some()
+        });
+        next_look
+    }
+
+    /// Serves a connection; whether it waits for another turn. A watch that begins is looked at
+    /// soon.
+    fn serve(&mut self, token: Token, scratch: &mut Scratch, next_look: &mut Instant) -> bool {
         let Some(connection) = self.connections.get_mut(&token) else { return false };
-        match connection.serve(&self.shared, scratch) {
+        let waits = connection.serve(&self.shared, scratch);
+        if let Some(watch) = connection.take_new_watch() {
+            self.watches.push(watch);
+            *next_look = Instant::now();
+        }
+        match waits {
             Waits::ForPeer => false,
             Waits::ForTurn => true,
             Waits::Ended => {

@@ -13,13 +13,18 @@
 //! of its home before it posts any verb there. Its identity stays lent until those sessions have
 //! ended, too: see [`ending`](super::ending).
 //!
+//! A session whose process follows regions of it ends for other clients once the watches are over:
+//! until then its endpoint is kept, and with it the regions. See [`watch`](super::watch).
+//!
 //! Invariant: verbs are executed under the lock of [`Part`], so none is after the end.
 
 use super::Shared;
+use super::Waiter;
 use super::ending::Elsewhere;
 use super::regions::refused;
+use super::watch::{Departed, Gate, Watch};
 use crate::shm::lock::RegionLock;
-use crate::shm::{ShmEndpoint, ShmNodes};
+use crate::shm::{ShmEndpoint, ShmNodes, ShmRegion};
 use crate::tcp::call::{Answer, Call};
 use crate::tcp::wire::{Status, VERB_BYTES_MAX, WireVerbs};
 use crate::{
@@ -28,6 +33,7 @@ use crate::{
 };
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// Most sessions that a client can have elsewhere: one for each memory node.
 const ELSEWHERE_MAX: usize = 64;
@@ -53,6 +59,8 @@ struct Part {
     identity: Option<Identity>,
     elsewhere: Vec<Elsewhere>,
     exported_bytes: u64,
+    /// Of the regions that it exports.
+    watches: Vec<Arc<Watch>>,
     is_ended: bool,
 }
 
@@ -65,37 +73,60 @@ impl Session {
         self.part.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Executes a batch and appends what it found.
-    pub(super) fn execute(&self, verbs: &WireVerbs<'_>, found: &mut Vec<u64>) -> Status {
+    /// Executes a batch and appends what it found, and the gates that its answer waits for.
+    pub(super) fn execute(&self, verbs: &WireVerbs<'_>, found: &mut Vec<u64>, gates: &mut Vec<Gate>) -> Status {
         let part = self.part();
         let Some(endpoint) = &part.endpoint else {
             return if part.is_ended { Status::Fenced } else { Status::Detached };
         };
-        match endpoint.execute_wire(verbs, found) {
+        match endpoint.execute_wire(verbs, found, gates) {
             Ok(()) => Status::Good,
             Err(VerbError::NoMemory(_)) => Status::NoMemory,
+            Err(VerbError::PeerDead) => Status::Detached,
             // An attachment that failed has no region.
             Err(_) if verbs.iter().any(|verb| !endpoint.is_reached(first_of(verb.at))) => Status::Detached,
             Err(_) => Status::Unreachable,
         }
     }
 
-    /// Ends it: no verb of it takes effect from now on. Its identity is free once its sessions
-    /// elsewhere have ended.
+    /// Ends it: no verb of it takes effect from now on. Its identity is free, and its exports are
+    /// gone, once its watches are over and its sessions elsewhere have ended.
     pub(super) fn end(&self, shared: &Shared) {
         let mut part = self.part();
         part.is_ended = true;
         let endpoint = part.endpoint.take();
         let (elsewhere, exported) = (std::mem::take(&mut part.elsewhere), part.exported_bytes);
+        let watches = std::mem::take(&mut part.watches);
         part.exported_bytes = 0;
         shared.forget_session(self.id, part.identity.map(|who| (part.home, who)));
         drop(part);
         shared.exported_bytes.fetch_sub(exported, Relaxed);
-        if let Some(endpoint) = endpoint
-            && !elsewhere.is_empty()
-        {
-            shared.ending.add(endpoint, elsewhere);
+        let departed = Departed { endpoint, elsewhere, ending: shared.ending.clone() };
+        let departed = Arc::new(Mutex::new(departed));
+        watches.iter().for_each(|watch| watch.close(&departed));
+    }
+
+    /// Begins the watch of a region that it exports.
+    ///
+    /// # Errors
+    /// What the follower is answered that cannot watch it.
+    pub(super) fn watch(
+        &self,
+        at: Address,
+        lease: Duration,
+        follower: Waiter,
+    ) -> Result<(Arc<Watch>, Arc<ShmRegion>), Answer> {
+        let mut part = self.part();
+        let absent = |why: &str| Answer::Absent { why: why.as_bytes().to_vec() };
+        let Some(endpoint) = &part.endpoint else { return Err(absent("the session has ended")) };
+        if endpoint.home_region().name().is_some() {
+            // Processes of this host change such a region without the agent.
+            return Err(Answer::NoExport { why: Vec::new() });
         }
+        let region = endpoint.own_export(at).ok_or_else(|| absent("the session exports no such region"))?;
+        let watch = region.begin_watch(|words| Watch::new(words, lease, follower)).ok_or(Answer::Exists {})?;
+        part.watches.push(watch.clone());
+        Ok((watch, region))
     }
 
     /// Answers a call on the session.
@@ -205,6 +236,8 @@ impl Part {
             Call::Provide { at, size } => {
                 number(run_ready(endpoint.provide(Address::from_bits(at), size)).unwrap_or(false).into())
             }
+            // A process may follow it: its words change by verbs alone.
+            Call::Discard { at, .. } if Address::from_bits(at).compute_node().is_some() => number(0),
             Call::Discard { at, size } => {
                 number(run_ready(endpoint.discard(Address::from_bits(at), size)).unwrap_or(0))
             }

@@ -1,0 +1,344 @@
+//! The words of an exported region, in the memory of the process that follows it, and the thread
+//! that keeps them the same as the agent's.
+//!
+//! | | by |
+//! |---|---|
+//! | words stored, leases begun | the thread ([`Keeper`]), as the agent tells |
+//! | the mark that it is over | the thread when its connection ends, or the owner when it is dropped |
+//! | words loaded | every endpoint of the process |
+//!
+//! A word counts if the lease and the mark are looked at after it was loaded. The lease is three
+//! quarters of the agent's, from the ping on: so it has ended here before it ends there, though
+//! both clocks run at different rates. The clock counts while the host sleeps. It does not while a
+//! virtual machine is paused, unless its host says so.
+
+use super::TcpOptions;
+use super::call::{Answer, Call};
+use super::control::Control;
+use super::notice::{NOTICE_WORDS_MAX, decode_notice, decode_word, push_frame};
+use super::tls::Tunnel;
+use super::wire::{HEAD_WORDS, Head, Kind};
+use crate::clock::awake_or_asleep_ns;
+use crate::{Address, FabricError};
+use mio::net::TcpStream;
+use mio::{Events, Interest, Poll, Token, Waker};
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How long the agent may take to tell the present words.
+const BEGIN_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long the agent may take to hear that the process leaves.
+const LEAVE_TIMEOUT: Duration = Duration::from_millis(500);
+/// The longest lease that an agent may give.
+const LEASE_MAX: Duration = Duration::from_secs(3600);
+/// Most words of a region that an agent exports.
+const WORDS_MAX: u64 = 8 << 20;
+const SOCKET: Token = Token(0);
+const WAKER: Token = Token(1);
+
+/// The words, and whether they are the agent's.
+pub(super) struct Mirror {
+    words: Box<[AtomicU64]>,
+    /// The end of the lease, by the clock that counts while the host sleeps.
+    told_until_ns: AtomicU64,
+    /// Set once.
+    is_over: AtomicBool,
+}
+
+impl Mirror {
+    fn new(words: usize) -> Self {
+        Self {
+            words: (0..words).map(|_| AtomicU64::new(0)).collect(),
+            told_until_ns: AtomicU64::new(0),
+            is_over: AtomicBool::new(false),
+        }
+    }
+
+    /// The word at an offset, if it is the agent's.
+    #[inline]
+    pub(super) fn word(&self, offset: u64) -> Option<u64> {
+        let place = self.words.get((offset / 8) as usize).filter(|_| offset.is_multiple_of(8))?;
+        let word = place.load(Ordering::Acquire);
+        // Looked at after the load: until then every completed change was stored before.
+        let until_ns = self.told_until_ns.load(Ordering::Acquire);
+        (!self.is_over.load(Ordering::Acquire) && awake_or_asleep_ns() < until_ns).then_some(word)
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::SeqCst)
+    }
+
+    /// From now on it gives no word.
+    fn end(&self) {
+        self.is_over.store(true, Ordering::SeqCst);
+    }
+}
+
+/// Keeps a mirror until it is ended.
+pub(super) struct Keeping {
+    mirror: Arc<Mirror>,
+    waker: Waker,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Keeping {
+    /// Begins to keep a mirror of the region that a session of the agent exports at an address.
+    /// Blocks until the mirror has the present words.
+    ///
+    /// # Errors
+    /// The agent's refusal as an [`Answer`], or [`FabricError::System`].
+    pub(super) fn begin(
+        agent: &str,
+        options: &TcpOptions,
+        session: u64,
+        at: Address,
+    ) -> Result<Result<(Self, Arc<Mirror>), Answer>, FabricError> {
+        let mut control = Control::connect(agent, options)?;
+        let (lease_ms, size) = match control.ask_once(&Call::Watch { session, at: at.to_bits() })? {
+            Answer::Watching { lease_ms, size } => (lease_ms, size),
+            refused => return Ok(Err(refused)),
+        };
+        let system = |source| FabricError::System { name: format!("tcp:{agent}"), what: "follow a region", source };
+        let lease = Duration::from_millis(lease_ms);
+        if lease > LEASE_MAX || size / 8 > WORDS_MAX || !size.is_multiple_of(8) {
+            return Err(system(strange()));
+        }
+        let mirror = Arc::new(Mirror::new((size / 8) as usize));
+        let (live, is_live) = sync_channel(1);
+        let (keeper, waker) = Keeper::new(control, mirror.clone(), lease, live).map_err(system)?;
+        let builder = std::thread::Builder::new().name("atoll-follow".to_owned());
+        let thread = builder.spawn(move || keeper.run()).map_err(system)?;
+        let keeping = Self { mirror: mirror.clone(), waker, thread: Some(thread) };
+        match is_live.recv_timeout(BEGIN_TIMEOUT) {
+            Ok(()) => Ok(Ok((keeping, mirror))),
+            Err(_) => Err(system(io::Error::new(io::ErrorKind::TimedOut, "the agent does not tell its words"))),
+        }
+    }
+}
+
+impl Drop for Keeping {
+    /// The mirror gives no word any more, and then the agent knows it, if it can be reached.
+    fn drop(&mut self) {
+        self.mirror.end();
+        let _ = self.waker.wake();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn strange() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "the memory node tells strange bytes")
+}
+
+/// The thread's part.
+struct Keeper {
+    mirror: Arc<Mirror>,
+    poll: Poll,
+    stream: TcpStream,
+    tunnel: Option<Tunnel>,
+    lease: Duration,
+    input: Vec<u64>,
+    /// Bytes of it that have arrived.
+    filled: usize,
+    output: Vec<u64>,
+    /// Bytes of it that were sent.
+    sent: usize,
+    /// Changes that are stored.
+    seen: u64,
+    /// When the last ping was queued, by the lease's clock.
+    pinged_ns: u64,
+    /// Told once the mirror has its first lease.
+    live: Option<SyncSender<()>>,
+}
+
+impl Keeper {
+    fn new(control: Control, mirror: Arc<Mirror>, lease: Duration, live: SyncSender<()>) -> io::Result<(Self, Waker)> {
+        let (stream, tunnel, _) = control.into_stream();
+        stream.set_nonblocking(true)?;
+        let (poll, mut stream) = (Poll::new()?, TcpStream::from_std(stream));
+        poll.registry().register(&mut stream, SOCKET, Interest::READABLE | Interest::WRITABLE)?;
+        let waker = Waker::new(poll.registry(), WAKER)?;
+        let input = vec![0; HEAD_WORDS + NOTICE_WORDS_MAX];
+        let keeper = Self {
+            mirror,
+            poll,
+            stream,
+            tunnel,
+            lease,
+            input,
+            filled: 0,
+            output: Vec::new(),
+            sent: 0,
+            seen: 0,
+            pinged_ns: 0,
+            live: Some(live),
+        };
+        Ok((keeper, waker))
+    }
+
+    fn run(mut self) {
+        let kept = self.keep();
+        // The mark comes first: the agent lets writers go on when it hears that the process leaves.
+        self.mirror.end();
+        self.live = None;
+        if kept.is_ok() {
+            let _ = self.leave();
+        }
+    }
+
+    /// Keeps the mirror until it is ended here, or by the agent.
+    fn keep(&mut self) -> io::Result<()> {
+        let mut events = Events::with_capacity(8);
+        let period_ns = (self.lease / 4).as_nanos() as u64;
+        while !self.mirror.is_over() {
+            let since_ns = awake_or_asleep_ns().saturating_sub(self.pinged_ns);
+            if since_ns >= period_ns {
+                self.pinged_ns = awake_or_asleep_ns();
+                push_frame(&mut self.output, Kind::Ping, &[self.pinged_ns]);
+            }
+            // TLS may have bytes that the socket has no more.
+            if self.receive()? {
+                return Ok(());
+            }
+            self.send()?;
+            let since_ns = awake_or_asleep_ns().saturating_sub(self.pinged_ns);
+            self.wait(&mut events, Duration::from_nanos(period_ns.saturating_sub(since_ns)))?;
+        }
+        Ok(())
+    }
+
+    /// Tells the agent that the mirror gives no word any more, and waits until the agent has heard
+    /// it.
+    fn leave(&mut self) -> io::Result<()> {
+        push_frame(&mut self.output, Kind::Leave, &[]);
+        let mut events = Events::with_capacity(8);
+        let begun = Instant::now();
+        let mut rest = [0; 4096];
+        while begun.elapsed() < LEAVE_TIMEOUT {
+            self.send()?;
+            while let Some(bytes) = read(&mut self.stream, &mut self.tunnel, &mut rest)? {
+                if bytes == 0 {
+                    return Ok(());
+                }
+            }
+            self.wait(&mut events, LEAVE_TIMEOUT.saturating_sub(begun.elapsed()))?;
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self, events: &mut Events, longest: Duration) -> io::Result<()> {
+        match self.poll.poll(events, Some(longest)) {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Receives what has arrived, and answers it; whether the agent closes the watch.
+    fn receive(&mut self) -> io::Result<bool> {
+        let seen = self.seen;
+        let mut is_closing = false;
+        while !is_closing {
+            let into = &mut bytemuck::cast_slice_mut::<u64, u8>(&mut self.input)[self.filled..];
+            match read(&mut self.stream, &mut self.tunnel, into)? {
+                None => break,
+                Some(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Some(bytes) => self.filled += bytes,
+            }
+            is_closing = self.take_frames()?;
+        }
+        if self.seen > seen {
+            push_frame(&mut self.output, Kind::Seen, &[self.seen]);
+        }
+        Ok(is_closing)
+    }
+
+    /// Takes the whole frames that have arrived; whether the end is one of them.
+    fn take_frames(&mut self) -> io::Result<bool> {
+        let (words, mut start) = (self.filled / 8, 0);
+        while words - start >= HEAD_WORDS {
+            let head = Head::decode([self.input[start], self.input[start + 1]]).ok_or_else(strange)?;
+            if head.words > NOTICE_WORDS_MAX {
+                return Err(strange());
+            }
+            let (first, end) = (start + HEAD_WORDS, start + HEAD_WORDS + head.words);
+            if end > words {
+                break;
+            }
+            let body = &self.input[first..end];
+            match head.kind {
+                Kind::Notice => {
+                    let places = &self.mirror.words;
+                    let store = |at: usize, word| places[at].store(word, Ordering::Release);
+                    let told = decode_notice(body, places.len(), store).ok_or_else(strange)?;
+                    self.seen = told.max(self.seen);
+                }
+                Kind::Pong => {
+                    let pinged_ns = decode_word(body).filter(|pinged_ns| *pinged_ns <= self.pinged_ns);
+                    self.begin_lease(pinged_ns.ok_or_else(strange)?);
+                }
+                Kind::End => return Ok(true),
+                _ => return Err(strange()),
+            }
+            start = end;
+        }
+        let (from, to) = (8 * start, self.filled);
+        bytemuck::cast_slice_mut::<u64, u8>(&mut self.input).copy_within(from..to, 0);
+        self.filled = to - from;
+        Ok(false)
+    }
+
+    fn begin_lease(&mut self, pinged_ns: u64) {
+        let until_ns = pinged_ns.saturating_add((self.lease * 3 / 4).as_nanos() as u64);
+        self.mirror.told_until_ns.fetch_max(until_ns, Ordering::SeqCst);
+        if let Some(live) = self.live.take() {
+            let _ = live.try_send(());
+        }
+    }
+
+    /// Sends what is queued, as far as the agent takes it now.
+    fn send(&mut self) -> io::Result<()> {
+        while self.sent < 8 * self.output.len() {
+            let bytes = &bytemuck::cast_slice::<u64, u8>(&self.output)[self.sent..];
+            let sent = match &mut self.tunnel {
+                Some(tunnel) => tunnel.write(&mut self.stream, bytes),
+                None => self.stream.write(bytes),
+            };
+            match sent {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(sent) => self.sent += sent,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            }
+        }
+        if self.sent == 8 * self.output.len() {
+            self.output.clear();
+            self.sent = 0;
+        }
+        if let Some(tunnel) = &mut self.tunnel {
+            tunnel.flush(&mut self.stream)?;
+        }
+        Ok(())
+    }
+}
+
+/// `None` if nothing has arrived; 0 bytes if nothing ever will.
+fn read(stream: &mut TcpStream, tunnel: &mut Option<Tunnel>, into: &mut [u8]) -> io::Result<Option<usize>> {
+    loop {
+        let read = match tunnel {
+            Some(tunnel) => tunnel.read(&mut *stream, into),
+            None => stream.read(into),
+        };
+        match read {
+            Ok(bytes) => return Ok(Some(bytes)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
