@@ -51,7 +51,7 @@ pub(crate) struct Cache {
 
 /// A number of bytes: an int, or text such as `256MiB`.
 fn bytes_from(given: &Bound<'_, PyAny>) -> PyResult<u64> {
-    let written = || PyValueError::new_err("a capacity is a number of bytes, or text such as \"64MiB\" or \"1GiB\"");
+    let written = || PyValueError::new_err("a size is a number of bytes, or text such as \"64MiB\" or \"1GiB\"");
     if let Ok(text) = given.extract::<&str>() {
         return text.parse::<ByteSize>().map(|size| size.as_u64()).map_err(|_| written());
     }
@@ -190,7 +190,7 @@ fn done<T>(py: Python<'_>, outcome: Result<T, Error>) -> PyResult<T> {
 impl Cache {
     #[new]
     #[pyo3(signature = (address, *, capacity = None, codec = None, ttl = None, create = true, clients = None,
-        clients_max = None, object_bytes = None))]
+        clients_max = None, object_bytes = None, near = None))]
     #[expect(clippy::too_many_arguments, reason = "they have names where Python programs write them")]
     fn new(
         py: Python<'_>,
@@ -202,6 +202,7 @@ impl Cache {
         clients: Option<usize>,
         clients_max: Option<u32>,
         object_bytes: Option<u32>,
+        near: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         const CAPACITY_DEFAULT: u64 = 256 << 20;
         let capacity_bytes = capacity.map_or(Ok(CAPACITY_DEFAULT), bytes_from)?;
@@ -215,7 +216,9 @@ impl Cache {
         }
         let codec = codec.map(Codec::new).transpose()?;
         let expiry = ttl::expiry(ttl, Expiry::Never)?;
-        let opening = Opening { address, options, creates: create, clients: clients.unwrap_or(CLIENTS_DEFAULT) };
+        let near_bytes = near.map(bytes_from).transpose()?;
+        let clients = clients.unwrap_or(CLIENTS_DEFAULT);
+        let opening = Opening { address, options, creates: create, clients, near_bytes };
         Ok(Self { current: Current::open(py, opening)?, codec, expiry, expects_large: AtomicBool::new(false) })
     }
 
@@ -387,7 +390,7 @@ impl Cache {
         Ok(())
     }
 
-    /// What this process has counted (`hits`, `misses`, `sets`, `deletes`, `evictions`,
+    /// What this process has counted (`hits`, those of them from its near cache, `misses`, `sets`, `deletes`, `evictions`,
     /// `expirations`), and what the pool holds (`objects`, `used_bytes`, `capacity_bytes`).
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let opened = self.cache(py)?;
@@ -397,6 +400,7 @@ impl Cache {
         let stats = PyDict::new(py);
         for (name, count) in [
             ("hits", counted.pool.hits),
+            ("near_hits", counted.pool.near_hits),
             ("misses", counted.pool.misses_absent + counted.pool.misses_expired),
             ("sets", counted.pool.puts),
             ("deletes", counted.pool.removes),

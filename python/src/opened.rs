@@ -17,6 +17,8 @@ pub(crate) struct Opening {
     pub(crate) creates: bool,
     /// The most clients that this process has of the pool.
     pub(crate) clients: usize,
+    /// Bytes of this process's near cache.
+    pub(crate) near_bytes: Option<u64>,
 }
 
 /// A cache that is open.
@@ -63,7 +65,11 @@ impl Opening {
             true => Pool::open_or_create_on(fabric, &self.options.clone().nodes(fabric.agents()))?,
             false => Pool::open_on(fabric)?,
         };
-        Cache::builder().clients(self.clients).tend(tends).build(&pool)
+        let builder = Cache::builder().clients(self.clients).tend(tends);
+        match self.near_bytes {
+            Some(bytes) => builder.near(bytes).build(&pool),
+            None => builder.build(&pool),
+        }
     }
 }
 

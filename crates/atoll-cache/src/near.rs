@@ -48,9 +48,23 @@ pub trait Copied: Engine {
     /// What chooses a sharer's word for a key: see `index::copies`.
     fn stripe(&self, key: &[u8]) -> u64;
 
-    /// As [`Engine::get`]. After a hit, also whether the slot permits copies of what was found. The
-    /// caller has sampled its words before.
-    async fn get_permitting(&self, key: &[u8], into: &mut Value) -> Result<(Lookup, bool), CacheError>;
+    /// As [`Engine::get`]. After a hit, also whether the slot permits copies of what was found, which
+    /// is in `into` and has at most so many bytes. The caller has sampled its words before.
+    async fn get_permitting(
+        &self,
+        key: &[u8],
+        into: &mut Value,
+        bytes_max: usize,
+    ) -> Result<(Lookup, bool), CacheError>;
+}
+
+/// What a near cache has of a value.
+enum Looked {
+    /// A copy that may be served.
+    Copy(Arc<Copy<CopiedMeta>>),
+    /// A copy, and the pool is to be asked all the same.
+    Far,
+    Nothing,
 }
 
 /// An engine with the near cache of its process, or without one.
@@ -109,35 +123,30 @@ impl<G: Copied> Near<G> {
         }
     }
 
-    /// A valid copy of the key's value that may be served, if the process has one.
+    /// What the near cache has of a key's value.
     #[inline]
-    async fn copy(
-        &self,
-        near: &NearValues<CopiedMeta>,
-        stripe: u64,
-        key: &[u8],
-    ) -> Result<Option<Arc<Copy<CopiedMeta>>>, CacheError> {
+    async fn look(&self, near: &NearValues<CopiedMeta>, stripe: u64, key: &[u8]) -> Result<Looked, CacheError> {
         let client = self.engine.pool_client();
         let copy = match near.find(&client.endpoint, stripe, key) {
             Found::Valid(copy) => copy,
             Found::Outdated => {
                 self.outdated.set(self.outdated.get() + 1);
-                return Ok(None);
+                return Ok(Looked::Nothing);
             }
-            Found::Nothing => return Ok(None),
+            Found::Nothing => return Ok(Looked::Nothing),
         };
         // The engine removes the object of an expired copy, and finds that it has expired.
         if let Some(expiry_ms) = copy.meta.expiry_ms
             && expiry_ms <= self.engine.now_ms().await?
         {
-            return Ok(None);
+            return Ok(Looked::Far);
         }
         if near.goes_far(&copy) {
-            return Ok(None);
+            return Ok(Looked::Far);
         }
         self.hits.set(self.hits.get() + 1);
         client.endpoint.charge(HIT_NS);
-        Ok(Some(copy))
+        Ok(Looked::Copy(copy))
     }
 
     /// Looks a key up in the pool, and keeps a copy if it is worth one.
@@ -168,10 +177,10 @@ impl<G: Copied> Near<G> {
         key: &[u8],
         into: &mut Value,
     ) -> Result<Lookup, CacheError> {
-        let (lookup, is_permitted) = self.engine.get_permitting(key, into).await?;
+        let bytes_max = near.values().value_bytes_max();
+        let (lookup, is_permitted) = self.engine.get_permitting(key, into, bytes_max).await?;
         let sample = self.late_sample(near, key).unwrap_or(sample);
-        // A value that a lookup leaves in the pool has no bytes here.
-        if lookup == Lookup::Hit && is_permitted && into.deferred.is_none() {
+        if lookup == Lookup::Hit && is_permitted {
             let Meta { expiry_ms, token, attributes, .. } = into.meta();
             if near.keep(key, sample, CopiedMeta { expiry_ms, token, attributes }, into.bytes()) {
                 self.copies.set(self.copies.get() + 1);
@@ -212,38 +221,40 @@ impl<G: Copied> Engine for Near<G> {
     async fn get(&self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError> {
         let Some(near) = &self.near else { return self.engine.get(key, into).await };
         let stripe = self.engine.stripe(key);
-        if let Some(copy) = self.copy(near, stripe, key).await? {
-            into.assign(&copy.bytes, meta_of(&copy));
-            return Ok(Lookup::Hit);
+        match self.look(near, stripe, key).await? {
+            Looked::Copy(copy) => {
+                into.assign(&copy.bytes, meta_of(&copy));
+                Ok(Lookup::Hit)
+            }
+            Looked::Far => self.engine.get(key, into).await,
+            Looked::Nothing => self.get_far(near, stripe, key, into).await,
         }
-        self.get_far(near, stripe, key, into).await
     }
 
     async fn get_to(&self, key: &[u8], into: &mut [u8]) -> Result<(Lookup, Meta), CacheError> {
         let Some(near) = &self.near else { return self.engine.get_to(key, into).await };
         let stripe = self.engine.stripe(key);
-        let mut value = Value::new();
-        let meta = match self.copy(near, stripe, key).await? {
-            Some(copy) => {
+        // A long value goes from the pool into the caller's memory.
+        let mut value = Value { defers: true, ..Value::new() };
+        match self.look(near, stripe, key).await? {
+            Looked::Copy(copy) => {
                 if let Some(place) = into.get_mut(..copy.bytes.len()) {
                     place.copy_from_slice(&copy.bytes);
                 }
                 return Ok((Lookup::Hit, meta_of(&copy)));
             }
-            // A long value goes from the pool into the caller's memory.
-            None if into.len() > near.values().value_bytes_max() => return self.engine.get_to(key, into).await,
-            None => {
+            Looked::Far => return self.engine.get_to(key, into).await,
+            Looked::Nothing => {
                 let lookup = self.get_far(near, stripe, key, &mut value).await?;
-                if lookup != Lookup::Hit {
-                    return Ok((lookup, value.meta()));
+                if lookup == Lookup::Hit && value.deferred.is_some() {
+                    return self.engine.get_to(key, into).await;
                 }
-                value.meta()
+                if let (Lookup::Hit, Some(place)) = (lookup, into.get_mut(..value.meta.value_bytes)) {
+                    place.copy_from_slice(value.bytes());
+                }
+                Ok((lookup, value.meta()))
             }
-        };
-        if let Some(place) = into.get_mut(..meta.value_bytes) {
-            place.copy_from_slice(value.bytes());
         }
-        Ok((Lookup::Hit, meta))
     }
 
     async fn get_many<F: FnMut(usize, Lookup, &mut Value)>(
@@ -258,16 +269,21 @@ impl<G: Copied> Engine for Near<G> {
         for (index, key) in keys.iter().enumerate() {
             let stripe = self.engine.stripe(key);
             let mut value = Value::new();
-            let lookup = if let Some(copy) = self.copy(near, stripe, key).await? {
-                value.assign(&copy.bytes, meta_of(&copy));
-                Some(Lookup::Hit)
-            } else if let Some(sample) = self.sample_if_worth(near, stripe).await {
-                Some(self.get_and_keep(near, sample, key, &mut value).await?)
-            } else {
+            let lookup = match self.look(near, stripe, key).await? {
+                Looked::Copy(copy) => {
+                    value.assign(&copy.bytes, meta_of(&copy));
+                    Some(Lookup::Hit)
+                }
+                Looked::Far => None,
+                Looked::Nothing => match self.sample_if_worth(near, stripe).await {
+                    Some(sample) => Some(self.get_and_keep(near, sample, key, &mut value).await?),
+                    None => None,
+                },
+            };
+            if lookup.is_none() {
                 far.push(index);
                 far_keys.push(*key);
-                None
-            };
+            }
             known.push(lookup.map(|lookup| (lookup, value)));
         }
         let mut shown = 0;

@@ -84,6 +84,11 @@ impl Value {
         self.meta
     }
 
+    /// Whether it holds all bytes of a value that has at most so many.
+    pub(crate) fn has_at_most(&self, bytes_max: usize) -> bool {
+        self.deferred.is_none() && self.meta.value_bytes <= bytes_max
+    }
+
     /// Takes its memory, to READ into it. It is empty until [`hold`](Self::hold). For engines.
     pub fn take_buffer(&mut self) -> Buffer {
         std::mem::take(self).buffer

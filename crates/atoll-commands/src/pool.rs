@@ -246,7 +246,7 @@ fn info(command: &NameCommand, fabric: &impl PoolFabric) -> Result<(), Box<dyn E
         let clients: Vec<_> = info.clients.iter().map(shown).collect();
         let nodes: Vec<_> = info.nodes.iter().map(shown_node).collect();
         let shown = json!({
-            "name": command.name, "fabric": pool.fabric(), "settings": settings, "nodes": nodes, "objects": info.objects,
+            "name": command.name, "fabric": pool.fabric(), "settings": settings, "nodes": nodes, "objects": info.objects, "near_caches": info.near_caches,
             "clock_ms": info.clock_ms, "wall_clock_ahead_ms": info.wall_clock_ahead_ms,
             "chunks": info.chunks, "chunks_free": info.chunks_free, "chunks_retired": info.chunks_retired,
             "chunks_undiscarded": info.chunks_undiscarded, "clients": clients,
@@ -271,6 +271,7 @@ fn info(command: &NameCommand, fabric: &impl PoolFabric) -> Result<(), Box<dyn E
     }
     println!("  {:<18} {} of {}", "provided_bytes", info.provided_bytes, info.capacity_bytes);
     println!("  {:<18} {}", "objects", info.objects);
+    println!("  {:<18} {}", "near_caches", info.near_caches);
     println!("  {:<18} {}", "clock_ms", info.clock_ms);
     println!("  {:<18} {}{}", "wall_ahead_ms", info.wall_clock_ahead_ms, refused(info.wall_clock_ahead_ms));
     println!("  {:<18} {} of {}", "chunks_free", info.chunks_free, info.chunks);

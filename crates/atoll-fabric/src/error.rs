@@ -20,6 +20,10 @@ pub enum VerbError {
     /// No region is exported there, or its owner is dropped or dead.
     #[error("compute node {} exports no region {}: {}", .0.node, .0.region, .0.why)]
     ExportAbsent(Box<ExportAbsent>),
+    /// A region is exported there, perhaps, and this process cannot open it. Nothing is proven of
+    /// its owner. The batch took no effect.
+    #[error("region {} of compute node {} cannot be opened: {}", .0.region, .0.node, .0.why)]
+    ExportUnopened(Box<ExportAbsent>),
     /// The target has ended for good; no verb of the batch will take effect from now on.
     #[error("the memory node is gone: open the pool again once it is back")]
     PeerDead,
@@ -92,6 +96,11 @@ impl VerbError {
         Self::ExportAbsent(Box::new(ExportAbsent { node, region, why: why.into() }))
     }
 
+    /// An export of a compute node cannot be opened, and why.
+    pub fn export_unopened(node: u16, region: u8, why: impl Into<String>) -> Self {
+        Self::ExportUnopened(Box::new(ExportAbsent { node, region, why: why.into() }))
+    }
+
     /// The host of a memory node has no memory left.
     pub fn no_memory(node: u8) -> Self {
         Self::NoMemory(Box::new(node))
@@ -99,7 +108,7 @@ impl VerbError {
 
     /// Whether the batch took no effect, now and later. Its client keeps what it holds.
     pub fn took_no_effect(&self) -> bool {
-        matches!(self, Self::Unreachable(_) | Self::NoMemory(_))
+        matches!(self, Self::Unreachable(_) | Self::NoMemory(_) | Self::ExportUnopened(_))
     }
 }
 

@@ -8,7 +8,7 @@
 //! ```text
 //! home     version | 64 x sharer                                      atomics only
 //! sharer   compute node 13 | region 6 | identity 30 | log2 of words 5 | epoch 10   free: identity 0
-//! region   magic            data
+//! region   magic, identity  data
 //!          64  everything   others' atomics: no copy of before is valid
 //!         128  words        others' atomics, a word for all objects whose hashes choose it
 //! ```
@@ -41,8 +41,11 @@ pub const SHARERS_MAX: usize = 64;
 pub(crate) const TABLE_BYTES: u64 = 64 + 8 * SHARERS_MAX as u64;
 /// The first word of a sharer's region: "shar" and a version.
 pub const MAGIC: u64 = 0x0001_7261_6873_0001;
+const IDENTITY: u64 = 8;
 const EVERYTHING: u64 = 64;
 const WORDS: u64 = 128;
+/// Tries to tell a sharer whose export is there.
+const TRIES: u32 = 3;
 /// Fewest and most words of a sharer, as powers of two.
 pub const WORDS_LOG2: std::ops::RangeInclusive<u32> = 4..=26;
 
@@ -105,6 +108,10 @@ impl Sharer {
     pub fn at(self) -> Address {
         let [node, region, ..] = FIELDS.unpack(self.0);
         Address::on_compute(node as u16, region as u8, 0)
+    }
+
+    fn identity(self) -> u64 {
+        FIELDS.unpack(self.0)[2]
     }
 
     fn words_log2(self) -> u32 {
@@ -211,26 +218,34 @@ impl Sharers {
         (place, sharer): (usize, Sharer),
         ending: Ending,
     ) -> Result<(), VerbError> {
-        let mut batch = Batch::new();
-        batch.fetch_and_add(ending.word_of(sharer), 1);
-        match endpoint.post(&mut batch).await {
-            Ok(()) => return Ok(()),
-            Err(error) if is_of_a_sharer(&error) => {}
-            Err(error) => return Err(error),
-        }
-        match endpoint.reach_export(sharer.at()) {
-            // This client reached it no more, or never did.
-            Ok(_) => {
-                let mut batch = Batch::new();
-                batch.fetch_and_add(ending.word_of(sharer), 1);
-                match endpoint.post(&mut batch).await {
-                    Err(error) if is_of_a_sharer(&error) && endpoint.reach_export(sharer.at()).is_err() => {}
-                    outcome => return outcome,
-                }
+        let mut tried = Ok(());
+        for _ in 0..TRIES {
+            let mut batch = Batch::new();
+            batch.fetch_and_add(ending.word_of(sharer), 1);
+            tried = endpoint.post(&mut batch).await;
+            if !tried.as_ref().is_err_and(is_of_a_sharer) {
+                return tried;
             }
-            Err(VerbError::ExportAbsent(_) | VerbError::PeerDead) => {}
-            Err(error) => return Err(error),
+            match endpoint.reach_export(sharer.at()) {
+                // This client did not reach it any more, or never did.
+                Ok(_) if is_its(endpoint, sharer).await? => {}
+                // In the other case the number was lent to an endpoint that exports something else.
+                Ok(_) | Err(VerbError::ExportAbsent(_) | VerbError::PeerDead) => {
+                    return self.free(endpoint, layout, (place, sharer)).await;
+                }
+                Err(error) => return Err(error),
+            }
         }
+        tried
+    }
+
+    /// Frees the place of a sharer that has ended.
+    async fn free<E: Endpoint>(
+        &self,
+        endpoint: &E,
+        layout: &Layout,
+        (place, sharer): (usize, Sharer),
+    ) -> Result<(), VerbError> {
         swap(endpoint, layout.sharer(place), sharer.0, sharer.freed().0).await?;
         self.known.borrow_mut().sharers.retain(|known| *known != (place, sharer));
         Ok(())
@@ -242,9 +257,13 @@ impl Sharers {
         let mut sharers = table(endpoint, layout).await?;
         let before = self.known.borrow().sharers.clone();
         sharers.retain(|(_, sharer)| !sharer.is_free() && sharer.is_sound());
-        for (_, sharer) in sharers.iter().filter(|sharer| !before.contains(sharer)) {
-            // One that is gone is found when it is told.
-            let _ = endpoint.reach_export(sharer.at());
+        for index in (0..sharers.len()).rev().filter(|index| !before.contains(&sharers[*index])).collect::<Vec<_>>() {
+            let (place, sharer) = sharers[index];
+            // One that cannot be reached is found when it is told.
+            if endpoint.reach_export(sharer.at()).is_ok() && !is_its(endpoint, sharer).await? {
+                self.free(endpoint, layout, (place, sharer)).await?;
+                sharers.remove(index);
+            }
         }
         let mut known = self.known.borrow_mut();
         // Another operation of this client may have READ a later table.
@@ -252,6 +271,20 @@ impl Sharers {
             *known = Known { version: Some(version), sharers };
         }
         Ok(())
+    }
+}
+
+/// Whether the region that is exported at a sharer's place is the sharer's own. A number is lent
+/// again once its endpoint has ended.
+async fn is_its<E: Endpoint>(endpoint: &E, sharer: Sharer) -> Result<bool, VerbError> {
+    let mut batch = Batch::new();
+    let (magic, identity) = (batch.read_word(sharer.at()), batch.read_word(sharer.at().add(IDENTITY)));
+    // It has all its words.
+    batch.read_word(sharer.at().add(region_bytes(sharer.words_log2()) - 8));
+    match endpoint.post(&mut batch).await {
+        Ok(()) => Ok(batch.word(magic) == MAGIC && batch.word(identity) == sharer.identity()),
+        Err(error) if is_of_a_sharer(&error) => Ok(false),
+        Err(error) => Err(error),
     }
 }
 
@@ -290,6 +323,7 @@ pub async fn join<E: Endpoint>(
 ) -> Result<Option<Joined>, VerbError> {
     assert!(WORDS_LOG2.contains(&words_log2), "words of a sharer");
     let mut batch = Batch::new();
+    batch.write_word(at.add(IDENTITY), endpoint.identity().bits().into());
     batch.write_word(at, MAGIC);
     endpoint.post(&mut batch).await?;
     for _ in 0..SHARERS_MAX {

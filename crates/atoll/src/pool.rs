@@ -416,6 +416,9 @@ impl<F: PoolFabric> Pool<F> {
             return Ok(None);
         }
         let opened = self.opened_now();
+        if let Some(cache) = opened.near.get() {
+            return Ok(Some(cache.clone()));
+        }
         let made = NearCache::new(bytes, opened.chosen.pool().settings.hash_seed)?;
         Ok(Some(opened.near.get_or_init(|| Arc::new(made)).clone()))
     }

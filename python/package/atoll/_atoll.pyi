@@ -29,6 +29,7 @@ class Cache:
         clients: int | None = None,
         clients_max: int | None = None,
         object_bytes: int | None = None,
+        near: int | str | None = None,
     ) -> Cache: ...
     @property
     def address(self) -> str: ...

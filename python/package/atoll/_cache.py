@@ -60,6 +60,10 @@ class Cache(_atoll.Cache):
     ``clients_max``, ``object_bytes``
         Of a new pool: the most clients of all processes (512, or 64 if the pool has less than 64
         MiB), and the expected bytes of a key with its value (296).
+    ``near``
+        Bytes of this process's own memory, as a number or as text, for copies of what it reads
+        often. A hit costs no access to the pool, and no process reads an old value. It pays where
+        the pool is on another host. The default is none.
     """
 
     def __init__(
@@ -73,6 +77,7 @@ class Cache(_atoll.Cache):
         clients: int | None = None,
         clients_max: int | None = None,
         object_bytes: int | None = None,
+        near: int | str | None = None,
     ) -> None:
         self._options = {
             "capacity": capacity,
@@ -82,6 +87,7 @@ class Cache(_atoll.Cache):
             "clients": clients,
             "clients_max": clients_max,
             "object_bytes": object_bytes,
+            "near": near,
         }
         self._waits = address.startswith("tcp:")
         _process.closes_at_exit(self)

@@ -23,7 +23,7 @@ from dogpile.cache.api import NO_VALUE, BytesBackend, CacheMutex
 from ._cache import Cache
 from ._shared import shared_cache
 
-_OPTIONS = ("capacity", "create", "clients", "clients_max", "object_bytes")
+_OPTIONS = ("capacity", "create", "clients", "clients_max", "object_bytes", "near")
 _LOCK_PREFIX = "\0atoll-dogpile-lock\0"
 
 

@@ -334,8 +334,13 @@ impl<E: Endpoint> Copied for Chosen<E> {
         on_engine!(self, engine => engine.stripe(key))
     }
 
-    async fn get_permitting(&self, key: &[u8], into: &mut Value) -> Result<(Lookup, bool), CacheError> {
-        on_engine!(self, engine => engine.get_permitting(key, into).await)
+    async fn get_permitting(
+        &self,
+        key: &[u8],
+        into: &mut Value,
+        bytes_max: usize,
+    ) -> Result<(Lookup, bool), CacheError> {
+        on_engine!(self, engine => engine.get_permitting(key, into, bytes_max).await)
     }
 }
 

@@ -24,20 +24,25 @@ impl<E: Endpoint, T: Technique<E>> Copied for Forge<E, T> {
         copies::stripe_of_hash(self, self.shared.hasher.hash(key))
     }
 
-    async fn get_permitting(&self, key: &[u8], into: &mut Value) -> Result<(Lookup, bool), CacheError> {
+    async fn get_permitting(
+        &self,
+        key: &[u8],
+        into: &mut Value,
+        bytes_max: usize,
+    ) -> Result<(Lookup, bool), CacheError> {
         let begun_ns = self.client.endpoint.now_ns();
         let op = &mut *self.operations.take(&self.client);
         self.client.begin(&mut op.entry).await?;
         let lookup = self.lookup(op, key, into, true).await?;
-        let found = op.found.take().filter(|_| lookup == Lookup::Hit);
-        let Some((slot, word)) = found else { return Ok((lookup, false)) };
+        // Within this time the slot has not got the same word for another record: see `lookup`.
+        let is_timely = || self.client.endpoint.now_ns().wrapping_sub(begun_ns) <= REUSE_NS;
+        let may_be = lookup == Lookup::Hit && into.has_at_most(bytes_max) && is_timely();
+        let Some((slot, word)) = op.found.take().filter(|_| may_be) else { return Ok((lookup, false)) };
         let is_permitted = copies::permit(self, slot, word).await?;
         if is_permitted && let Some(known) = self.remembered(self.key_hash(key), key) {
             self.learn(key, || Known { word: word.shared_as(Sharing::Copied), ..known });
         }
-        // Within this time the slot has not got the same word for another record: see `lookup`.
-        let is_timely = self.client.endpoint.now_ns().wrapping_sub(begun_ns) <= REUSE_NS;
-        Ok((lookup, is_permitted && is_timely))
+        Ok((lookup, is_permitted && is_timely()))
     }
 }
 

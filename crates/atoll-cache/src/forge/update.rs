@@ -271,9 +271,17 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         (hash, key): (KeyHash, &[u8]),
         value: &[u8],
         mut header: Header,
-        found: Option<Found>,
+        mut found: Option<Found>,
         same_body: bool,
     ) -> Result<Try, CacheError> {
+        // Before anything is taken: if a process with copies cannot be reached, nothing has changed.
+        if let Some(found) = &mut found {
+            let Some(closed) = copies::closed(self, found.slot, found.word).await? else {
+                self.forget(key);
+                return Ok(Try::Anew);
+            };
+            found.word = closed;
+        }
         if found.is_none() {
             self.check_present(op.notes.bucket)?;
         }
@@ -412,14 +420,9 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         (hash, key): (KeyHash, &[u8]),
         value: &[u8],
         new: &New,
-        (place, mut found): (&Place, Found),
+        (place, found): (&Place, Found),
         same_body: bool,
     ) -> Result<bool, CacheError> {
-        let Some(closed) = copies::closed(self, found.slot, found.word).await? else {
-            self.forget(key);
-            return Ok(false);
-        };
-        found.word = closed;
         let word = self.encode(op, hash, key, value, new, place).in_place_of(found.word);
         let slot = self.slot_at(found.slot);
         let (at, record) = self.outgoing_record(op, place);

@@ -67,17 +67,21 @@ pub(crate) async fn closed<I: Index>(index: &I, slot: u64, word: I::Word) -> Res
 }
 
 async fn close<I: Index>(index: &I, slot: u64, word: I::Word, sharing: Sharing) -> Result<Option<I::Word>, CacheError> {
-    let closed = word.shared_as(Sharing::Closed);
-    if sharing == Sharing::Copied && !index.swap_slot(slot, word, closed).await? {
-        return Ok(None);
+    let mut closed = word;
+    // A damaged state counts as closed, and stays as it is.
+    if sharing == Sharing::Copied {
+        closed = word.shared_as(Sharing::Closed);
+        if !index.swap_slot(slot, word, closed).await? {
+            return Ok(None);
+        }
     }
     index.counters().copies_ended.add(1);
     index.member().end_copies(stripe_of(index, slot, word)).await?;
     Ok(Some(closed))
 }
 
-/// Ends the copies of an object whose slot no client can change now.
-pub(crate) async fn end_of_frozen<I: Index>(index: &I, slot: u64, word: I::Word) -> Result<(), CacheError> {
+/// Ends the copies of a damaged object whose slot permits no new ones: no client finds it any more.
+pub(crate) async fn end_of_damaged<I: Index>(index: &I, slot: u64, word: I::Word) -> Result<(), CacheError> {
     if word.sharing() != Sharing::None {
         index.member().end_copies(stripe_of(index, slot, word)).await?;
     }

@@ -391,7 +391,7 @@ async fn thaw<I: Splits>(
     assert!(depth > 0, "a bucket that was split is not at depth 0");
     for (place, (word, side)) in (0..).zip(words.iter().zip(sides)) {
         if *side == Side::Neither && is_at::<I>(*word, depth - 1, true) {
-            copies::end_of_frozen(index, first_slot(bucket) + place, I::Word::from_bits(*word)).await?;
+            copies::end_of_damaged(index, first_slot(bucket) + place, I::Word::from_bits(*word)).await?;
         }
     }
     let mut batch = Batch::new();
@@ -427,6 +427,9 @@ async fn empty_unsound<I: Splits>(
         return Ok(());
     }
     let depth = size.depth(bucket);
+    for (place, word) in (0..).zip(words).filter(|(_, word)| !can_be(**word)) {
+        copies::end_of_damaged(index, first_slot(bucket) + place, I::Word::from_bits(*word)).await?;
+    }
     let mut batch = Batch::new();
     let mut swaps = ArrayVec::<_, BUCKET_SLOTS>::new();
     for (place, word) in (0..).zip(words).filter(|(_, word)| !can_be(**word)) {

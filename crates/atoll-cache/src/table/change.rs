@@ -186,10 +186,15 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         &self,
         op: &mut Operation,
         mut new: New<'_>,
-        found: Option<Found>,
+        mut found: Option<Found>,
         same_body: bool,
     ) -> Result<Try, CacheError> {
         let core = &self.core;
+        // Before anything is taken: if a process with copies cannot be reached, nothing has changed.
+        if let Some(found) = &mut found {
+            let Some(closed) = copies::closed(core, found.slot, found.word).await? else { return Ok(Try::Anew) };
+            found.word = closed;
+        }
         if found.is_none() {
             core.check_present(new.hash.bucket)?;
         }
@@ -254,14 +259,12 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         &self,
         op: &mut Operation,
         new: &New<'_>,
-        mut found: Found,
+        found: Found,
         held: Held,
         tag: u16,
         same_body: bool,
     ) -> Result<bool, CacheError> {
         let core = &self.core;
-        let Some(closed) = copies::closed(core, found.slot, found.word).await? else { return Ok(false) };
-        found.word = closed;
         let word = core.encode_new(op, new, &found.beside.extension, held, tag);
         let slot = core.shared.layout.slot(found.slot);
         let Some((at, record)) = core.outgoing_record(op, held.block) else { return Ok(false) };

@@ -107,10 +107,15 @@ impl<E: Endpoint, R: Replacement<E>> Copied for Objects<E, R> {
         copies::stripe_of_hash(&self.core, self.core.shared.hasher.hash(key))
     }
 
-    async fn get_permitting(&self, key: &[u8], into: &mut Value) -> Result<(Lookup, bool), CacheError> {
+    async fn get_permitting(
+        &self,
+        key: &[u8],
+        into: &mut Value,
+        bytes_max: usize,
+    ) -> Result<(Lookup, bool), CacheError> {
         let op = &mut *self.core.operations.take(&self.core.client);
         self.begin(op).await?;
-        let found = self.look_up_permitting(op, key, into).await;
+        let found = self.look_up_permitting(op, key, into, bytes_max).await;
         self.end(op, found).await
     }
 }
@@ -121,9 +126,11 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         op: &mut Operation,
         key: &[u8],
         into: &mut Value,
+        bytes_max: usize,
     ) -> Result<(Lookup, bool), CacheError> {
         let lookup = self.lookup(op, key, into).await?;
-        match op.found.take().filter(|_| lookup == Lookup::Hit) {
+        let may_be = lookup == Lookup::Hit && into.has_at_most(bytes_max);
+        match op.found.take().filter(|_| may_be) {
             Some((slot, word)) => Ok((lookup, copies::permit(&self.core, slot, word).await?)),
             None => Ok((lookup, false)),
         }

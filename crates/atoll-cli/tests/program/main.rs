@@ -13,6 +13,7 @@ mod full_host;
 mod lab;
 mod logs;
 mod namespaces;
+mod near;
 mod pool;
 mod reboot;
 mod serve;

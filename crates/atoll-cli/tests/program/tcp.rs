@@ -9,14 +9,14 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A memory node, killed when it is dropped.
-struct Node {
+pub(crate) struct Node {
     child: Child,
     address: SocketAddr,
     said: String,
 }
 
 impl Node {
-    fn start(listen: &str, args: &[&str]) -> Self {
+    pub(crate) fn start(listen: &str, args: &[&str]) -> Self {
         let end = Instant::now() + Duration::from_secs(10);
         loop {
             let mut command = Command::new(env!("CARGO_BIN_EXE_atoll"));
@@ -35,7 +35,7 @@ impl Node {
         }
     }
 
-    fn pool(&self) -> String {
+    pub(crate) fn pool(&self) -> String {
         format!("tcp:{}", self.address)
     }
 }

@@ -119,7 +119,7 @@ impl ShmEndpoint {
         }
         if self.exports.node.get() != Some(node) {
             self.exports.remove((node, region));
-            self.map_export((node, region)).map_err(absent)?;
+            self.map_export((node, region))?;
         }
         match self.exports.region(node, region) {
             #[cfg(feature = "tcp")]
@@ -131,20 +131,26 @@ impl ShmEndpoint {
         }
     }
 
-    /// Maps another endpoint's export, or returns why it cannot.
-    fn map_export(&self, place: Place) -> Result<(), String> {
+    /// Maps another endpoint's export. Only what is proven to have ended is absent: this process may
+    /// have too many files open.
+    fn map_export(&self, place: Place) -> Result<(), VerbError> {
+        let absent = |why: &str| VerbError::export_absent(place.0, place.1, why);
         let presence = &self.home().presence;
         if !presence.is_node_alive(place.0) {
             if let Some(home) = self.home_name() {
                 // A killed process left the region. It is removed only under the number's lock.
                 presence.with_node(place.0, || remove_names(home, place.0));
             }
-            return Err("no endpoint that lives has this number".to_owned());
+            return Err(absent("no endpoint that lives has this number"));
         }
         let exported = match &self.home().name {
-            Some(_) if self.home_name().is_none() => return Err("the pool was removed".to_owned()),
-            Some(home) => Arc::new(ShmRegion::open(&export_name(home, place)).map_err(|error| error.to_string())?),
-            None => self.table().get(&place).cloned().ok_or("its owner exports no such region")?,
+            Some(_) if self.home_name().is_none() => return Err(absent("the pool was removed")),
+            Some(home) => match ShmRegion::open(&export_name(home, place)) {
+                Ok(region) => Arc::new(region),
+                Err(FabricError::Absent(_)) => return Err(absent("its owner exports no such region")),
+                Err(error) => return Err(VerbError::export_unopened(place.0, place.1, error.to_string())),
+            },
+            None => self.table().get(&place).cloned().ok_or(absent("its owner exports no such region"))?,
         };
         self.exports.insert(place, exported);
         Ok(())

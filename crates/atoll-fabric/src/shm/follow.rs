@@ -11,8 +11,9 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 
-/// Which pool of this process, and which compute node and region of it.
-type Followed = (PoolKey, Place);
+/// Which process, which pool of it, and which compute node and region of that. A fork is another
+/// process: nobody sets the marks that it has from its parent.
+type Followed = (u64, PoolKey, Place);
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum PoolKey {
@@ -52,10 +53,11 @@ impl ShmEndpoint {
         if self.exports.region(node, at.region()).is_none() {
             return refused(attributes, "its owner exports no such region");
         }
-        let key = (self.pool_key(), place);
+        let key = (self.process, self.pool_key(), place);
         let mut ended = ENDED.lock().unwrap_or_else(PoisonError::into_inner);
         ended.retain(|_, mark| mark.strong_count() > 0);
-        let known = ended.get(&key).and_then(Weak::upgrade);
+        // A number may be lent again: its former owner's mark says nothing of the new one.
+        let known = ended.get(&key).and_then(Weak::upgrade).filter(|mark| !mark.load(Ordering::Acquire));
         let has_ended = match known {
             Some(mark) => mark,
             None if owns => {

@@ -85,6 +85,13 @@ enum Exported {
     Here(Address),
 }
 
+/// The latest export, and how often that has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Export {
+    exported: Exported,
+    turn: u64,
+}
+
 /// The near cache that the clients of a process share.
 pub struct Values<M> {
     store: Store<M>,
@@ -93,8 +100,8 @@ pub struct Values<M> {
     is_eager: bool,
     words_log2: u32,
     value_bytes_max: usize,
-    exported: Mutex<Exported>,
-    /// Of the latest export.
+    exported: Mutex<Export>,
+    /// The turn of `exported`. It is written with that.
     turn: AtomicU64,
 }
 
@@ -131,7 +138,8 @@ impl<M: Clone + Send + Sync + 'static> Values<M> {
         let hashing = rapidhash::fast::SeedableState::new(hash_seed);
         let store = Store::with_options(options, Weigh, hashing, quick_cache::sync::DefaultLifecycle::default());
         let value_bytes_max = (capacity / LARGEST / shards as u64) as usize;
-        let (exported, turn) = (Mutex::new(Exported::Nobody), AtomicU64::new(0));
+        let exported = Mutex::new(Export { exported: Exported::Nobody, turn: 0 });
+        let turn = AtomicU64::new(0);
         Ok(Self { store, worth, is_eager: false, words_log2, value_bytes_max, exported, turn })
     }
 
@@ -154,9 +162,26 @@ impl<M: Clone + Send + Sync + 'static> Values<M> {
     pub fn bytes(&self) -> u64 {
         self.store.weight()
     }
+}
 
-    fn exported(&self) -> std::sync::MutexGuard<'_, Exported> {
+impl<M> Values<M> {
+    fn export(&self) -> std::sync::MutexGuard<'_, Export> {
         self.exported.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes who exports, if that is still as it was at `before`; whether it was. Only another
+    /// region begins a turn.
+    fn change(&self, before: Export, exported: Exported) -> bool {
+        let mut export = self.export();
+        if *export != before {
+            return false;
+        }
+        if before.exported != Exported::Soon || exported != Exported::Nobody {
+            export.turn += 1;
+        }
+        export.exported = exported;
+        self.turn.store(export.turn, Ordering::Release);
+        true
     }
 }
 
@@ -178,6 +203,8 @@ pub struct NearValues<M> {
     followed: Cell<(u64, Address)>,
     /// What it exports itself.
     joined: Cell<Option<(u64, Joined)>>,
+    /// A region that it has exported and not entered into the table.
+    unused: Cell<Option<Address>>,
     /// When it may try again.
     retry_ns: Cell<u64>,
 }
@@ -186,7 +213,7 @@ impl<M: Clone + Send + Sync + 'static> NearValues<M> {
     /// A client of this near cache. It follows, or exports, at its first miss.
     pub fn new(values: Arc<Values<M>>) -> Self {
         let followed = Cell::new((0, Address::on_compute(0, 0, 0)));
-        Self { values, followed, joined: Cell::new(None), retry_ns: Cell::new(0) }
+        Self { values, followed, joined: Cell::new(None), unused: Cell::new(None), retry_ns: Cell::new(0) }
     }
 
     /// The near cache.
@@ -278,53 +305,63 @@ impl<M: Clone + Send + Sync + 'static> NearValues<M> {
     }
 
     async fn follow_now<E: Endpoint>(&self, endpoint: &E, layout: &Layout) -> Result<bool, NearError> {
-        let (exported, turn) = (*self.values.exported(), self.values.turn.load(Ordering::Acquire));
-        match exported {
+        let before = *self.values.export();
+        match before.exported {
             Exported::Soon => return Ok(false),
-            Exported::Here(at) => {
-                let is_followed = endpoint.follow(at).is_ok() && endpoint.own_word(sharers::everything(at)).is_some();
-                if is_followed && self.values.turn.load(Ordering::Acquire) == turn {
-                    self.followed.set((turn, at));
+            Exported::Here(at) if endpoint.follow(at).is_ok() => {
+                // A word that cannot be had now may be had again: the export has not ended.
+                let is_followed = endpoint.own_word(sharers::everything(at)).is_some();
+                if is_followed && *self.values.export() == before {
+                    self.followed.set((before.turn, at));
                     return Ok(true);
                 }
-                // It has ended, unless another client has exported anew meanwhile.
-                let mut exported = self.values.exported();
-                if *exported != Exported::Here(at) || self.values.turn.load(Ordering::Acquire) != turn {
-                    return Ok(false);
-                }
-                *exported = Exported::Soon;
+                return Ok(false);
             }
-            Exported::Nobody => {
-                let mut exported = self.values.exported();
-                if *exported != Exported::Nobody {
-                    return Ok(false);
-                }
-                *exported = Exported::Soon;
-            }
+            // It has ended.
+            Exported::Here(_) | Exported::Nobody => {}
         }
-        let exporting = Exporting(&self.values);
-        let joined = self.export(endpoint, layout).await;
-        // Otherwise the next client tries.
-        drop(exporting);
-        joined.map(|()| true)
+        if !self.values.change(before, Exported::Soon) {
+            return Ok(false);
+        }
+        let exporting = Exporting(&self.values, Export { exported: Exported::Soon, turn: before.turn + 1 });
+        self.leave(endpoint, layout).await?;
+        let at = self.export_and_join(endpoint, layout).await?;
+        if !self.values.change(exporting.1, Exported::Here(at)) {
+            return Ok(false);
+        }
+        let turn = exporting.1.turn + 1;
+        self.joined.set(self.joined.get().map(|(_, joined)| (turn, joined)));
+        self.followed.set((turn, at));
+        Ok(true)
     }
 
-    /// Exports words of its own. No other client of the process does meanwhile.
-    async fn export<E: Endpoint>(&self, endpoint: &E, layout: &Layout) -> Result<(), NearError> {
+    /// Exports words of its own, and enters them into the table of sharers. No other client of the
+    /// process does meanwhile.
+    async fn export_and_join<E: Endpoint>(&self, endpoint: &E, layout: &Layout) -> Result<Address, NearError> {
         let domain = endpoint.region_attributes(0).map(|home| home.domain);
         let domain = domain.ok_or(NearError::NoDirectory { what: "the pool's home is not reached" })?;
         let words_log2 = self.values.words_log2;
         let bytes = sharers::region_bytes(words_log2);
         let wanted = RegionAttributes { bytes, kind: Kind::Host, domain, lifetime: Lifetime::Process };
-        let at = endpoint.export(wanted)?;
+        // A region that could not be entered is used at the next attempt.
+        let at = match self.unused.take() {
+            Some(at) if endpoint.follow(at).is_ok() => at,
+            _ => endpoint.export(wanted)?,
+        };
+        self.unused.set(Some(at));
         endpoint.follow(at)?;
         let joined = sharers::join(endpoint, layout, at, words_log2).await?.ok_or(NearError::Sharers)?;
-        let turn = self.values.turn.load(Ordering::Acquire) + 1;
-        self.values.turn.store(turn, Ordering::Release);
-        *self.values.exported() = Exported::Here(at);
-        self.followed.set((turn, at));
-        self.joined.set(Some((turn, joined)));
-        Ok(())
+        self.unused.set(None);
+        self.joined.set(Some((0, joined)));
+        Ok(at)
+    }
+
+    /// Gives back the place of an export that has ended.
+    async fn leave<E: Endpoint>(&self, endpoint: &E, layout: &Layout) -> Result<(), NearError> {
+        match self.joined.take() {
+            Some((_, joined)) => Ok(sharers::leave(endpoint, layout, joined).await?),
+            None => Ok(()),
+        }
     }
 
     /// Before this client ends: it exports nothing any more.
@@ -344,11 +381,11 @@ impl<M> NearValues<M> {
     fn withdraw(&self) -> Option<Joined> {
         self.followed.set((0, Address::on_compute(0, 0, 0)));
         let (turn, joined) = self.joined.take()?;
-        let mut exported = self.values.exported.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.values.turn.load(Ordering::Acquire) == turn {
-            // Copies of the turn are not valid from now on, whatever the words say.
-            self.values.turn.store(turn + 1, Ordering::Release);
-            *exported = Exported::Nobody;
+        let before = *self.values.export();
+        if before.turn == turn {
+            // Copies of the turn are not valid from now on, whatever the words say. If it has
+            // changed meanwhile, they are not either.
+            self.values.change(before, Exported::Nobody);
         }
         Some(joined)
     }
@@ -362,13 +399,10 @@ impl<M> Drop for NearValues<M> {
 }
 
 /// A client that is about to export. If its future is dropped, or it cannot, another one tries.
-struct Exporting<'v, M>(&'v Values<M>);
+struct Exporting<'v, M>(&'v Values<M>, Export);
 
 impl<M> Drop for Exporting<'_, M> {
     fn drop(&mut self) {
-        let mut exported = self.0.exported.lock().unwrap_or_else(PoisonError::into_inner);
-        if *exported == Exported::Soon {
-            *exported = Exported::Nobody;
-        }
+        self.0.change(self.1, Exported::Nobody);
     }
 }

@@ -7,7 +7,7 @@ use atoll_cache::CacheError;
 use atoll_fabric::{Endpoint, Origin, PeerState, Peers, Reach, Region, block_on};
 use atoll_pool::chunks::Descriptor;
 use atoll_pool::registry::{Place, Roll};
-use atoll_pool::{ChunkId, ChunkState, Incarnation, PlaceState, PoolClock, chunks, registry};
+use atoll_pool::{ChunkId, ChunkState, Incarnation, PlaceState, PoolClock, chunks, registry, sharers};
 use std::fmt;
 
 /// What `pool info` shows.
@@ -17,6 +17,8 @@ pub struct PoolInfo {
     pub settings: Vec<(&'static str, String)>,
     /// Objects in it.
     pub objects: u64,
+    /// Processes that keep copies of its objects: see [`Pool::near`].
+    pub near_caches: u64,
     /// The pool's time, in milliseconds since the Unix epoch. Objects expire by it.
     pub clock_ms: u64,
     /// How far this host's wall clock is ahead of the pool's time, in milliseconds. It is negative
@@ -122,6 +124,7 @@ impl<F: PoolFabric> Pool<F> {
         Ok(PoolInfo {
             settings: self.settings(),
             objects: block_on(&endpoint, registry::objects(&endpoint, pool))?,
+            near_caches: block_on(&endpoint, sharers::all(&endpoint, pool))?.len() as u64,
             clock_ms,
             wall_clock_ahead_ms,
             chunks_free: block_on(&endpoint, chunks::free_chunks(&endpoint, &pool.layout))?,

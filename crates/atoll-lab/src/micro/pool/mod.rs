@@ -68,6 +68,7 @@ impl From<OpenError> for LabError {
         match error {
             OpenError::Region(error) => Self::Region(error),
             OpenError::Pool(error) => Self::Pool(error),
+            OpenError::Near(error) => Self::Failed(error.to_string()),
         }
     }
 }
