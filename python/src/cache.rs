@@ -390,8 +390,9 @@ impl Cache {
         Ok(())
     }
 
-    /// What this process has counted (`hits`, those of them from its near cache, `misses`, `sets`, `deletes`, `evictions`,
-    /// `expirations`), and what the pool holds (`objects`, `used_bytes`, `capacity_bytes`).
+    /// What this process has counted (`hits`, those of them from its near cache, `misses`, `sets`,
+    /// `deletes`, `evictions`, `expirations`), and what the pool holds (`objects`, `used_bytes`,
+    /// `capacity_bytes`).
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let opened = self.cache(py)?;
         let (counted, objects, capacity_bytes) = on_cache!(py, &*opened, false, |cache| {

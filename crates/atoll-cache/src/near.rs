@@ -48,8 +48,8 @@ pub trait Copied: Engine {
     /// What chooses a sharer's word for a key: see `index::copies`.
     fn stripe(&self, key: &[u8]) -> u64;
 
-    /// As [`Engine::get`]. After a hit, also whether the slot permits copies of what was found, which
-    /// is in `into` and has at most so many bytes. The caller has sampled its words before.
+    /// As [`Engine::get`]. After a hit, also whether the slot permits copies of what was found,
+    /// which is in `into` and has at most so many bytes. The caller has sampled its words before.
     async fn get_permitting(
         &self,
         key: &[u8],

@@ -63,8 +63,8 @@ pub struct ServeCommand {
     /// pool in shared memory take less than half of the time
     #[arg(long, value_name = "yes|no", default_value = "no", value_parser = yes_or_no, action = clap::ArgAction::Set)]
     evict_ahead: bool,
-    /// Memory for copies of what clients read often, kept right whoever changes it: for a pool on
-    /// another host [default: none]
+    /// Memory for copies of what clients read often, which are never older than the pool: for one
+    /// on another host [default: none]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     near: Option<u64>,
     /// Seconds after which a client that says nothing is disconnected; 0 for never

@@ -107,9 +107,9 @@ pub(crate) async fn declare<E: Endpoint>(
     if region_state(endpoint, pool, (node, identity)).await? == RegionState::Unknown {
         return Ok(false);
     }
-    // From the next step on, clients miss the keys of the node. No client that used it goes on then,
-    // but another one of its process may find the copies. What the node held cannot be READ any
-    // more, so that no copy is made later.
+    // From the next step on, clients miss the keys of the node. No client that used it goes on
+    // then, but another one of its process may find the copies. What the node held cannot be READ
+    // any more, so that no copy is made later.
     sharers::end_everything(endpoint, pool).await?;
     let ready = NodeState::Ready { identity, chunks };
     let lost = NodeState::Absent { phase: Phase::Lost, identity, chunks };

@@ -1,16 +1,15 @@
 //! Sharers: processes that keep copies of the pool's objects in their own memory (near caches).
 //!
 //! A sharer exports a region of words. It serves a copy only as long as the copy's word has not
-//! changed since before the object was READ. Whoever changes an object of which copies may exist
-//! adds 1 to that word of every sharer **before** the change: then no copy outlives its object.
-//! Whether copies may exist, the object's own word says: see the tenant.
+//! changed since before the object was READ. A client that changes an object of which copies may
+//! exist adds 1 to that word of every sharer **before** the change: then no copy outlives its
+//! object. Whether copies may exist, the object's own word says: see the tenant.
 //!
 //! ```text
 //! home     version | 64 x sharer                                      atomics only
-//! sharer   compute node 13 | region 6 | identity 30 | log2 of words 5 | epoch 10   free: identity 0
-//! region   magic, identity  data
-//!          64  everything   others' atomics: no copy of before is valid
-//!         128  words        others' atomics, a word for all objects whose hashes choose it
+//! sharer   compute node 13 | region 6 | identity 30 | log2 of words 5 | epoch 10   free: identity
+//! 0 region   magic, identity  data 64  everything   others' atomics: no copy of before is valid
+//! 128  words        others' atomics, a word for all objects whose hashes choose it
 //! ```
 //!
 //! | step of a sharer that joins | from then on |

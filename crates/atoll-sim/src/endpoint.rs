@@ -218,14 +218,21 @@ impl Endpoint for SimEndpoint {
     }
 
     fn provide(&self, at: Address, bytes: u64) -> impl Future<Output = Result<bool, VerbError>> {
+        let number = self.number;
         self.at_once(move |world| {
-            world.memory.provide(at, bytes);
+            if !world.reached_before_loss(number, at) {
+                world.memory.provide(at, bytes);
+            }
             true
         })
     }
 
     fn discard(&self, at: Address, bytes: u64) -> impl Future<Output = Result<u64, VerbError>> {
-        self.at_once(move |world| if world.gives_back { world.memory.discard(at, bytes) } else { 0 })
+        let number = self.number;
+        self.at_once(move |world| {
+            let is_given_back = world.gives_back && !world.reached_before_loss(number, at);
+            if is_given_back { world.memory.discard(at, bytes) } else { 0 }
+        })
     }
 
     async fn region_state(&self, node: u8) -> RegionState {

@@ -57,6 +57,12 @@ impl World {
         }
     }
 
+    /// Whether an endpoint reached a region of this address's node that is gone: what it does there
+    /// is done to no later region.
+    pub(crate) fn reached_before_loss(&self, port: u32, at: Address) -> bool {
+        self.losses.iter().any(|(lost, ports)| at.memory_node() == Some(*lost) && port < *ports)
+    }
+
     /// Whether the endpoint that exported the region of an address is gone.
     pub(crate) fn is_exporter_gone(&self, at: Address) -> bool {
         let port = at.compute_node().and_then(|node| self.ports.get(usize::from(node)));

@@ -389,12 +389,12 @@ impl<F: PoolFabric> Pool<F> {
 
     /// From now on the clients that join through this handle, or a clone of it, share a near cache:
     /// at most `bytes` of this process's memory for copies of what they look up often. A hit costs
-    /// no access to the pool. Before an object changes, whichever process changes it ends all copies
-    /// first, so lookups stay linearizable. Keys that are written much get no copies.
+    /// no access to the pool. Before an object changes, whichever process changes it ends all
+    /// copies first, so lookups stay linearizable. Keys that are written much get no copies.
     ///
     /// It pays where the pool is on another host. Of objects that have copies, a change takes two
-    /// round trips more. Up to [`SHARERS_MAX`](atoll_pool::sharers::SHARERS_MAX) processes of a pool
-    /// can have near caches.
+    /// round trips more. Up to [`SHARERS_MAX`](atoll_pool::sharers::SHARERS_MAX) processes of a
+    /// pool can have near caches.
     ///
     /// # Errors
     /// [`OpenError::Near`] if it is too small, or the fabric or the pool lets this process have

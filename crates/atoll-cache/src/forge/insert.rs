@@ -70,8 +70,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     ) -> Result<bool, CacheError> {
         let index = self.choose_place(op, hash);
         let (before, slot) = op.seen(index);
-        // An object with extents or copies, or one whose key a program asks for, is unlinked first by
-        // a step of its own.
+        // An object with extents or copies, or one whose key a program asks for, is unlinked first
+        // by a step of its own.
         let has_more = before.is_large() || before.sharing() != Sharing::None || self.removals.is_on();
         if before.is_live() && has_more {
             let evicted = self.unlink(op, slot, before, Some(Cause::Evicted)).await?;

@@ -500,8 +500,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Ok(mistaken)
     }
 
-    /// The same object with the word that its slot has now, if it is still the group's. The slot had
-    /// the word `seen`.
+    /// The same object with the word that its slot has now, if it is still the group's. The slot
+    /// had the word `seen`.
     async fn still_here(
         &self,
         group: &LeavingGroup,

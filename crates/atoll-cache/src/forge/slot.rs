@@ -20,8 +20,8 @@
 //! ```
 //!
 //! The empty word is 0 but for its depth. A pool of up to 64 GiB has 32 pointer bits and 10 tag
-//! bits, a pool of up to 16 TiB has two tag bits or more. In a pool beyond 32 TiB there is none, and 64 TiB is the
-//! most.
+//! bits, a pool of up to 16 TiB has two tag bits or more. In a pool beyond 32 TiB there is none,
+//! and 64 TiB is the most.
 //!
 //! The paper's slot has a second word with group and number. Ours keeps both in the object's
 //! header, which a hit reads anyway. So there is no second word to be late.

@@ -274,7 +274,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         mut found: Option<Found>,
         same_body: bool,
     ) -> Result<Try, CacheError> {
-        // Before anything is taken: if a process with copies cannot be reached, nothing has changed.
+        // Before anything is taken: if a process with copies cannot be reached, nothing has
+        // changed.
         if let Some(found) = &mut found {
             let Some(closed) = copies::closed(self, found.slot, found.word).await? else {
                 self.forget(key);

@@ -12,7 +12,7 @@
 //!
 //! A client that keeps a copy samples its sharer's words before it READs the slot. The copy is
 //! valid as long as they are the same. If the slot said copied when it was READ, or the swap to
-//! copied succeeded, then whoever changes the object later ends copies after the sample.
+//! copied succeeded, then a client that changes the object later ends copies after the sample.
 //!
 //! | a client dies | then |
 //! |---|---|

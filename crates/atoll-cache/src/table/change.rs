@@ -190,7 +190,8 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         same_body: bool,
     ) -> Result<Try, CacheError> {
         let core = &self.core;
-        // Before anything is taken: if a process with copies cannot be reached, nothing has changed.
+        // Before anything is taken: if a process with copies cannot be reached, nothing has
+        // changed.
         if let Some(found) = &mut found {
             let Some(closed) = copies::closed(core, found.slot, found.word).await? else { return Ok(Try::Anew) };
             found.word = closed;

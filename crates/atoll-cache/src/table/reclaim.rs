@@ -111,8 +111,8 @@ impl<E: Endpoint> Core<E> {
     }
 
     /// A chunk that leaves, because slots that named its blocks are gone, is open first. A repairer
-    /// that settles a dead client's cell leaves a block of a leaving chunk to whoever empties it. So
-    /// what cells name is looked at after that.
+    /// that settles a dead client's cell leaves a block of a leaving chunk to the client that
+    /// empties it. So what cells name is looked at after that.
     async fn open_again(&self, chunk: ChunkId, orphan: Chunk) -> Result<Chunk, CacheError> {
         if orphan.state != ChunkState::Leaving || self.client.is_chunk_absent(chunk) {
             return Ok(orphan);

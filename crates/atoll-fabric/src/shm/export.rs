@@ -131,8 +131,8 @@ impl ShmEndpoint {
         }
     }
 
-    /// Maps another endpoint's export. Only what is proven to have ended is absent: this process may
-    /// have too many files open.
+    /// Maps another endpoint's export. Only what is proven to have ended is absent: this process
+    /// may have too many files open.
     fn map_export(&self, place: Place) -> Result<(), VerbError> {
         let absent = |why: &str| VerbError::export_absent(place.0, place.1, why);
         let presence = &self.home().presence;

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 
 /// Which process, which pool of it, and which compute node and region of that. A fork is another
-/// process: nobody sets the marks that it has from its parent.
+/// process, and the marks that it has from its parent are never set.
 type Followed = (u64, PoolKey, Place);
 
 #[derive(Clone, PartialEq, Eq, Hash)]

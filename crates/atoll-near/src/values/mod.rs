@@ -2,7 +2,8 @@
 //!
 //! The copies are in the process's own memory, where no other process can reach them. What the
 //! others must reach is small: the words of a [sharer](atoll_pool::sharers), which the process
-//! exports and follows. Whoever changes an object of which copies may exist adds to its word first.
+//! exports and follows. A client that changes an object of which copies may exist adds to its word
+//! first.
 //!
 //! | step of a read | what it does | verbs |
 //! |---|---|---|
@@ -10,7 +11,7 @@
 //! | miss | samples the words; the engine looks the key up; if the key is [worth](worth) a copy and the slot permits it, keeps one | the lookup's, and a swap if the slot did not permit copies yet |
 //!
 //! **Why a copy is never old.** The words are sampled before the slot is READ. The slot permitted
-//! copies when it was READ, or a swap that found it unchanged made it so. Whoever changes the object
+//! copies when it was READ, or a swap that found it unchanged made it so. A client that changes it
 //! later forbids copies in the slot, then adds to the word, then changes it. So either the copy's
 //! words differ by then, or the object has not changed. A hit compares the words last of all: it
 //! took place at that moment. It is as linearizable as a lookup in the pool.
@@ -143,7 +144,8 @@ impl<M: Clone + Send + Sync + 'static> Values<M> {
         Ok(Self { store, worth, is_eager: false, words_log2, value_bytes_max, exported, turn })
     }
 
-    /// The same with a copy of every value that is looked up, and no hit sent to the pool: for tests.
+    /// The same with a copy of every value that is looked up, and no hit sent to the pool: for
+    /// tests.
     pub fn eager(self) -> Self {
         Self { is_eager: true, ..self }
     }

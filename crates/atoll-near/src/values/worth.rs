@@ -4,8 +4,8 @@
 //! cell   log2 of lookups needed 4 | lookups 12 | period 16       this process's atomics
 //! ```
 //!
-//! A copy costs a swap of the slot, and its end costs whoever changes the object two round trips. A
-//! hit saves one or two. So a key gets a copy only at its second lookup within a period. A copy that
+//! A copy costs a swap of the slot, and its end costs a change of the object two round trips. A hit
+//! saves one or two. So a key gets a copy only at its second lookup within a period. A copy that
 //! ended before it had [`HITS_PAYING`] hits doubles the lookups that its key needs; one that had
 //! more halves them. So keys that are written much stay uncached: DiFache's adaptive caching, by
 //! what a process sees itself. Keys share cells by their hashes, which is a matter of cost alone.

@@ -2,12 +2,12 @@
 //!
 //! ```text
 //! node 0, the pool's home
-//! 0        256     896    1024 up  signals  firsts  accounts protections chunk   engine area heap
-//! +--------+-------+------+-------+--------+-------+--------+-----------+-------+-----------+--------+
-//! | header |control|nodes,|sharers| 64 B a | 8 B a | 128 B a| 1 KiB a   | table,| as the    | chunks,|
-//! |        |words, |16 B a|576 B  | client | client| client | client    | 32 B a| engine    | aligned|
-//! |        |a line |      |       |        |       |        |           | chunk | needs     |to lines|
-//! +--------+-------+------+-------+--------+-------+--------+-----------+-------+-----------+--------+
+//! 0        256     896   1024 up  signals firsts accounts protections chunk  engine area heap
+//! +--------+-------+-----+-------+-------+------+-------+-----------+-------+---------+--------+
+//! | header |control|nodes|sharers| 64 B a| 8 B a|128 B a| 1 KiB a   | table,| as the  | chunks,|
+//! |        |words, |16 B |576 B  | client|client| client| client    | 32 B a| engine  | aligned|
+//! |        |a line |each |       |       |      |       |           | chunk | needs   |to lines|
+//! +--------+-------+-----+-------+-------+------+-------+-----------+-------+---------+--------+
 //!
 //! firsts: for every 64 clients a word of notices, a bit a client, and their first protections
 //!
