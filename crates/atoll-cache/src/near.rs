@@ -18,9 +18,12 @@ use atoll_near::NearError;
 use atoll_near::values::{Copy, Found, NearValues, Sample, Values};
 use atoll_pool::sharers::Hole;
 use atoll_pool::{Client, PoolError, Repaired};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
 use std::ops::Deref;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 /// What a hit takes, where time is simulated: see `cargo bench -p atoll --bench near`.
 const HIT_NS: u64 = 150;
@@ -263,46 +266,69 @@ impl<G: Copied> Engine for Near<G> {
         mut found: F,
     ) -> Result<(), CacheError> {
         let Some(near) = &self.near else { return self.engine.get_many(keys, found).await };
-        // What is known before the others are looked up together.
-        let mut known: Vec<Option<(Lookup, Value)>> = Vec::with_capacity(keys.len());
-        let (mut far, mut far_keys) = (Vec::new(), Vec::new());
+        let (mut far, mut far_keys, mut worthy) = (Vec::new(), Vec::new(), Vec::new());
+        let mut results: Vec<Option<(Lookup, Value)>> = Vec::with_capacity(keys.len());
         for (index, key) in keys.iter().enumerate() {
             let stripe = self.engine.stripe(key);
-            let mut value = Value::new();
-            let lookup = match self.look(near, stripe, key).await? {
+            let looked = self.look(near, stripe, key).await?;
+            results.push(None);
+            match looked {
                 Looked::Copy(copy) => {
+                    let mut value = Value::new();
                     value.assign(&copy.bytes, meta_of(&copy));
-                    Some(Lookup::Hit)
+                    results[index] = Some((Lookup::Hit, value));
+                    continue;
                 }
-                Looked::Far => None,
-                Looked::Nothing => match self.sample_if_worth(near, stripe).await {
-                    Some(sample) => Some(self.get_and_keep(near, sample, key, &mut value).await?),
-                    None => None,
-                },
-            };
-            if lookup.is_none() {
-                far.push(index);
-                far_keys.push(*key);
+                Looked::Nothing => {
+                    if let Some(sample) = self.sample_if_worth(near, stripe).await {
+                        worthy.push((index, sample));
+                        continue;
+                    }
+                }
+                Looked::Far => {}
             }
-            known.push(lookup.map(|lookup| (lookup, value)));
+            far.push(index);
+            far_keys.push(*key);
         }
-        let mut shown = 0;
-        let mut show_known = |until: usize, found: &mut F| {
-            for (index, known) in known.iter_mut().enumerate().take(until).skip(shown) {
-                if let Some((lookup, value)) = known {
-                    found(index, *lookup, value);
-                }
-            }
-            shown = until;
+        // The lookups of keys that get copies are under way together, and with the others.
+        let keeping = worthy.into_iter().map(|(index, sample)| {
+            Box::pin(async move {
+                let mut value = Value::new();
+                let lookup = self.get_and_keep(near, sample, keys[index], &mut value).await?;
+                Ok::<_, CacheError>((index, lookup, value))
+            })
+        });
+        let mut keeping: Vec<_> = keeping.collect();
+        let results = RefCell::new(results);
+        let note = |number: usize, lookup, value: &mut Value| {
+            results.borrow_mut()[far[number]] = Some((lookup, std::mem::take(value)));
         };
-        if !far.is_empty() {
-            let show = |number: usize, lookup, value: &mut Value| {
-                show_known(far[number], &mut found);
-                found(far[number], lookup, value);
-            };
-            self.engine.get_many(&far_keys, show).await?;
+        let others = async { if far.is_empty() { Ok(()) } else { self.engine.get_many(&far_keys, note).await } };
+        let (mut others, mut is_over, mut outcome) = (pin!(others), false, Ok(()));
+        poll_fn(|context| {
+            keeping.retain_mut(|lookup| match lookup.as_mut().poll(context) {
+                Poll::Pending => true,
+                Poll::Ready(Ok((index, lookup, value))) => {
+                    results.borrow_mut()[index] = Some((lookup, value));
+                    false
+                }
+                Poll::Ready(Err(error)) => {
+                    outcome = Err(error);
+                    false
+                }
+            });
+            if !is_over && let Poll::Ready(looked) = others.as_mut().poll(context) {
+                is_over = true;
+                outcome = std::mem::replace(&mut outcome, Ok(())).and(looked);
+            }
+            if is_over && keeping.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+        outcome?;
+        for (index, result) in results.take().into_iter().enumerate() {
+            let (lookup, mut value) = result.expect("every key was looked up");
+            found(index, lookup, &mut value);
         }
-        show_known(keys.len(), &mut found);
         Ok(())
     }
 
