@@ -12,7 +12,8 @@
 //!
 //! **Why a copy is never old.** A copy carries the stripe's words as they were before its READ. The
 //! node believed On by the same generation, so the mode was On, or in transition from On, until the
-//! words change. A write in these modes adds to the stripe of this node after it has landed. If it
+//! words change. (A node that was told nothing knows the first mode: `newcomer`.) A write in these
+//! modes adds to the stripe of this node after it has landed. If it
 //! landed before the READ, the copy has its bytes. If it landed later, the words differ once it is
 //! complete.
 
@@ -181,7 +182,7 @@ impl<E: Endpoint> Near<E> {
         self.endpoint.post(&mut batch).await?;
         let counted = counting.map_or(0, |counting| batch.word(counting).wrapping_add(addend));
         let words = batch.take(line);
-        let line = StripeLine::of(words.words());
+        let line = StripeLine::of(words.words(), self.directory.first_belief());
         self.give_back(words);
         let losses = batch.word(losses);
         let belief = if is_adaptive { line.belief } else { Belief::On };
