@@ -289,7 +289,7 @@ pub(crate) fn a_write_meets_a_switch(hole: Hole, promise: Promise) {
 }
 
 const fn joined_by(newcomer: &'static [Step], case: SmallCase) -> SmallCase {
-    SmallCase { newcomer, preemptions_max: Some(1), ..case }
+    SmallCase { newcomer, preemptions_max: Some(2), ..case }
 }
 
 /// A node that joins while another one writes or switches, in every order.
@@ -300,6 +300,9 @@ fn newcomers() {
         exhaust("write | , a newcomer: on read read read", joined_by(&[ON, Read, Read, Read], case));
         let case = SmallCase::new(promise, true, &[&[OFF, Write, Read]]);
         exhaust("off write read | , a newcomer: read read write", joined_by(&[Read, Read, Write], case));
+        let case = SmallCase::new(promise, false, &[&[ON, Read]]);
+        let dying = SmallCase { fault: ExploredFault::Kill, preemptions_max: Some(0), ..joined_by(&[Write], case) };
+        exhaust("on read | , a death, a newcomer: write", dying);
     }
 }
 
