@@ -65,8 +65,8 @@ pub struct DirectoryOptions {
     pub protocol: Protocol,
     /// What reads promise.
     pub promise: Promise,
-    /// Whether an object may be cached before anything is known of it; true by default. In the
-    /// paper it may not, since an invalidation costs more there.
+    /// Whether an object may be cached before anything is known of it; false by default, as in the
+    /// paper. If it may, loads of reads gain and the first writes of an object cost more.
     pub cached_at_first: bool,
     /// From so many compute nodes on, writers tell only those that may have a copy: see `owners`.
     /// 33 by default, as in the paper (section 7.3): up to 32 it costs more than telling all. With
@@ -80,7 +80,7 @@ impl Default for DirectoryOptions {
             stripes: 1 << 16,
             protocol: Protocol::default(),
             promise: Promise::default(),
-            cached_at_first: true,
+            cached_at_first: false,
             owners_from: 33,
         }
     }

@@ -7,7 +7,7 @@ use crate::mode::{Mode, ModeWord};
 use crate::near::{Near, Switch};
 use crate::node::LINE_BYTES;
 use crate::object::Object;
-use crate::profit::{INTERVAL, INTERVAL_FIRST, THRESHOLD_DEFAULT};
+use crate::profit::{INTERVAL, INTERVAL_FIRST, THRESHOLD_DEFAULT, next_interval, pays};
 use crate::protocol::Promise;
 use crate::stripe::{self, Belief, GENERATION, StripeLine};
 use crate::verbs::{read_word, swap};
@@ -175,7 +175,7 @@ impl<E: Endpoint> Near<E> {
         let [interval, threshold] = TUNING.unpack(tuned);
         let (interval, threshold) = match tuned {
             0 if belief == first || belief == Belief::Nothing => (INTERVAL_FIRST, THRESHOLD_DEFAULT),
-            // Another node has switched it, and has decided for a while.
+            // Another node has switched it, and looks again itself.
             0 => (INTERVAL, THRESHOLD_DEFAULT),
             _ => (interval, threshold),
         };
@@ -186,11 +186,10 @@ impl<E: Endpoint> Near<E> {
         if operations < interval || swap(&self.endpoint, at.add(stripe::COUNTS), counted, 0).await?.is_err() {
             return Ok(());
         }
-        let ratio = 1000 * reads / operations.max(1);
         let threshold = if belief == Belief::On { self.latencies.threshold(reads, hits) } else { threshold };
         let to = match belief {
-            Belief::On if ratio < threshold => Some(Switch::Off),
-            Belief::Off if ratio >= threshold => Some(Switch::On),
+            Belief::On if !pays(true, reads, operations, threshold) => Some(Switch::Off),
+            Belief::Off if pays(false, reads, operations, threshold) => Some(Switch::On),
             // The mode may be in a transition that no client ends.
             Belief::Nothing => {
                 let word = self.directory.mode_of(read_word(&self.endpoint, stripe.mode_at).await?);
@@ -198,16 +197,16 @@ impl<E: Endpoint> Near<E> {
             }
             Belief::On | Belief::Off | Belief::Pinned => None,
         };
-        let mut did_decide = false;
+        // The end of another client's transition says nothing about this node's load.
+        let mut did_decide = belief != Belief::Nothing;
         if let Some(to) = to {
             let mode = self.switch_stripe(stripe, to).await?;
             // It may be off for good.
             self.believe(stripe, &line, mode).await?;
-            // The end of another client's transition says nothing about this node's load. Where
-            // another client still switches, this node looks again soon.
-            did_decide = belief != Belief::Nothing && mode.mode() != Mode::Transition;
+            // Where another client still switches, this node looks again soon.
+            did_decide &= mode.mode() != Mode::Transition;
         }
-        let interval = if did_decide { INTERVAL } else { interval };
+        let interval = if did_decide { next_interval(interval) } else { interval };
         let tuning = TUNING.pack_most([interval, threshold]);
         if tuning != tuned {
             let _ = swap(&self.endpoint, at.add(stripe::TUNING), tuned, tuning).await?;
