@@ -44,7 +44,8 @@
 //! // A memory node of 1 MiB: the directory, its table of modes, then the application's objects.
 //! let region = Arc::new(ShmRegion::anonymous(1 << 20)?);
 //! let endpoint = || ShmEndpoint::with_regions(vec![region.clone()], Clock::host());
-//! let options = DirectoryOptions { stripes: 1024, cached_at_first: true, ..DirectoryOptions::default() };
+//! let mut options = DirectoryOptions { stripes: 1024, ..DirectoryOptions::default() };
+//! options.cached_at_first = true;
 //! let (home, table) = (Address::new(0, 0, 0), Address::new(0, 0, 8192));
 //! let object = Object::new(Address::new(0, 0, 65536), 64);
 //! run_ready(async {

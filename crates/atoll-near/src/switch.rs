@@ -30,8 +30,8 @@ const LOOK_PAUSE_NS: u64 = 2000;
 const TRANSITION_NS_MAX: u64 = 1_000_000;
 
 impl<E: Endpoint> Near<E> {
-    /// Switches caching of the object's stripe. Whether the stripe is in that mode then. It is not if
-    /// it is off for good, or if another client switches it.
+    /// Switches caching of the object's stripe. Whether the stripe is in that mode then. It is not
+    /// if it is off for good, or if another client switches it.
     ///
     /// # Errors
     /// A verb's error. The stripe may be in transition then, where nothing is cached; a later
