@@ -57,7 +57,8 @@ impl<E: Endpoint> Near<E> {
         if let Some((stripe, _)) = stripe.filter(|_| !self.open.lacks(Hole::PinnedAtomics)) {
             let (line, ..) = self.read_line(stripe).await?;
             if line.belief != Belief::Pinned {
-                self.switch_stripe(stripe, Switch::Pin).await?;
+                let mode = self.switch_stripe(stripe, Switch::Pin).await?;
+                self.believe(stripe, &line, mode).await?;
             }
         }
         Ok(at)

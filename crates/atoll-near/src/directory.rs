@@ -22,6 +22,7 @@ use crate::error::NearError;
 use crate::mode::ModeWord;
 use crate::object::Object;
 use crate::protocol::{Promise, Protocol};
+use crate::stripe::Belief;
 use crate::verbs::read_word;
 use atoll_fabric::{Address, Batch, Buffer, Endpoint};
 use atoll_pool::fields::{Fields, Numbers};
@@ -57,15 +58,15 @@ const PROMISES: Numbers<Promise, 2> = Numbers([(1, Promise::Regular), (2, Promis
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirectoryOptions {
     /// Stripes of each memory node, a power of two; 65 536 by default. Each takes 16 bytes of the
-    /// memory node and 64 bytes of every compute node. More stripes than objects that are written
-    /// now and then keep these objects apart.
+    /// memory node, which every newcomer READs once, and 64 bytes of every compute node. More
+    /// stripes than objects that are written now and then keep these objects apart.
     pub stripes: u32,
     /// The protocol.
     pub protocol: Protocol,
     /// What reads promise.
     pub promise: Promise,
-    /// Whether an object may be cached before anything is known of it; true by default. In the
-    /// paper it may not, since an invalidation costs more there.
+    /// Whether an object may be cached before anything is known of it; false by default, as in the
+    /// paper. If it may, loads of reads gain and the first writes of an object cost more.
     pub cached_at_first: bool,
     /// From so many compute nodes on, writers tell only those that may have a copy: see `owners`.
     /// 33 by default, as in the paper (section 7.3): up to 32 it costs more than telling all. With
@@ -79,7 +80,7 @@ impl Default for DirectoryOptions {
             stripes: 1 << 16,
             protocol: Protocol::default(),
             promise: Promise::default(),
-            cached_at_first: true,
+            cached_at_first: false,
             owners_from: 33,
         }
     }
@@ -239,6 +240,11 @@ impl Directory {
         mode.bits() ^ self.first_mode()
     }
 
+    /// What a compute node believes of a stripe while it was told nothing.
+    pub(crate) fn first_belief(&self) -> Belief {
+        Belief::of(self.mode_of(0))
+    }
+
     fn first_mode(&self) -> u64 {
         if self.options.cached_at_first { ModeWord::FIRST_ON.bits() } else { 0 }
     }
@@ -256,6 +262,29 @@ impl Directory {
         let tables_before = self.tables[..node].iter().flatten().count() as u64;
         let number = tables_before * u64::from(self.options.stripes) + within;
         Some(Stripe { number, mode_at: table.add(ENTRY_BYTES * within) })
+    }
+
+    /// The tables of all memory nodes, each with the number of its first stripe.
+    pub(crate) fn numbered_tables(&self) -> impl Iterator<Item = (u64, Address)> + '_ {
+        (0..).step_by(self.options.stripes as usize).zip(self.tables())
+    }
+
+    /// How many stripes so many bytes of a table are.
+    pub(crate) fn stripes_in(&self, bytes: u64) -> u64 {
+        bytes / ENTRY_BYTES
+    }
+
+    /// The stripes of a part of a table, each with the word of its mode.
+    pub(crate) fn stripes_of<'w>(
+        &self,
+        part: Address,
+        first: u64,
+        words: &'w [u64],
+    ) -> impl Iterator<Item = (Stripe, u64)> + use<'w> {
+        let entries = words.chunks_exact(ENTRY_BYTES as usize / 8);
+        (0..).zip(entries).map(move |(entry, words)| {
+            (Stripe { number: first + entry, mode_at: part.add(ENTRY_BYTES * entry) }, words[0])
+        })
     }
 
     /// The tables of all memory nodes.

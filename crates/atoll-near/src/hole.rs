@@ -23,6 +23,10 @@ pub enum Hole {
     LossesAtBurial,
     /// 11: a write looks for newcomers after it has told the members.
     Newcomers,
+    /// 11: a newcomer READs the modes of all stripes before its first operation.
+    ModesOfNewcomers,
+    /// 11: a newcomer is a member before it READs the modes.
+    MemberBeforeModes,
     /// 12: a node is an owner before it READs what it copies.
     OwnerBits,
     /// 12: a writer that has told the owners looks whether all are to be told.

@@ -26,6 +26,7 @@
 //! | [`stripe`] | what a compute node knows of the objects of one stripe |
 //! | `owners` | which compute nodes may have copies, where there are many |
 //! | `members` | the compute nodes, and how one joins, leaves, or is buried |
+//! | `newcomer` | what a compute node knows of the modes when it has joined |
 //! | `records` | the copies: index, segments, records |
 //! | [`profit`] | whether caching pays for an object |
 //! | [`near`] | a client: reads, writes, atomics |
@@ -44,7 +45,8 @@
 //! // A memory node of 1 MiB: the directory, its table of modes, then the application's objects.
 //! let region = Arc::new(ShmRegion::anonymous(1 << 20)?);
 //! let endpoint = || ShmEndpoint::with_regions(vec![region.clone()], Clock::host());
-//! let options = DirectoryOptions { stripes: 1024, ..DirectoryOptions::default() };
+//! let mut options = DirectoryOptions { stripes: 1024, ..DirectoryOptions::default() };
+//! options.cached_at_first = true;
 //! let (home, table) = (Address::new(0, 0, 0), Address::new(0, 0, 8192));
 //! let object = Object::new(Address::new(0, 0, 65536), 64);
 //! run_ready(async {
@@ -70,7 +72,9 @@
 //! fetch-and-add a node, one round trip, instead of a READ and a WRITE in two. Objects that share a
 //! stripe are invalidated together, which costs a miss and nothing else. The mode of a stripe is in
 //! the directory. Nodes remember it, and a switch invalidates what they remember by the same word.
-//! So no node waits for a switching flag, and no mode is locked.
+//! So no node waits for a switching flag, and no mode is locked. A node knows the mode of a stripe
+//! that it has never used, too: it READs all modes when it joins, and is told of each switch. In
+//! the paper it asks other nodes with its first access.
 #![forbid(unsafe_code)]
 
 mod atomics;
@@ -83,6 +87,7 @@ mod invalidate;
 mod members;
 pub mod mode;
 pub mod near;
+mod newcomer;
 pub mod node;
 pub mod object;
 mod owners;

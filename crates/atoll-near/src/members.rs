@@ -11,11 +11,12 @@
 //! |---|---|
 //! | it swaps its word into a free place of the table | clients that READ the table see it |
 //! | it READs the table, and adds to the `joins` word of every other member | clients that remember an older table find their `joins` changed, and READ it again |
+//! | it READs the modes (`newcomer`) | it knows the mode of every stripe |
 //! | it reads and writes objects | |
 //!
 //! Two nodes that join at once: the one that swaps later finds the other in the table. A writer
 //! compares `joins` after it has invalidated: what joined in the meantime is invalidated, too. A
-//! newcomer that was not yet in any table has no copy and believes nothing.
+//! newcomer that was not yet in any table has no copy, and READs the modes later.
 //!
 //! A further client of a compute node takes a place, too, before its first effect.
 //!

@@ -12,7 +12,7 @@
 //! | Off | a client whose reads would profit | Transition | tells every node to forget the mode |
 //! | Transition | the same client | On | |
 //! | On | a client whose reads no longer profit | Transition | tells every node to forget the mode and its copies |
-//! | Transition | the same client, another one that has seen it for a while, or one that wants Off | Off | tells every node |
+//! | Transition | the same client, another one that has seen it for a while (a switch to On among them), or one that wants Off | Off | tells every node |
 //! | Off, not pinned | an atomic of the application | Off, pinned | |
 //!
 //! | mode | a read | a write |
@@ -25,6 +25,7 @@
 //! stripe's invalidation word, after which nothing that the node remembered before is valid. So
 //! when On is set, no node believes Off any more: a WRITE that was posted under that belief has
 //! landed, or its writer finds the word changed and invalidates. When Off is set, no copy is left.
+//! A node that was told nothing since it joined remembers the first mode (`newcomer`).
 //!
 //! Writers of [`Promise::Linearizable`](crate::Promise) set the bit of their compute node while
 //! they write. No copy is made while a bit is set. The bit of a dead node is cleared when the node

@@ -14,7 +14,7 @@
 use crate::count::{Counting, Counts};
 use crate::directory::{Directory, Stripe};
 use crate::error::NearError;
-use crate::hole::Open;
+use crate::hole::{Hole, Open};
 use crate::members::View;
 use crate::node::{Layout, NodeOptions};
 use crate::object::Object;
@@ -98,9 +98,36 @@ impl<E: Endpoint> Near<E> {
     /// [`NearError::Option`], [`NearError::Full`], [`NearError::Export`], or a verb's error. A
     /// compute node that is a member by then is buried, as a dead one.
     pub async fn join(endpoint: E, directory: Directory, options: NodeOptions) -> Result<Self, NearError> {
+        Self::join_as(endpoint, directory, options, Open::default()).await
+    }
+
+    /// Joins with a guard switched off from the beginning.
+    ///
+    /// # Errors
+    /// As [`Near::join`].
+    #[cfg(feature = "holes")]
+    pub async fn join_with_hole(
+        endpoint: E,
+        directory: Directory,
+        options: NodeOptions,
+        hole: Option<crate::Hole>,
+    ) -> Result<Self, NearError> {
+        let mut open = Open::default();
+        open.open(hole);
+        Self::join_as(endpoint, directory, options, open).await
+    }
+
+    async fn join_as(endpoint: E, directory: Directory, options: NodeOptions, open: Open) -> Result<Self, NearError> {
         let layout = Layout::of(&options, &directory)?.export(&endpoint, &directory).await?;
-        let near = Self::new(endpoint, directory, layout);
+        let near = Self { open, ..Self::new(endpoint, directory, layout) };
+        let is_member_first = !near.open.lacks(Hole::MemberBeforeModes);
+        if !is_member_first {
+            near.learn_modes().await?;
+        }
         near.occupy().await?;
+        if is_member_first {
+            near.learn_modes().await?;
+        }
         Ok(near)
     }
 

@@ -30,9 +30,23 @@ const SAMPLES: usize = 16;
 /// The read ratio, per mille, from which on caching pays, before any latency is known: 75 %
 /// (section 5.3).
 pub(crate) const THRESHOLD_DEFAULT: u64 = 750;
-/// Accesses until the first decision, and between later ones (section 5.3).
+/// Accesses until the first look, and at most between two (section 5.3). In the paper the second
+/// interval follows the first switch. Here each look doubles the interval, so that a switch by
+/// chance does not last.
 pub(crate) const INTERVAL_FIRST: u64 = 8;
 pub(crate) const INTERVAL: u64 = 255;
+
+/// The interval after a look.
+pub(crate) fn next_interval(interval: u64) -> u64 {
+    (2 * interval).min(INTERVAL)
+}
+
+/// Whether so many reads among so many accesses speak for caching, against the present mode. One
+/// access more is counted for the present mode, because few accesses say little: 7 reads of 8 speak
+/// for caching, and 6 do not.
+pub(crate) fn pays(is_on: bool, reads: u64, operations: u64, threshold: u64) -> bool {
+    1000 * (reads + u64::from(is_on)) / (operations + 1) >= threshold
+}
 
 /// The latest latencies of one kind, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
@@ -130,6 +144,17 @@ mod tests {
         assert_eq!(latencies.threshold(10, 10), THRESHOLD_DEFAULT);
         latencies.add(Access::Hit, 100);
         assert_eq!(latencies.threshold(10, 10), THRESHOLD_DEFAULT);
+    }
+
+    #[test]
+    fn few_accesses_speak_for_the_present_mode() {
+        let pays = |is_on, reads, operations| pays(is_on, reads, operations, THRESHOLD_DEFAULT);
+        assert!(pays(false, 7, 8) && !pays(false, 6, 8));
+        assert!(pays(true, 6, 8) && !pays(true, 5, 8));
+        assert!(pays(false, 190, 250) && !pays(true, 180, 250));
+        let mut interval = INTERVAL_FIRST;
+        (0..20).for_each(|_| interval = next_interval(interval));
+        assert_eq!(interval, INTERVAL);
     }
 
     #[test]

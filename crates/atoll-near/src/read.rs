@@ -4,17 +4,19 @@
 //! |---|---|
 //! | On | READs the object, and makes a copy |
 //! | Off, or Off for good | READs what is asked for |
-//! | nothing | asks for the mode and READs the object, in one round trip; makes a copy if the mode is On |
+//! | nothing, regular reads | READs the mode and what is asked for, in one round trip; makes no copy |
+//! | nothing, linearizable reads | adds 0 to the mode and READs what is asked for, in one round trip; makes a copy of a whole object if the mode is On |
 //!
-//! A read that asks for the mode adds 0 to it: a READ is in order behind an atomic, so the object's
-//! bytes are those of a time at which the mode was known. A part of an object is READ alone then,
-//! and no copy is made.
+//! Two READs are in no order, so a read that READs the mode makes no copy. It costs no atomic:
+//! after a switch, all clients that read a popular object ask for its mode at once. Writes of
+//! linearizable objects end what nodes believe. So their readers ask often, and copy at once: a
+//! READ is in order behind an atomic.
 //!
 //! **Why a copy is never old.** A copy carries the stripe's words as they were before its READ. The
 //! node believed On by the same generation, so the mode was On, or in transition from On, until the
-//! words change. A write in these modes adds to the stripe of this node after it has landed. If it
-//! landed before the READ, the copy has its bytes. If it landed later, the words differ once it is
-//! complete.
+//! words change. (A node that was told nothing knows the first mode: `newcomer`.) A write in these
+//! modes adds to the stripe of this node after it has landed. If it landed before the READ, the
+//! copy has its bytes. If it landed later, the words differ once it is complete.
 
 use crate::directory::Stripe;
 use crate::error::NearError;
@@ -25,6 +27,7 @@ use crate::node::{LINE_BYTES, Layout};
 use crate::object::Object;
 use crate::owners::{OwnersWord, Tracking};
 use crate::profit::Access;
+use crate::protocol::Promise;
 use crate::records::{Bucket, Found, HEADER_BYTES, Sample};
 use crate::stripe::{self, Belief, StripeLine};
 use crate::switch::{ONE_HIT, ONE_INVALID, ONE_OPERATION, ONE_READ};
@@ -181,13 +184,13 @@ impl<E: Endpoint> Near<E> {
         self.endpoint.post(&mut batch).await?;
         let counted = counting.map_or(0, |counting| batch.word(counting).wrapping_add(addend));
         let words = batch.take(line);
-        let line = StripeLine::of(words.words());
+        let line = StripeLine::of(words.words(), self.directory.first_belief());
         self.give_back(words);
         let losses = batch.word(losses);
         let belief = if is_adaptive { line.belief } else { Belief::On };
         let is_coherent = self.directory.options().protocol.is_coherent();
         let may_copy = matches!(belief, Belief::On | Belief::Nothing);
-        let is_tracked = is_coherent && may_copy && self.tracking(losses).await? != Tracking::Everyone;
+        let is_tracked = is_coherent && belief == Belief::On && self.tracking(losses).await? != Tracking::Everyone;
         let becomes_owner = is_tracked && !line.is_owner() && !self.open.lacks(Hole::OwnerBits);
         let asks_mode = belief == Belief::Nothing;
         let copying = Copying { hash, bucket, stripe, line, losses, asks_mode, becomes_owner };
@@ -199,7 +202,10 @@ impl<E: Endpoint> Near<E> {
     fn ask(&self, miss: &Miss, mut buffer: Buffer, batch: &mut Batch) -> Asked {
         let copying = miss.copying.as_ref();
         let asking = copying.filter(|copying| copying.asks_mode);
-        let mode = asking.map(|copying| batch.fetch_and_add(copying.stripe.mode_at, 0));
+        let mode = asking.map(|copying| match self.directory.options().promise {
+            Promise::Regular => batch.read_word(copying.stripe.mode_at),
+            Promise::Linearizable => batch.fetch_and_add(copying.stripe.mode_at, 0),
+        });
         let owner = copying.filter(|copying| copying.becomes_owner);
         let owner = owner.map(|copying| self.add_owner(copying.stripe, OwnersWord::from_bits(0), batch));
         let part = match copying {
@@ -235,7 +241,8 @@ impl<E: Endpoint> Near<E> {
         if let Some(mode) = asked.mode {
             let mode = self.directory.mode_of(batch.word(mode));
             self.believe(copying.stripe, &copying.line, mode).await?;
-            if !mode.admits_copies() || miss.part != miss.object.whole() {
+            let is_in_order = self.directory.options().promise == Promise::Linearizable;
+            if !is_in_order || !mode.admits_copies() || miss.part != miss.object.whole() {
                 self.counting.add(|counts| counts.bypasses += 1);
                 return Ok(buffer);
             }

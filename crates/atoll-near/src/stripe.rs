@@ -17,7 +17,8 @@
 //! valid as long as neither has changed.
 //!
 //! The **belief** is what the node remembers of the mode. It carries the generations that were
-//! there before the mode was READ, and counts only while they are the present ones.
+//! there before the mode was READ, and counts only while they are the present ones. The word 0 is
+//! the belief of a node that was told nothing: the stripe is in its first mode (`newcomer`).
 
 use crate::mode::Mode;
 use atoll_pool::fields::{Fields, Numbers};
@@ -37,8 +38,7 @@ pub(crate) const WRITER: u64 = 48;
 pub(crate) const OWNER: u64 = 56;
 
 const BELIEF_FIELDS: Fields<3> = Fields::new([2, 31, 31]);
-const BELIEVED: Numbers<Belief, 4> =
-    Numbers([(0, Belief::Nothing), (1, Belief::Off), (2, Belief::Pinned), (3, Belief::On)]);
+const BELIEVED: Numbers<Belief, 3> = Numbers([(1, Belief::Off), (2, Belief::Pinned), (3, Belief::On)]);
 
 /// What a node remembers of a stripe's mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,14 +90,10 @@ impl Validity {
         BELIEF_FIELDS.pack([BELIEVED.number(belief), others, own])
     }
 
-    /// What a belief's word still says.
-    pub(crate) fn believes(self, word: u64) -> Belief {
+    /// What a belief's word still says, of a stripe that began as `first`.
+    pub(crate) fn believes(self, word: u64, first: Belief) -> Belief {
         let [belief, others, own] = BELIEF_FIELDS.unpack(word);
-        if self.generations() == [others, own] {
-            BELIEVED.value(belief).expect("two bits have four values")
-        } else {
-            Belief::Nothing
-        }
+        if self.generations() == [others, own] { BELIEVED.value(belief).unwrap_or(first) } else { Belief::Nothing }
     }
 }
 
@@ -118,11 +114,13 @@ impl StripeLine {
         self.owner == self.validity.invalidations.wrapping_add(1)
     }
 
+    /// The line of a stripe that began as `first`.
+    ///
     /// # Panics
     /// If these are not the eight words of a line.
-    pub(crate) fn of(words: &[u64]) -> Self {
+    pub(crate) fn of(words: &[u64], first: Belief) -> Self {
         let validity = Validity { invalidations: words[0], own_changes: words[1] };
-        Self { validity, belief: validity.believes(words[2]), belief_word: words[2], owner: words[7] }
+        Self { validity, belief: validity.believes(words[2], first), belief_word: words[2], owner: words[7] }
     }
 }
 
@@ -135,18 +133,29 @@ mod tests {
     fn a_belief_counts_until_a_generation_changes_and_survives_changes() {
         let before = Validity { invalidations: 7 * GENERATION + 5, own_changes: 3 };
         let word = before.belief_word(Belief::On);
-        assert_eq!(before.believes(word), Belief::On);
+        assert_eq!(before.believes(word, Belief::Off), Belief::On);
         let changed = Validity { invalidations: before.invalidations + CHANGE, own_changes: 3 + CHANGE };
-        assert_eq!(changed.believes(word), Belief::On);
+        assert_eq!(changed.believes(word, Belief::Off), Belief::On);
         assert!(changed.is_same_generation(before));
         for moved in [
             Validity { invalidations: before.invalidations + GENERATION, ..before },
             Validity { own_changes: before.own_changes + GENERATION, ..before },
         ] {
-            assert_eq!(moved.believes(word), Belief::Nothing);
+            assert_eq!(moved.believes(word, Belief::Off), Belief::Nothing);
             assert!(!moved.is_same_generation(before));
         }
-        assert_eq!(before.believes(0), Belief::Nothing);
+        assert_eq!(before.believes(0, Belief::Off), Belief::Nothing);
+    }
+
+    #[test]
+    fn a_line_of_zeros_believes_the_first_mode_until_its_node_is_told() {
+        for first in [Belief::Off, Belief::On] {
+            let line = |words: [u64; 8]| StripeLine::of(&words, first).belief;
+            assert_eq!(line([0; 8]), first);
+            assert_eq!(line([CHANGE, CHANGE, 0, 0, 0, 0, 0, 0]), first);
+            assert_eq!(line([GENERATION, 0, 0, 0, 0, 0, 0, 0]), Belief::Nothing);
+            assert_eq!(line([0, GENERATION, 0, 0, 0, 0, 0, 0]), Belief::Nothing);
+        }
     }
 
     #[test]

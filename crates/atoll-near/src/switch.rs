@@ -5,10 +5,11 @@ use crate::error::NearError;
 use crate::hole::Hole;
 use crate::mode::{Mode, ModeWord};
 use crate::near::{Near, Switch};
+use crate::node::LINE_BYTES;
 use crate::object::Object;
-use crate::profit::{INTERVAL, INTERVAL_FIRST, THRESHOLD_DEFAULT};
+use crate::profit::{INTERVAL, INTERVAL_FIRST, THRESHOLD_DEFAULT, next_interval, pays};
 use crate::protocol::Promise;
-use crate::stripe::{self, Belief, GENERATION};
+use crate::stripe::{self, Belief, GENERATION, StripeLine};
 use crate::verbs::{read_word, swap};
 use atoll_fabric::Endpoint;
 use atoll_pool::fields::Fields;
@@ -29,7 +30,8 @@ const LOOK_PAUSE_NS: u64 = 2000;
 const TRANSITION_NS_MAX: u64 = 1_000_000;
 
 impl<E: Endpoint> Near<E> {
-    /// Switches caching of the object's stripe. Whether the stripe is in that mode then.
+    /// Switches caching of the object's stripe. Whether the stripe is in that mode then. It is not
+    /// if it is off for good, or if another client switches it.
     ///
     /// # Errors
     /// A verb's error. The stripe may be in transition then, where nothing is cached; a later
@@ -37,37 +39,38 @@ impl<E: Endpoint> Near<E> {
     pub async fn switch(&self, object: &Object, to: Switch) -> Result<bool, NearError> {
         match self.stripe(object) {
             Some((stripe, _)) if self.directory.options().protocol.is_adaptive() => {
-                self.switch_stripe(stripe, to).await
+                let wanted = if to == Switch::On { Mode::On } else { Mode::Off };
+                Ok(self.switch_stripe(stripe, to).await?.mode() == wanted)
             }
             _ => Ok(false),
         }
     }
 
-    pub(crate) async fn switch_stripe(&self, stripe: Stripe, to: Switch) -> Result<bool, NearError> {
+    /// Switches a stripe; its mode then.
+    pub(crate) async fn switch_stripe(&self, stripe: Stripe, to: Switch) -> Result<ModeWord, NearError> {
         let mut word = self.directory.mode_of(read_word(&self.endpoint, stripe.mode_at).await?);
         loop {
             let (mode, is_pinned) = (word.mode(), word.is_pinned());
             match (mode, to) {
-                (Mode::On, Switch::On) | (Mode::Off, Switch::Off) => return Ok(true),
-                (Mode::Off, Switch::On) if is_pinned => return Ok(false),
-                (Mode::Off, Switch::Pin) if is_pinned => return Ok(true),
+                (Mode::On, Switch::On) | (Mode::Off, Switch::Off) => return Ok(word),
+                (Mode::Off, Switch::On | Switch::Pin) if is_pinned => return Ok(word),
                 (Mode::Off, Switch::Pin) => match self.swap_mode(stripe, word, word.pinned()).await? {
-                    Ok(_) => return Ok(true),
+                    Ok(done) => return Ok(done),
                     Err(found) => word = found,
                 },
                 (Mode::Off, Switch::On) | (Mode::On, Switch::Off | Switch::Pin) => {
                     match self.swap_mode(stripe, word, word.with_mode(Mode::Transition)).await? {
                         Ok(transition) => match self.finish(stripe, transition, to).await? {
                             Ok(done) if to == Switch::Pin => word = done,
-                            Ok(done) => return Ok((done.mode() == Mode::On) == (to == Switch::On)),
+                            Ok(done) => return Ok(done),
                             Err(found) => word = found,
                         },
                         Err(found) => word = found,
                     }
                 }
                 // Another client switches.
-                (Mode::Transition, Switch::On) => return Ok(false),
-                (Mode::Transition, _) if self.open.lacks(Hole::HelpedTransition) => return Ok(false),
+                (Mode::Transition, Switch::On) if !self.is_left_in_transition(stripe, word) => return Ok(word),
+                (Mode::Transition, _) if self.open.lacks(Hole::HelpedTransition) => return Ok(word),
                 // The client that began the switch may be dead. If it is slow, its swap fails.
                 (Mode::Transition, _) => match self.finish(stripe, word, Switch::Off).await? {
                     Ok(done) | Err(done) => word = done,
@@ -163,15 +166,16 @@ impl<E: Endpoint> Near<E> {
     /// Looks whether the mode of a stripe pays, and switches it otherwise.
     pub(crate) async fn judge(&self, stripe: Stripe) -> Result<(), NearError> {
         let at = self.layout.stripe_at(stripe);
-        let line = self.endpoint.read(at, self.spare(crate::node::LINE_BYTES as usize)).await?;
-        let (counted, tuned) = (line.words()[3], line.words()[4]);
-        let belief = crate::stripe::StripeLine::of(line.words()).belief;
-        self.give_back(line);
+        let words = self.endpoint.read(at, self.spare(LINE_BYTES as usize)).await?;
+        let (counted, tuned) = (words.words()[3], words.words()[4]);
+        let first = self.directory.first_belief();
+        let line = StripeLine::of(words.words(), first);
+        let belief = line.belief;
+        self.give_back(words);
         let [interval, threshold] = TUNING.unpack(tuned);
-        let first = if self.directory.options().cached_at_first { Belief::On } else { Belief::Off };
         let (interval, threshold) = match tuned {
             0 if belief == first || belief == Belief::Nothing => (INTERVAL_FIRST, THRESHOLD_DEFAULT),
-            // Another node has switched it, and has decided for a while.
+            // Another node has switched it, and looks again itself.
             0 => (INTERVAL, THRESHOLD_DEFAULT),
             _ => (interval, threshold),
         };
@@ -182,11 +186,10 @@ impl<E: Endpoint> Near<E> {
         if operations < interval || swap(&self.endpoint, at.add(stripe::COUNTS), counted, 0).await?.is_err() {
             return Ok(());
         }
-        let ratio = 1000 * reads / operations.max(1);
         let threshold = if belief == Belief::On { self.latencies.threshold(reads, hits) } else { threshold };
         let to = match belief {
-            Belief::On if ratio < threshold => Some(Switch::Off),
-            Belief::Off if ratio >= threshold => Some(Switch::On),
+            Belief::On if !pays(true, reads, operations, threshold) => Some(Switch::Off),
+            Belief::Off if pays(false, reads, operations, threshold) => Some(Switch::On),
             // The mode may be in a transition that no client ends.
             Belief::Nothing => {
                 let word = self.directory.mode_of(read_word(&self.endpoint, stripe.mode_at).await?);
@@ -194,12 +197,16 @@ impl<E: Endpoint> Near<E> {
             }
             Belief::On | Belief::Off | Belief::Pinned => None,
         };
-        if let Some(to) = to {
-            self.switch_stripe(stripe, to).await?;
-        }
         // The end of another client's transition says nothing about this node's load.
-        let did_decide = to.is_some() && belief != Belief::Nothing;
-        let interval = if did_decide { INTERVAL } else { interval };
+        let mut did_decide = belief != Belief::Nothing;
+        if let Some(to) = to {
+            let mode = self.switch_stripe(stripe, to).await?;
+            // It may be off for good.
+            self.believe(stripe, &line, mode).await?;
+            // Where another client still switches, this node looks again soon.
+            did_decide &= mode.mode() != Mode::Transition;
+        }
+        let interval = if did_decide { next_interval(interval) } else { interval };
         let tuning = TUNING.pack_most([interval, threshold]);
         if tuning != tuned {
             let _ = swap(&self.endpoint, at.add(stripe::TUNING), tuned, tuning).await?;

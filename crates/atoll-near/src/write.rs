@@ -125,7 +125,7 @@ impl<E: Endpoint> Near<E> {
         self.endpoint.post(&mut batch).await?;
         let counted = counting.map_or(0, |counting| batch.word(counting).wrapping_add(ONE_OPERATION));
         let words = batch.take(line);
-        let line = StripeLine::of(words.words());
+        let line = StripeLine::of(words.words(), self.directory.first_belief());
         self.give_back(words);
         Ok((line, batch.word(losses), counted))
     }

@@ -215,10 +215,10 @@ impl Scene {
         control.spawn(&format!("node of client {number}"), async move {
             // An error ends a node, as its death would: its operations stay under way.
             let first = endpoints.remove(0);
-            let Ok(mut near) = Near::join(first, self.directory.clone(), self.case.node_options()).await else {
+            let (options, hole) = (self.case.node_options(), self.case.hole);
+            let Ok(near) = Near::join_with_hole(first, self.directory.clone(), options, hole).await else {
                 return;
             };
-            near.open_hole(self.case.hole);
             let region = near.region();
             let near = Rc::new(near);
             let mut threads: Vec<Pin<Box<dyn Future<Output = ()>>>> = Vec::new();

@@ -9,9 +9,9 @@
 //!   objects are read and written. There are fewer objects than in the paper (1 million), so that
 //!   eight near caches fit into this machine's memory.
 //! - **Near caches** hold all objects, as in the paper, unless a figure says otherwise.
-//! - **Systems**: `difache`, `difache-noac`, `nocc` and `none`, as in `atoll_near::protocol`. In
-//!   the paper an object is not cached at first: that is `difache, off at first`. CMCache, the
-//!   paper's central manager, is not there yet.
+//! - **Systems**: `difache`, `difache-noac`, `nocc` and `none`, as in `atoll_near::protocol`. As in
+//!   the paper an object is not cached at first; `difache, on at first` is the other way. CMCache,
+//!   the paper's central manager, is not there yet.
 //! - A client's access to the near cache of its own node costs what the steps of the protocol
 //!   measured on shared memory. Invalidations pass the compute nodes' NICs.
 //!

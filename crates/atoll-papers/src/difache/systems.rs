@@ -15,8 +15,8 @@ const SYSTEMS: [(&str, Protocol, bool); 5] = [
     ("none", Protocol::None, false),
     ("nocc", Protocol::NoCc, true),
     ("difache-noac", Protocol::DifacheNoAc, true),
-    ("difache, off at first", Protocol::Difache, false),
-    ("difache", Protocol::Difache, true),
+    ("difache, on at first", Protocol::Difache, true),
+    ("difache", Protocol::Difache, false),
 ];
 pub(super) const NONE: usize = 0;
 pub(super) const NO_AC: usize = 2;
