@@ -244,9 +244,9 @@ impl<G: Copied> Engine for Near<G> {
                 if let Some(place) = into.get_mut(..copy.bytes.len()) {
                     place.copy_from_slice(&copy.bytes);
                 }
-                return Ok((Lookup::Hit, meta_of(&copy)));
+                Ok((Lookup::Hit, meta_of(&copy)))
             }
-            Looked::Far => return self.engine.get_to(key, into).await,
+            Looked::Far => self.engine.get_to(key, into).await,
             Looked::Nothing => {
                 let lookup = self.get_far(near, stripe, key, &mut value).await?;
                 if lookup == Lookup::Hit && value.deferred.is_some() {

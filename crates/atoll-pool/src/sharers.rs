@@ -91,7 +91,7 @@ pub struct Sharer(u64);
 impl Sharer {
     fn new(at: Address, identity: Identity, words_log2: u32, before: Self) -> Self {
         let node = at.compute_node().expect("a sharer exports its region");
-        let epoch = FIELDS.unpack(before.0)[4] + 1 & FIELDS.max(4);
+        let epoch = (FIELDS.unpack(before.0)[4] + 1) & FIELDS.max(4);
         Self(FIELDS.pack([node.into(), at.region().into(), identity.bits().into(), words_log2.into(), epoch]))
     }
 
