@@ -8,7 +8,7 @@
 //! | step of a read | what it does | verbs |
 //! |---|---|---|
 //! | hit | finds the copy, then compares its words with what they were | none |
-//! | miss | samples the words; the engine looks the key up; if the key is [worth](worth) a copy and the slot permits it, keeps one | the lookup's, and a swap if the slot did not permit copies yet |
+//! | miss | samples the words; the engine looks the key up; if the key is [`worth`] a copy and the slot permits it, keeps one | the lookup's, and a swap if the slot did not permit copies yet |
 //!
 //! **Why a copy is never old.** The words are sampled before the slot is READ. The slot permitted
 //! copies when it was READ, or a swap that found it unchanged made it so. A client that changes it
