@@ -125,7 +125,7 @@ impl<M: Clone + Send + Sync + 'static> Values<M> {
         }
         // A word for every two copies of a value of a hundred bytes.
         let words_log2 = (bytes / 512).ilog2().clamp(6, 20);
-        let worth = Worth::new(bytes / 256);
+        let worth = Worth::new(bytes / 128);
         let own_bytes = sharers::region_bytes(words_log2) + worth.bytes();
         let capacity = bytes - own_bytes.min(bytes / 2);
         // Nothing depends on the machine: a simulated run can be repeated on any machine.

@@ -1,14 +1,18 @@
 //! Whether a key is worth a copy: it is looked up often enough, and its copies live long enough.
 //!
 //! ```text
-//! cell   log2 of lookups needed 4 | lookups 12 | period 16       this process's atomics
+//! cell   log2 of lookups needed 4 | lookups 12 | fingerprint 8 | period 8    this process's atomics
 //! ```
 //!
 //! A copy costs a swap of the slot, and its end costs a change of the object two round trips. A hit
 //! saves one or two. So a key gets a copy only at its second lookup within a period. A copy that
 //! ended before it had [`HITS_PAYING`] hits doubles the lookups that its key needs; one that had
 //! more halves them. So keys that are written much stay uncached: DiFache's adaptive caching, by
-//! what a process sees itself. Keys share cells by their hashes, which is a matter of cost alone.
+//! what a process sees itself.
+//!
+//! A cell is one key's, by its fingerprint. Each lookup of another key takes one from its lookups;
+//! once none is left, the other key has the cell. So a cell is that of the key which most of its
+//! lookups are for, and keys that are seldom looked up get no copies however many there are.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -31,18 +35,28 @@ pub struct Worth {
 struct Cell {
     needed_log2: u32,
     lookups: u32,
+    fingerprint: u32,
     period: u32,
 }
 
 impl Cell {
     fn of(bits: u32) -> Self {
         let needed_log2 = (bits & 15).clamp(NEEDED_LOG2_MIN, NEEDED_LOG2_MAX);
-        Self { needed_log2, lookups: bits >> 4 & 0xfff, period: bits >> 16 }
+        Self { needed_log2, lookups: bits >> 4 & 0xfff, fingerprint: bits >> 16 & 0xff, period: bits >> 24 }
     }
 
     fn bits(self) -> u32 {
-        self.needed_log2 | self.lookups << 4 | self.period << 16
+        self.needed_log2 | self.lookups << 4 | self.fingerprint << 16 | self.period << 24
     }
+
+    /// A new cell of a key.
+    fn new(hash: u64, period: u32) -> Self {
+        Self { needed_log2: NEEDED_LOG2_MIN, lookups: 0, fingerprint: fingerprint(hash), period }
+    }
+}
+
+fn fingerprint(hash: u64) -> u32 {
+    (hash >> 24) as u32 & 0xff
 }
 
 impl Worth {
@@ -64,26 +78,45 @@ impl Worth {
     /// Notes a lookup that found no copy; whether its key is worth one now. Of lookups at the same
     /// time some may not be counted.
     pub fn note_lookup(&self, hash: u64) -> bool {
-        let cell = self.cell(hash);
-        let noted = Cell::of(cell.load(Ordering::Relaxed));
         let lookups = self.lookups.fetch_add(1, Ordering::Relaxed);
-        let period = (lookups / (LOOKUPS_PER_CELL * self.cells.len() as u64)) as u32 & 0xffff;
-        let counted = if noted.period == period { noted.lookups } else { 0 } + 1;
-        let is_worth = counted >= 1 << noted.needed_log2;
-        let lookups = if is_worth { 0 } else { counted };
-        cell.store(Cell { lookups, period, ..noted }.bits(), Ordering::Relaxed);
+        let period = (lookups / (LOOKUPS_PER_CELL * self.cells.len() as u64)) as u32 & 0xff;
+        let at = self.cell(hash);
+        let mut cell = Cell::of(at.load(Ordering::Relaxed));
+        if cell.period != period {
+            (cell.lookups, cell.period) = (0, period);
+        }
+        if cell.fingerprint != fingerprint(hash) {
+            if cell.lookups > 0 {
+                at.store(Cell { lookups: cell.lookups - 1, ..cell }.bits(), Ordering::Relaxed);
+                return false;
+            }
+            cell = Cell::new(hash, period);
+        }
+        cell.lookups += 1;
+        let is_worth = cell.lookups >= 1 << cell.needed_log2;
+        if is_worth {
+            cell.lookups = 0;
+        }
+        at.store(cell.bits(), Ordering::Relaxed);
         is_worth
     }
 
     /// Notes that a copy has ended, because its object was changed, after so many hits.
     pub fn note_end(&self, hash: u64, hits: u32) {
-        let cell = self.cell(hash);
-        let noted = Cell::of(cell.load(Ordering::Relaxed));
-        let needed_log2 = match hits < HITS_PAYING {
-            true => (noted.needed_log2 + 1).min(NEEDED_LOG2_MAX),
-            false => (noted.needed_log2 - 1).max(NEEDED_LOG2_MIN),
+        let at = self.cell(hash);
+        let mut cell = Cell::of(at.load(Ordering::Relaxed));
+        let has_paid = hits >= HITS_PAYING;
+        if cell.fingerprint != fingerprint(hash) {
+            if has_paid {
+                return;
+            }
+            cell = Cell::new(hash, cell.period);
+        }
+        cell.needed_log2 = match has_paid {
+            true => (cell.needed_log2 - 1).max(NEEDED_LOG2_MIN),
+            false => (cell.needed_log2 + 1).min(NEEDED_LOG2_MAX),
         };
-        cell.store(Cell { needed_log2, ..noted }.bits(), Ordering::Relaxed);
+        at.store(cell.bits(), Ordering::Relaxed);
     }
 }
 
@@ -100,6 +133,18 @@ mod tests {
             worth.note_lookup((1 + key % 200) << 32);
         }
         assert!(!worth.note_lookup(7), "that was in an earlier period");
+    }
+
+    #[test]
+    fn a_key_keeps_its_cell_among_others_that_are_looked_up_less() {
+        let worth = Worth::new(1 << 8);
+        let (hot, cold) = (7 << 24, |number: u64| (number % 200) << 24);
+        let mut copies = [0, 0];
+        for number in 8..800 {
+            copies[0] += u32::from(worth.note_lookup(hot)) + u32::from(worth.note_lookup(hot));
+            copies[1] += u32::from(worth.note_lookup(cold(number)));
+        }
+        assert!(copies[0] > 300 && copies[1] < 10, "{copies:?}");
     }
 
     #[test]
