@@ -1,7 +1,7 @@
 //! Whether a key is worth a copy: it is looked up often enough, and its copies live long enough.
 //!
 //! ```text
-//! cell   log2 of lookups needed 4 | lookups 12 | fingerprint 8 | period 8    this process's atomics
+//! cell   log2 of lookups needed 4 | lookups 12 | fingerprint 8 | period 8   this process's atomics
 //! ```
 //!
 //! A copy costs a swap of the slot, and its end costs a change of the object two round trips. A hit
