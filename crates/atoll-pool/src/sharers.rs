@@ -358,13 +358,15 @@ pub async fn leave<E: Endpoint>(endpoint: &E, layout: &Layout, joined: Joined) -
     swap(endpoint, layout.sharer(joined.place), joined.sharer.0, joined.sharer.freed().0).await.map(drop)
 }
 
-/// The sharers of a pool: their regions.
+/// The sharers of a pool whose exports are there: their regions. One that was killed has its place
+/// until another process needs it.
 ///
 /// # Errors
 /// A verb's error.
 pub async fn all<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<Vec<Address>, VerbError> {
     let table = table(endpoint, &pool.layout).await?;
-    Ok(table.into_iter().filter(|(_, sharer)| !sharer.is_free()).map(|(_, sharer)| sharer.at()).collect())
+    let is_there = |sharer: &Sharer| !sharer.is_free() && endpoint.reach_export(sharer.at()).is_ok();
+    Ok(table.into_iter().map(|(_, sharer)| sharer).filter(is_there).map(Sharer::at).collect())
 }
 
 #[cfg(test)]

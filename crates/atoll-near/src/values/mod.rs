@@ -39,8 +39,8 @@ const OVERHEAD_BYTES: u64 = 224;
 pub const BYTES_MIN: u64 = 1 << 16;
 /// A value of more than this part of the near cache is not kept.
 const LARGEST: u64 = 16;
-/// Hits of a copy between two that are sent to the pool, once it has had so many.
-const FAR_PERIOD: u32 = 64;
+/// Of so many hits of a copy, one is sent to the pool.
+const FAR_PERIOD: u32 = 32;
 /// How long a client waits before it tries again to follow or export.
 const RETRY_NS: u64 = 10_000_000;
 
@@ -256,11 +256,10 @@ impl<M: Clone + Send + Sync + 'static> NearValues<M> {
     }
 
     /// Counts a hit of a copy; whether it is to be sent to the pool, so that the object counts as
-    /// accessed there: the first, the second, the fourth and so on, later each sixty-fourth.
+    /// accessed there: each thirty-second. The lookups before the copy was made counted, too.
     pub fn goes_far(&self, copy: &Copy<M>) -> bool {
         let hits = copy.hits.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-        let goes = hits.is_multiple_of(FAR_PERIOD) || hits < FAR_PERIOD && hits.is_power_of_two();
-        goes && !self.values.is_eager
+        hits.is_multiple_of(FAR_PERIOD) && !self.values.is_eager
     }
 
     /// Before a key is looked up in the pool: what a copy would depend on, if the key is worth one.
