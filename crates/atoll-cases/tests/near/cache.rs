@@ -48,6 +48,8 @@ fn ended<S: Subject>(mut faulty: FaultyCase<S>, seed: u64) -> FaultyCase<S> {
 #[test]
 fn promise_1_of_a_memory_node_that_ends_no_copy_is_served() {
     faults_do_no_harm(300, ending::<ForgeSubject>);
+    faults_do_no_harm(150, ending::<DittoSubject>);
+    faults_do_no_harm(150, |seed| ended(FaultyCase::<Forge>::drawn(seed), seed));
 }
 
 /// Many lookups of few keys, so that most of them find copies.
