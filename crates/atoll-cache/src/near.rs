@@ -70,6 +70,14 @@ enum Looked {
     Nothing,
 }
 
+/// What came of one of many lookups.
+enum Got {
+    /// A copy.
+    Copy(Arc<Copy<CopiedMeta>>),
+    /// What the pool has.
+    Far(Lookup, Value),
+}
+
 /// An engine with the near cache of its process, or without one.
 pub struct Near<G: Copied> {
     // Dropped before the engine, whose endpoint exports its words.
@@ -267,28 +275,26 @@ impl<G: Copied> Engine for Near<G> {
     ) -> Result<(), CacheError> {
         let Some(near) = &self.near else { return self.engine.get_many(keys, found).await };
         let (mut far, mut far_keys, mut worthy) = (Vec::new(), Vec::new(), Vec::new());
-        let mut results: Vec<Option<(Lookup, Value)>> = Vec::with_capacity(keys.len());
+        let mut results = Vec::with_capacity(keys.len());
         for (index, key) in keys.iter().enumerate() {
             let stripe = self.engine.stripe(key);
             let looked = self.look(near, stripe, key).await?;
-            results.push(None);
-            match looked {
+            let sample = match looked {
                 Looked::Copy(copy) => {
-                    let mut value = Value::new();
-                    value.assign(&copy.bytes, meta_of(&copy));
-                    results[index] = Some((Lookup::Hit, value));
+                    results.push(Some(Got::Copy(copy)));
                     continue;
                 }
-                Looked::Nothing => {
-                    if let Some(sample) = self.sample_if_worth(near, stripe).await {
-                        worthy.push((index, sample));
-                        continue;
-                    }
+                Looked::Nothing => self.sample_if_worth(near, stripe).await,
+                Looked::Far => None,
+            };
+            results.push(None);
+            match sample {
+                Some(sample) => worthy.push((index, sample)),
+                None => {
+                    far.push(index);
+                    far_keys.push(*key);
                 }
-                Looked::Far => {}
             }
-            far.push(index);
-            far_keys.push(*key);
         }
         // The lookups of keys that get copies are under way together, and with the others.
         let keeping = worthy.into_iter().map(|(index, sample)| {
@@ -301,7 +307,7 @@ impl<G: Copied> Engine for Near<G> {
         let mut keeping: Vec<_> = keeping.collect();
         let results = RefCell::new(results);
         let note = |number: usize, lookup, value: &mut Value| {
-            results.borrow_mut()[far[number]] = Some((lookup, std::mem::take(value)));
+            results.borrow_mut()[far[number]] = Some(Got::Far(lookup, std::mem::take(value)));
         };
         let others = async { if far.is_empty() { Ok(()) } else { self.engine.get_many(&far_keys, note).await } };
         let (mut others, mut is_over, mut outcome) = (pin!(others), false, Ok(()));
@@ -309,7 +315,7 @@ impl<G: Copied> Engine for Near<G> {
             keeping.retain_mut(|lookup| match lookup.as_mut().poll(context) {
                 Poll::Pending => true,
                 Poll::Ready(Ok((index, lookup, value))) => {
-                    results.borrow_mut()[index] = Some((lookup, value));
+                    results.borrow_mut()[index] = Some(Got::Far(lookup, value));
                     false
                 }
                 Poll::Ready(Err(error)) => {
@@ -325,9 +331,15 @@ impl<G: Copied> Engine for Near<G> {
         })
         .await;
         outcome?;
+        let mut copied = Value::new();
         for (index, result) in results.take().into_iter().enumerate() {
-            let (lookup, mut value) = result.expect("every key was looked up");
-            found(index, lookup, &mut value);
+            match result.expect("every key was looked up") {
+                Got::Copy(copy) => {
+                    copied.assign(&copy.bytes, meta_of(&copy));
+                    found(index, Lookup::Hit, &mut copied);
+                }
+                Got::Far(lookup, mut value) => found(index, lookup, &mut value),
+            }
         }
         Ok(())
     }

@@ -202,8 +202,8 @@ impl<E: Endpoint> Core<E> {
                 // The next write into the block destroys the tag. If this client dies there, the
                 // next repairer must not need the tag any more.
                 let won = Cell { state: CellState::Won, ..*cell };
-                // A settler is known by its place. One that had seen the last client of this place dead
-                // may have taken the cell, and given it back.
+                // A settler is known by its place. One that had seen the last client of this place
+                // dead may have taken the cell, and given it back.
                 if !self.swap_cell(cell_at, cell.word(), won.word()).await? {
                     return Ok(Settled::Unknown);
                 }

@@ -16,13 +16,13 @@ use super::TcpOptions;
 use super::call::{Answer, Call};
 use super::control::Control;
 use super::notice::{NOTICE_WORDS_MAX, decode_notice, decode_word, push_frame};
-use super::tls::Tunnel;
+use super::tls::{Tunnel, read, write};
 use super::wire::{HEAD_WORDS, Head, Kind};
 use crate::clock::awake_or_asleep_ns;
 use crate::{Address, FabricError};
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token, Waker};
-use std::io::{self, Read, Write};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -302,43 +302,12 @@ impl Keeper {
 
     /// Sends what is queued, as far as the agent takes it now.
     fn send(&mut self) -> io::Result<()> {
-        while self.sent < 8 * self.output.len() {
-            let bytes = &bytemuck::cast_slice::<u64, u8>(&self.output)[self.sent..];
-            let sent = match &mut self.tunnel {
-                Some(tunnel) => tunnel.write(&mut self.stream, bytes),
-                None => self.stream.write(bytes),
-            };
-            match sent {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(sent) => self.sent += sent,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) => return Err(error),
-            }
-        }
+        let bytes = &bytemuck::cast_slice::<u64, u8>(&self.output)[self.sent..];
+        self.sent += write(&mut self.stream, &mut self.tunnel, bytes)?;
         if self.sent == 8 * self.output.len() {
             self.output.clear();
             self.sent = 0;
         }
-        if let Some(tunnel) = &mut self.tunnel {
-            tunnel.flush(&mut self.stream)?;
-        }
         Ok(())
-    }
-}
-
-/// `None` if nothing has arrived; 0 bytes if nothing ever will.
-fn read(stream: &mut TcpStream, tunnel: &mut Option<Tunnel>, into: &mut [u8]) -> io::Result<Option<usize>> {
-    loop {
-        let read = match tunnel {
-            Some(tunnel) => tunnel.read(&mut *stream, into),
-            None => stream.read(into),
-        };
-        match read {
-            Ok(bytes) => return Ok(Some(bytes)),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
     }
 }

@@ -173,3 +173,46 @@ impl Tunnel {
         Ok(true)
     }
 }
+
+/// Reads what has arrived on a connection, within TLS or without. `None` if nothing has; 0 bytes if
+/// nothing ever will.
+pub(super) fn read<S: Read + Write>(
+    stream: &mut S,
+    tunnel: &mut Option<Tunnel>,
+    into: &mut [u8],
+) -> io::Result<Option<usize>> {
+    loop {
+        let read = match tunnel {
+            Some(tunnel) => tunnel.read(&mut *stream, into),
+            None => stream.read(into),
+        };
+        match read {
+            Ok(bytes) => return Ok(Some(bytes)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Writes as much as the peer takes now, within TLS or without; returns how many bytes.
+pub(super) fn write<S: Read + Write>(stream: &mut S, tunnel: &mut Option<Tunnel>, bytes: &[u8]) -> io::Result<usize> {
+    let mut sent = 0;
+    while sent < bytes.len() {
+        let written = match tunnel {
+            Some(tunnel) => tunnel.write(&mut *stream, &bytes[sent..]),
+            None => stream.write(&bytes[sent..]),
+        };
+        match written {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(more) => sent += more,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    if let Some(tunnel) = tunnel {
+        tunnel.flush(&mut *stream)?;
+    }
+    Ok(sent)
+}

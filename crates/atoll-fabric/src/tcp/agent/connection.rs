@@ -25,13 +25,13 @@ use crate::shm::process::random_word;
 use crate::tcp::call::{Answer, Call};
 use crate::tcp::notice::decode_word;
 use crate::tcp::secret;
-use crate::tcp::tls::Tunnel;
+use crate::tcp::tls::{Tunnel, read, write};
 use crate::tcp::wire::{
     CALL_BYTES_MAX, FRAME_BYTES_MAX, HEAD_WORDS, Head, Kind, Status, decode_verbs, encode_greeting,
 };
 use crate::{Address, Identity, Pace, PeerState, Region, Sharing};
 use mio::net::TcpStream;
-use std::io::{self, Read, Write};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -613,44 +613,6 @@ fn peer_state(shared: &Shared, id: u64, region: Option<&crate::shm::ShmRegion>, 
         None => region.peer_state(who, &region.peers()),
     };
     state as u64
-}
-
-/// `None` if nothing has arrived; 0 bytes if nothing ever will.
-fn read(stream: &mut TcpStream, tunnel: &mut Option<Tunnel>, into: &mut [u8]) -> io::Result<Option<usize>> {
-    loop {
-        let read = match tunnel {
-            Some(tunnel) => tunnel.read(&mut *stream, into),
-            None => stream.read(into),
-        };
-        match read {
-            Ok(bytes) => return Ok(Some(bytes)),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-}
-
-/// Writes as much as the peer takes now.
-fn write(stream: &mut TcpStream, tunnel: &mut Option<Tunnel>, bytes: &[u8]) -> io::Result<usize> {
-    let mut sent = 0;
-    while sent < bytes.len() {
-        let written = match tunnel {
-            Some(tunnel) => tunnel.write(&mut *stream, &bytes[sent..]),
-            None => stream.write(&bytes[sent..]),
-        };
-        match written {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(more) => sent += more,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    if let Some(tunnel) = tunnel {
-        tunnel.flush(&mut *stream)?;
-    }
-    Ok(sent)
 }
 
 const _: () = assert!(CALL_BYTES_MAX < 4 * Scratch::INPUT_WORDS && FRAME_BYTES_MAX > 8 * Scratch::INPUT_WORDS);
