@@ -5,6 +5,7 @@
 
 use crate::{Attributes, Meta, Removals, Stats, Value};
 use atoll_fabric::{Arrivals, VerbError};
+use atoll_near::values::words::Sample;
 use atoll_pool::PoolError;
 
 /// Why an operation could not be done. It changed nothing, unless the variant says otherwise.
@@ -69,6 +70,17 @@ impl CacheError {
     /// Whether the client is shut out. Another client may join in its place.
     pub fn is_shut_out(&self) -> bool {
         matches!(self, Self::Verb(VerbError::Fenced))
+    }
+}
+
+/// What tells whether objects of one word have changed: see [`Engine::mark`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark(pub(crate) Sample);
+
+impl Mark {
+    /// Whether no mark from before says anything any more, whichever word it is of.
+    pub fn ends_all_since(&self, before: &Self) -> bool {
+        self.0.ends_all_since(&before.0)
     }
 }
 
@@ -269,6 +281,37 @@ pub trait Engine {
 
     /// The pool's clock: milliseconds since the Unix epoch, never going back.
     async fn now_ms(&self) -> Result<u64, CacheError>;
+
+    /// The number of the word that a change of `key`'s object adds to. Other keys may have the same.
+    fn word_number(&self, key: &[u8]) -> u32 {
+        let _ = key;
+        0
+    }
+
+    /// What the word of this number is now, without a verb. `None` as long as this client
+    /// [follows](Engine::follow_changes) no words.
+    ///
+    /// An object whose changes [are told](Engine::tell_changes), after a mark was taken, is as it
+    /// was then as long as the mark is the same. A change, an eviction or a removal by any process
+    /// makes it another one before it takes effect. The end of an expiry does not.
+    fn mark(&self, word_number: u32) -> Option<Mark> {
+        let _ = word_number;
+        None
+    }
+
+    /// Makes sure that this client follows words by which it finds that objects change. Whether it
+    /// follows them; it may try again after a hundredth of a second.
+    async fn follow_changes(&self) -> Result<bool, CacheError> {
+        Ok(false)
+    }
+
+    /// From now on changes of `key`'s object are told: they make its [mark](Engine::mark) another
+    /// one. Returns its metadata; `None` if it is not there, or is about to change, or this engine
+    /// tells no changes. Counts no access.
+    async fn tell_changes(&self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
+        let _ = key;
+        Ok(None)
+    }
 
     /// Renews this client's lease, repairs what dead clients held, and removes expired objects at
     /// the pace of [`sweep`](crate::sweep). Operations do this by themselves. An idle client should

@@ -15,7 +15,7 @@
 //! do without this.
 
 use crate::audit::Audit;
-use crate::{Ahead, CacheError, Change, Engine, Lookup, Meta, Pooled, Removals, Stats, Value};
+use crate::{Ahead, CacheError, Change, Engine, Lookup, Mark, Meta, Pooled, Removals, Stats, Value};
 use atoll_fabric::{Arrivals, Endpoint};
 use atoll_pool::{Client, PoolError, Repaired};
 use std::cell::{Cell, RefCell};
@@ -232,7 +232,21 @@ impl<G: Engine + 'static> Engine for Lasting<G> {
         flush() -> Result<u64, CacheError>,
         objects() -> Result<u64, CacheError>,
         now_ms() -> Result<u64, CacheError>,
+        follow_changes() -> Result<bool, CacheError>,
         tend() -> Result<(), CacheError>,
+    }
+
+    fn word_number(&self, key: &[u8]) -> u32 {
+        self.engine.word_number(key)
+    }
+
+    fn mark(&self, word_number: u32) -> Option<Mark> {
+        self.engine.mark(word_number)
+    }
+
+    async fn tell_changes(&self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
+        let (engine, key) = (self.engine.clone(), key.to_vec());
+        self.run(async move { engine.tell_changes(&key).await }).await
     }
 
     async fn close(&self) -> Result<(), CacheError> {

@@ -12,10 +12,11 @@
 
 use crate::audit::Audit;
 use crate::{Ahead, Pooled};
-use crate::{Attributes, CacheError, Change, Engine, Lookup, Meta, Removals, Stats, Value};
+use crate::{Attributes, CacheError, Change, Engine, Lookup, Mark, Meta, Removals, Stats, Value};
 use atoll_fabric::{Arrivals, Endpoint};
 use atoll_near::NearError;
-use atoll_near::values::{Copy, Found, NearValues, Sample, Values};
+use atoll_near::values::words::{Follower, Sample, Words};
+use atoll_near::values::{Copy, Found, NearValues, Values};
 use atoll_pool::sharers::Hole;
 use atoll_pool::{Client, PoolError, Repaired};
 use std::cell::{Cell, RefCell};
@@ -51,6 +52,10 @@ pub trait Copied: Engine {
     /// What chooses a sharer's word for a key: see `index::copies`.
     fn stripe(&self, key: &[u8]) -> u64;
 
+    /// The metadata of a key's object, if its slot permits copies of it from now on. The lookup
+    /// counts as no access. The caller has sampled its words before.
+    async fn permit(&self, key: &[u8]) -> Result<Option<Meta>, CacheError>;
+
     /// As [`Engine::get`]. After a hit, also whether the slot permits copies of what was found,
     /// which is in `into` and has at most so many bytes. The caller has sampled its words before.
     async fn get_permitting(
@@ -82,6 +87,8 @@ enum Got {
 pub struct Near<G: Copied> {
     // Dropped before the engine, whose endpoint exports its words.
     near: Option<NearValues<CopiedMeta>>,
+    /// Without a near cache: the way to the words of its process.
+    follower: Option<Follower>,
     engine: G,
     hits: Cell<u64>,
     outdated: Cell<u64>,
@@ -91,7 +98,14 @@ pub struct Near<G: Copied> {
 impl<G: Copied> Near<G> {
     /// An engine without a near cache.
     pub fn without(engine: G) -> Self {
-        Self { near: None, engine, hits: Cell::new(0), outdated: Cell::new(0), copies: Cell::new(0) }
+        let [hits, outdated, copies] = [const { Cell::new(0) }; 3];
+        Self { near: None, follower: None, engine, hits, outdated, copies }
+    }
+
+    /// An engine without a near cache whose client can tell that objects change, by these words of
+    /// its process: see [`Engine::mark`].
+    pub fn telling(engine: G, words: Arc<Words>) -> Self {
+        Self { follower: Some(Follower::new(words)), ..Self::without(engine) }
     }
 
     /// An engine whose client uses its process's near cache.
@@ -103,11 +117,17 @@ impl<G: Copied> Near<G> {
     /// does that at its first copy.
     ///
     /// # Errors
-    /// Why it cannot: see [`NearValues::follow`].
+    /// Why it cannot: see [`Follower::follow`].
     pub async fn follow(&self) -> Result<(), NearError> {
-        let Some(near) = &self.near else { return Ok(()) };
+        let Some(follower) = self.follower() else { return Ok(()) };
         let client = self.engine.pool_client();
-        near.follow(&*client.endpoint, &client.pool.layout).await.map(drop)
+        follower.follow(&*client.endpoint, &client.pool.layout).await.map(drop)
+    }
+
+    /// The client's way to the words of its process.
+    #[inline]
+    fn follower(&self) -> Option<&Follower> {
+        self.near.as_ref().map(NearValues::follower).or(self.follower.as_ref())
     }
 
     /// From now on the client uses its process's near cache.
@@ -127,10 +147,10 @@ impl<G: Copied> Near<G> {
 
     /// Before the client leaves the pool.
     async fn end(&self) {
-        if let Some(near) = &self.near {
+        if let Some(follower) = self.follower() {
             let client = self.engine.pool_client();
             // Otherwise others find that the export is gone.
-            let _ = near.end(&*client.endpoint, &client.pool.layout).await;
+            let _ = follower.end(&*client.endpoint, &client.pool.layout).await;
         }
     }
 
@@ -207,7 +227,7 @@ impl<G: Copied> Near<G> {
     fn late_sample(&self, near: &NearValues<CopiedMeta>, key: &[u8]) -> Option<Sample> {
         let client = self.engine.pool_client();
         let is_late = client.pool.layout.lacks(Hole::SampleFirst);
-        if is_late { near.sample(&client.endpoint, self.engine.stripe(key)) } else { None }
+        if is_late { near.follower().sample(&client.endpoint, self.engine.stripe(key)) } else { None }
     }
 }
 
@@ -350,6 +370,31 @@ impl<G: Copied> Engine for Near<G> {
 
     async fn update<C: Change>(&self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
         self.engine.update(key, change).await
+    }
+
+    fn word_number(&self, key: &[u8]) -> u32 {
+        self.follower().map_or(0, |follower| follower.words().number(self.engine.stripe(key)))
+    }
+
+    fn mark(&self, word_number: u32) -> Option<Mark> {
+        let client = self.engine.pool_client();
+        self.follower()?.sample(&client.endpoint, word_number.into()).map(Mark)
+    }
+
+    async fn follow_changes(&self) -> Result<bool, CacheError> {
+        let Some(follower) = self.follower() else { return Ok(false) };
+        let client = self.engine.pool_client();
+        match follower.follow(&*client.endpoint, &client.pool.layout).await {
+            Err(NearError::Verb(error)) => Err(error.into()),
+            followed => Ok(followed.is_ok_and(|is_followed| is_followed)),
+        }
+    }
+
+    async fn tell_changes(&self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
+        match self.follower() {
+            Some(_) => self.engine.permit(key).await,
+            None => Ok(None),
+        }
     }
 
     async fn tend(&self) -> Result<(), CacheError> {

@@ -24,7 +24,7 @@ use crate::client::Client;
 use crate::fabric::{self, AddressedFabric, EndpointOf, PoolFabric};
 use atoll_cache::audit::Audit;
 use atoll_cache::experts::ExpertSet;
-use atoll_cache::{CacheError, Chosen, ChosenPool, Engine, EngineId, Near, NearCache};
+use atoll_cache::{CacheError, Chosen, ChosenPool, Engine, EngineId, Near, NearCache, Words};
 use atoll_fabric::{Endpoint, FabricError, Identity, Reach, Region, Sharing, VerbError, block_on, block_on_with};
 use atoll_near::NearError;
 use atoll_pool::boot::{self, Verdict};
@@ -98,7 +98,13 @@ struct Opened<F: PoolFabric> {
     provider: Provider,
     evictor: Mutex<Evictor<F>>,
     near: OnceLock<Arc<NearCache>>,
+    /// By these this process finds that objects change, where it has no near cache.
+    words: Arc<Words>,
 }
+
+/// Words by which a process without a near cache finds that objects change, as a power of two:
+/// 512 KiB, once they are used.
+const WORDS_LOG2: u32 = 16;
 
 impl<F: PoolFabric> Opened<F> {
     fn open(fabric: &F, home: F::Region) -> Result<Self, OpenError> {
@@ -113,7 +119,8 @@ impl<F: PoolFabric> Opened<F> {
     fn of(fabric: &F, reach: F::Reach, chosen: ChosenPool) -> Self {
         let (fabric, reach, provider) = (fabric.clone(), Arc::new(reach), Provider::default());
         let (evictor, near) = (Mutex::new(Evictor::NONE), OnceLock::new());
-        Self { fabric, reach, chosen, reformatted: false, provider, evictor, near }
+        let words = Arc::new(Words::new(WORDS_LOG2));
+        Self { fabric, reach, chosen, reformatted: false, provider, evictor, near, words }
     }
 
     /// Ends the evictor that there is, and begins another one if it is wanted.
@@ -382,7 +389,7 @@ impl<F: PoolFabric> Pool<F> {
         let engine = recovery::join(self)?;
         let engine = match self.near_cache()? {
             Some(cache) => Near::with(engine, cache),
-            None => Near::without(engine),
+            None => Near::telling(engine, self.opened_now().words.clone()),
         };
         Ok(Client::new(atoll_cache::Cache::new(engine), self.clone()))
     }

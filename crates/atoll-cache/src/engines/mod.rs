@@ -334,6 +334,10 @@ impl<E: Endpoint> Copied for Chosen<E> {
         on_engine!(self, engine => engine.stripe(key))
     }
 
+    async fn permit(&self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
+        on_engine!(self, engine => engine.permit(key).await)
+    }
+
     async fn get_permitting(
         &self,
         key: &[u8],

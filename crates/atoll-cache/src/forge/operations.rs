@@ -24,6 +24,17 @@ impl<E: Endpoint, T: Technique<E>> Copied for Forge<E, T> {
         copies::stripe_of_hash(self, self.shared.hasher.hash(key))
     }
 
+    async fn permit(&self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
+        let begun_ns = self.client.endpoint.now_ns();
+        let op = &mut *self.operations.take(&self.client);
+        self.begin(op).await?;
+        let Some(meta) = self.present(op, key).await? else { return Ok(None) };
+        let is_timely = || self.client.endpoint.now_ns().wrapping_sub(begun_ns) <= REUSE_NS;
+        let Some((slot, word)) = op.found.take().filter(|_| is_timely()) else { return Ok(None) };
+        let is_permitted = copies::permit(self, slot, word).await?;
+        Ok((is_permitted && is_timely()).then_some(meta))
+    }
+
     async fn get_permitting(
         &self,
         key: &[u8],

@@ -163,6 +163,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                 Search::Found(found) => {
                     let now_ms = self.client.pool_ms(begun_ns).await?;
                     if !found.header.is_expired(now_ms) {
+                        op.found = Some((found.slot, found.word));
                         return Ok(Some(Meta::of(&found.header)));
                     }
                     if self.take_expired(op, found.slot, found.word).await? {

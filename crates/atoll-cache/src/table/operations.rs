@@ -107,6 +107,13 @@ impl<E: Endpoint, R: Replacement<E>> Copied for Objects<E, R> {
         copies::stripe_of_hash(&self.core, self.core.shared.hasher.hash(key))
     }
 
+    async fn permit(&self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
+        let op = &mut *self.core.operations.take(&self.core.client);
+        self.begin(op).await?;
+        let found = self.present_permitting(op, key).await;
+        self.end(op, found).await
+    }
+
     async fn get_permitting(
         &self,
         key: &[u8],
@@ -121,6 +128,14 @@ impl<E: Endpoint, R: Replacement<E>> Copied for Objects<E, R> {
 }
 
 impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
+    async fn present_permitting(&self, op: &mut Operation, key: &[u8]) -> Result<Option<Meta>, CacheError> {
+        let Some(meta) = self.present(op, key).await? else { return Ok(None) };
+        match op.found.take() {
+            Some((slot, word)) => Ok(copies::permit(&self.core, slot, word).await?.then_some(meta)),
+            None => Ok(None),
+        }
+    }
+
     async fn look_up_permitting(
         &self,
         op: &mut Operation,

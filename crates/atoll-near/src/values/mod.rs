@@ -1,9 +1,8 @@
 //! Copies of values by their keys: the near cache of a process under a cache's engine.
 //!
 //! The copies are in the process's own memory, where no other process can reach them. What the
-//! others must reach is small: the words of a [sharer](atoll_pool::sharers), which the process
-//! exports and follows. A client that changes an object of which copies may exist adds to its word
-//! first.
+//! others must reach is small: the process's [`words`]. A client that changes an object of which
+//! copies may exist adds to its word first.
 //!
 //! | step of a read | what it does | verbs |
 //! |---|---|---|
@@ -16,21 +15,18 @@
 //! words differ by then, or the object has not changed. A hit compares the words last of all: it
 //! took place at that moment. It is as linearizable as a lookup in the pool.
 //!
-//! **One client of the process exports** the words, the others follow them. When that client ends,
-//! another one exports anew. Every export is a new *turn*: copies of an earlier turn are not valid.
-//!
 //! **What is hot here stays in the pool**: some hits are sent to the pool all the same (see
 //! [`NearValues::goes_far`]), where they count as accesses.
 
+pub mod words;
 pub mod worth;
 
 use crate::error::NearError;
-use atoll_fabric::{Address, Endpoint, Kind, Lifetime, RegionAttributes};
-use atoll_pool::Layout;
-use atoll_pool::sharers::{self, Joined};
-use std::cell::Cell;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use atoll_fabric::Endpoint;
+use atoll_pool::{Layout, sharers};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use words::{Follower, Sample, Words};
 use worth::Worth;
 
 /// What the process's memory takes of a copy besides key and value.
@@ -41,17 +37,6 @@ pub const BYTES_MIN: u64 = 1 << 16;
 const LARGEST: u64 = 16;
 /// Of so many hits of a copy, one is sent to the pool.
 const FAR_PERIOD: u32 = 32;
-/// How long a client waits before it tries again to follow or export.
-const RETRY_NS: u64 = 10_000_000;
-
-/// The words of a sharer as they were before an object was READ.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sample {
-    turn: u64,
-    at: Address,
-    everything: u64,
-    word: u64,
-}
 
 /// A copy of a value.
 #[derive(Debug)]
@@ -75,40 +60,19 @@ impl<M> quick_cache::Weighter<Box<[u8]>, Arc<Copy<M>>> for Weigh {
 
 type Store<M> = quick_cache::sync::Cache<Box<[u8]>, Arc<Copy<M>>, Weigh, rapidhash::fast::SeedableState<'static>>;
 
-/// Who exports the words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Exported {
-    /// No client does.
-    Nobody,
-    /// A client is about to.
-    Soon,
-    /// A client does, here.
-    Here(Address),
-}
-
-/// The latest export, and how often that has changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Export {
-    exported: Exported,
-    turn: u64,
-}
-
 /// The near cache that the clients of a process share.
 pub struct Values<M> {
     store: Store<M>,
     worth: Worth,
     /// Whether every key is worth a copy.
     is_eager: bool,
-    words_log2: u32,
     value_bytes_max: usize,
-    exported: Mutex<Export>,
-    /// The turn of `exported`. It is written with that.
-    turn: AtomicU64,
+    words: Arc<Words>,
 }
 
 impl<M> std::fmt::Debug for Values<M> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Values").field("words_log2", &self.words_log2).finish_non_exhaustive()
+        f.debug_struct("Values").field("words", &self.words).finish_non_exhaustive()
     }
 }
 
@@ -139,9 +103,8 @@ impl<M: Clone + Send + Sync + 'static> Values<M> {
         let hashing = rapidhash::fast::SeedableState::new(hash_seed);
         let store = Store::with_options(options, Weigh, hashing, quick_cache::sync::DefaultLifecycle::default());
         let value_bytes_max = (capacity / LARGEST / shards as u64) as usize;
-        let exported = Mutex::new(Export { exported: Exported::Nobody, turn: 0 });
-        let turn = AtomicU64::new(0);
-        Ok(Self { store, worth, is_eager: false, words_log2, value_bytes_max, exported, turn })
+        let words = Arc::new(Words::new(words_log2));
+        Ok(Self { store, worth, is_eager: false, value_bytes_max, words })
     }
 
     /// The same with a copy of every value that is looked up, and no hit sent to the pool: for
@@ -166,27 +129,6 @@ impl<M: Clone + Send + Sync + 'static> Values<M> {
     }
 }
 
-impl<M> Values<M> {
-    fn export(&self) -> std::sync::MutexGuard<'_, Export> {
-        self.exported.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Changes who exports, if that is still as it was at `before`; whether it was. Only another
-    /// region begins a turn.
-    fn change(&self, before: Export, exported: Exported) -> bool {
-        let mut export = self.export();
-        if *export != before {
-            return false;
-        }
-        if before.exported != Exported::Soon || exported != Exported::Nobody {
-            export.turn += 1;
-        }
-        export.exported = exported;
-        self.turn.store(export.turn, Ordering::Release);
-        true
-    }
-}
-
 /// What a lookup finds in the near cache.
 #[derive(Debug)]
 pub enum Found<M> {
@@ -201,21 +143,14 @@ pub enum Found<M> {
 /// One client's way to the near cache of its process.
 pub struct NearValues<M> {
     values: Arc<Values<M>>,
-    /// The turn that its endpoint follows, and where; turn 0 if it follows none.
-    followed: Cell<(u64, Address)>,
-    /// What it exports itself.
-    joined: Cell<Option<(u64, Joined)>>,
-    /// A region that it has exported and not entered into the table.
-    unused: Cell<Option<Address>>,
-    /// When it may try again.
-    retry_ns: Cell<u64>,
+    follower: Follower,
 }
 
 impl<M: Clone + Send + Sync + 'static> NearValues<M> {
-    /// A client of this near cache. It follows, or exports, at its first miss.
+    /// A client of this near cache.
     pub fn new(values: Arc<Values<M>>) -> Self {
-        let followed = Cell::new((0, Address::on_compute(0, 0, 0)));
-        Self { values, followed, joined: Cell::new(None), unused: Cell::new(None), retry_ns: Cell::new(0) }
+        let follower = Follower::new(values.words.clone());
+        Self { values, follower }
     }
 
     /// The near cache.
@@ -223,18 +158,10 @@ impl<M: Clone + Send + Sync + 'static> NearValues<M> {
         &self.values
     }
 
-    /// The words now, for objects of this hash. `None` if this client follows none.
+    /// The client's way to the words of its process.
     #[inline]
-    pub fn sample<E: Endpoint>(&self, endpoint: &E, hash: u64) -> Option<Sample> {
-        let (turn, at) = self.followed.get();
-        if turn == 0 {
-            return None;
-        }
-        let word = endpoint.own_word(sharers::word(at, self.values.words_log2, hash))?;
-        let everything = endpoint.own_word(sharers::everything(at))?;
-        // Last: before its client gives its place back, a turn ends.
-        let is_present = self.values.turn.load(Ordering::Acquire) == turn;
-        is_present.then_some(Sample { turn, at, everything, word })
+    pub fn follower(&self) -> &Follower {
+        &self.follower
     }
 
     /// Looks for a copy of the key's value. `hash` chooses the key's word.
@@ -242,12 +169,12 @@ impl<M: Clone + Send + Sync + 'static> NearValues<M> {
     pub fn find<E: Endpoint>(&self, endpoint: &E, hash: u64, key: &[u8]) -> Found<M> {
         let Some(copy) = self.values.store.get(key) else { return Found::Nothing };
         // The copy first, then the words.
-        let present = self.sample(endpoint, hash);
+        let present = self.follower.sample(endpoint, hash);
         if present == Some(copy.sample) {
             return Found::Valid(copy);
         }
         // While this client follows nothing the copy may still be valid.
-        if present.is_some_and(|present| present.turn >= copy.sample.turn) {
+        if present.is_some_and(|present| present.is_not_before(&copy.sample)) {
             self.values.store.remove(key);
             self.values.worth.note_end(hash, copy.hits.load(Ordering::Relaxed));
             return Found::Outdated;
@@ -267,14 +194,7 @@ impl<M: Clone + Send + Sync + 'static> NearValues<M> {
         if !self.values.worth.note_lookup(hash) && !self.values.is_eager {
             return None;
         }
-        match self.sample(endpoint, hash) {
-            Some(sample) => Some(sample),
-            None => {
-                // Boxed, as every rare step: its state would enlarge every lookup.
-                let _ = Box::pin(self.follow(endpoint, layout)).await;
-                self.sample(endpoint, hash)
-            }
-        }
+        self.follower.sample_now(endpoint, layout, hash).await
     }
 
     /// Keeps a copy. The slot has permitted it after the sample was taken.
@@ -285,125 +205,5 @@ impl<M: Clone + Send + Sync + 'static> NearValues<M> {
         let copy = Copy { sample, meta, bytes: value.into(), hits: AtomicU32::new(0) };
         self.values.store.insert(key.into(), Arc::new(copy));
         true
-    }
-
-    /// Makes sure that this client follows the words of its process, and exports them if no client
-    /// of the process does. Whether it follows them.
-    ///
-    /// # Errors
-    /// [`NearError::Export`] if the fabric has no regions that can be followed,
-    /// [`NearError::Sharers`] if the pool has as many sharers as it can have, or a verb's error.
-    pub async fn follow<E: Endpoint>(&self, endpoint: &E, layout: &Layout) -> Result<bool, NearError> {
-        let now_ns = endpoint.now_ns();
-        if now_ns < self.retry_ns.get() {
-            return Ok(false);
-        }
-        let followed = self.follow_now(endpoint, layout).await;
-        if !matches!(followed, Ok(true)) {
-            self.retry_ns.set(now_ns.saturating_add(RETRY_NS));
-        }
-        followed
-    }
-
-    async fn follow_now<E: Endpoint>(&self, endpoint: &E, layout: &Layout) -> Result<bool, NearError> {
-        let before = *self.values.export();
-        match before.exported {
-            Exported::Soon => return Ok(false),
-            Exported::Here(at) if endpoint.follow(at).is_ok() => {
-                // A word that cannot be had now may be had again: the export has not ended.
-                let is_followed = endpoint.own_word(sharers::everything(at)).is_some();
-                if is_followed && *self.values.export() == before {
-                    self.followed.set((before.turn, at));
-                    return Ok(true);
-                }
-                return Ok(false);
-            }
-            // It has ended.
-            Exported::Here(_) | Exported::Nobody => {}
-        }
-        if !self.values.change(before, Exported::Soon) {
-            return Ok(false);
-        }
-        let exporting = Exporting(&self.values, Export { exported: Exported::Soon, turn: before.turn + 1 });
-        self.leave(endpoint, layout).await?;
-        let at = self.export_and_join(endpoint, layout).await?;
-        if !self.values.change(exporting.1, Exported::Here(at)) {
-            return Ok(false);
-        }
-        let turn = exporting.1.turn + 1;
-        self.joined.set(self.joined.get().map(|(_, joined)| (turn, joined)));
-        self.followed.set((turn, at));
-        Ok(true)
-    }
-
-    /// Exports words of its own, and enters them into the table of sharers. No other client of the
-    /// process does meanwhile.
-    async fn export_and_join<E: Endpoint>(&self, endpoint: &E, layout: &Layout) -> Result<Address, NearError> {
-        let domain = endpoint.region_attributes(0).map(|home| home.domain);
-        let domain = domain.ok_or(NearError::NoDirectory { what: "the pool's home is not reached" })?;
-        let words_log2 = self.values.words_log2;
-        let bytes = sharers::region_bytes(words_log2);
-        let wanted = RegionAttributes { bytes, kind: Kind::Host, domain, lifetime: Lifetime::Process };
-        // A region that could not be entered is used at the next attempt.
-        let at = match self.unused.take() {
-            Some(at) if endpoint.follow(at).is_ok() => at,
-            _ => endpoint.export(wanted)?,
-        };
-        self.unused.set(Some(at));
-        endpoint.follow(at)?;
-        let joined = sharers::join(endpoint, layout, at, words_log2).await?.ok_or(NearError::Sharers)?;
-        self.unused.set(None);
-        self.joined.set(Some((0, joined)));
-        Ok(at)
-    }
-
-    /// Gives back the place of an export that has ended.
-    async fn leave<E: Endpoint>(&self, endpoint: &E, layout: &Layout) -> Result<(), NearError> {
-        match self.joined.take() {
-            Some((_, joined)) => Ok(sharers::leave(endpoint, layout, joined).await?),
-            None => Ok(()),
-        }
-    }
-
-    /// Before this client ends: it exports nothing any more.
-    ///
-    /// # Errors
-    /// A verb's error; then others find that the export is gone.
-    pub async fn end<E: Endpoint>(&self, endpoint: &E, layout: &Layout) -> Result<(), NearError> {
-        match self.withdraw() {
-            Some(joined) => Ok(sharers::leave(endpoint, layout, joined).await?),
-            None => Ok(()),
-        }
-    }
-}
-
-impl<M> NearValues<M> {
-    /// No client of the process follows what this one exports. What it had joined as.
-    fn withdraw(&self) -> Option<Joined> {
-        self.followed.set((0, Address::on_compute(0, 0, 0)));
-        let (turn, joined) = self.joined.take()?;
-        let before = *self.values.export();
-        if before.turn == turn {
-            // Copies of the turn are not valid from now on, whatever the words say. If it has
-            // changed meanwhile, they are not either.
-            self.values.change(before, Exported::Nobody);
-        }
-        Some(joined)
-    }
-}
-
-impl<M> Drop for NearValues<M> {
-    /// Its endpoint is dropped later.
-    fn drop(&mut self) {
-        self.withdraw();
-    }
-}
-
-/// A client that is about to export. If its future is dropped, or it cannot, another one tries.
-struct Exporting<'v, M>(&'v Values<M>, Export);
-
-impl<M> Drop for Exporting<'_, M> {
-    fn drop(&mut self) {
-        self.0.change(self.1, Exported::Nobody);
     }
 }

@@ -13,6 +13,7 @@
 use super::acl::{Password, Users};
 use super::events;
 use super::slow::Slow;
+use super::tracking::Tracking;
 use crate::serve::counters::Shared;
 use crate::serve::limits::OutputLimit;
 use crate::serve::options::TlsOptions;
@@ -158,6 +159,7 @@ parameters! {
     "tls-cert-file"               Text, START;
     "tls-key-file"                Text, START;
     "tls-port"                    INT, START;
+    "tracking-table-max-keys"     LONG, Real;
     "unixsocket"                  Text, START;
 }
 
@@ -307,6 +309,7 @@ impl Parameter {
             "slowlog-max-len" => started.slow.entries_max.load(Relaxed).to_string(),
             "latency-monitor-threshold" => started.slow.event_ms.load(Relaxed).to_string(),
             "notify-keyspace-events" => events::printed(started.events.get()),
+            "tracking-table-max-keys" => started.tracking.keys_max.load(Relaxed).to_string(),
             "maxclients" => limits.clients_max().to_string(),
             "timeout" => limits.idle_s_max().to_string(),
             "tcp-keepalive" => limits.keepalive_s().to_string(),
@@ -370,6 +373,8 @@ pub(crate) struct Started<'a> {
     pub(crate) slow: &'a Slow,
     /// Which events are told.
     pub(crate) events: &'a events::Events,
+    /// Which clients are told of changes.
+    pub(crate) tracking: &'a Tracking,
     pub(crate) is_protected: bool,
     /// Its users.
     pub(crate) users: &'a Users,
@@ -380,7 +385,7 @@ pub(crate) struct Started<'a> {
 pub(crate) fn set(
     config: &Config,
     shared: &Shared,
-    Started { slow, events, users, .. }: &Started<'_>,
+    Started { slow, events, tracking, users, .. }: &Started<'_>,
     values: Vec<(&'static Parameter, Value)>,
 ) -> Result<(), (&'static str, String)> {
     let limits = &shared.limits;
@@ -403,6 +408,7 @@ pub(crate) fn set(
             ("slowlog-max-len", Value::Number(most)) => slow.entries_max.store(most, Relaxed),
             ("latency-monitor-threshold", Value::Number(ms)) => slow.event_ms.store(ms, Relaxed),
             ("notify-keyspace-events", Value::Number(classes)) => events.set(classes as u32),
+            ("tracking-table-max-keys", Value::Number(most)) => tracking.keys_max.store(most, Relaxed),
             ("acllog-max-len", Value::Number(most)) => users.log.entries_max.store(most, Relaxed),
             (_, Value::Password(password)) => users.set_default_password(password),
             ("timeout", Value::Number(seconds)) => limits.set_idle_s_max(seconds),

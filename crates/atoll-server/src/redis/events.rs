@@ -50,6 +50,12 @@ impl Class {
     /// Keys that no caller has removed.
     const LOST: Self = Self(Self::EXPIRED.0 | Self::EVICTED.0);
 
+    /// Whether keys change by its events.
+    #[inline]
+    pub(crate) fn is_change(self) -> bool {
+        self.0 & (Self::GENERIC.0 | Self::STRING.0 | Self::HASH.0) != 0
+    }
+
     const fn of(letter: u8) -> Self {
         let mut index = 0;
         while LETTERS[index] != letter {
@@ -109,6 +115,7 @@ impl Events {
 /// An event that is told once a step has been published.
 #[derive(Debug)]
 pub(crate) struct Untold {
+    class: Class,
     event: String,
     key: Vec<u8>,
     /// The number of its database.
@@ -187,21 +194,23 @@ impl<G: Engine> Context<'_, G> {
             return self.put_off(database, class, event, key);
         }
         self.instance.notify(self.shared, class, event, key, database);
+        self.tell_trackers(database, class, key);
     }
 
     /// Keeps an event of a step that may have to begin again.
     #[cold]
     fn put_off(&self, database: u8, class: Class, event: &str, key: &[u8]) {
-        if self.instance.events.has(class) {
+        if self.instance.events.has(class) || self.instance.tracking.is_any() {
             let event = event.to_owned();
-            self.session.untold.borrow_mut().push(Untold { event, key: key.to_vec(), database });
+            self.session.untold.borrow_mut().push(Untold { class, event, key: key.to_vec(), database });
         }
     }
 
     /// Tells the events of a step that has been published.
     pub(crate) fn tell_held(&mut self) {
-        for Untold { event, key, database } in self.session.untold.take() {
-            self.instance.tell(self.shared, &event, &key, database);
+        for Untold { class, event, key, database } in self.session.untold.take() {
+            self.instance.notify(self.shared, class, &event, &key, database);
+            self.tell_trackers(database, class, &key);
         }
     }
 

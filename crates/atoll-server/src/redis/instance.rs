@@ -11,6 +11,7 @@ use super::pause::Pause;
 use super::peers::Peers;
 use super::script::Scripts;
 use super::slow::Slow;
+use super::tracking::Tracking;
 use crate::serve::counters::{Shared, Totals};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -47,6 +48,7 @@ pub(crate) struct Instance {
     pub(crate) pause: Pause,
     pub(crate) config: Config,
     pub(crate) slow: Slow,
+    pub(crate) tracking: Tracking,
     /// What had been published at the last `CONFIG RESETSTAT`.
     forgotten: Mutex<Option<Totals>>,
     /// The most live bytes that INFO has found.
@@ -65,7 +67,13 @@ impl Instance {
 
     /// How it was started.
     pub(crate) fn started(&self) -> Started<'_> {
-        Started { slow: &self.slow, events: &self.events, is_protected: !self.is_open, users: &self.users }
+        Started {
+            slow: &self.slow,
+            events: &self.events,
+            tracking: &self.tracking,
+            is_protected: !self.is_open,
+            users: &self.users,
+        }
     }
 
     /// What the workers have published since `CONFIG RESETSTAT`.

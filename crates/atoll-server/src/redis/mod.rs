@@ -11,6 +11,7 @@
 //! | `monitors` | connections that see every command |
 //! | `events` | events of keys |
 //! | `peers` | the connections as all of them see them |
+//! | `tracking` | clients that are told of changes |
 //! | `pause` | commands that wait until a pause ends |
 //! | `slow` | commands that took long |
 //! | `session` | what a connection has agreed on with its peer |
@@ -50,6 +51,7 @@ pub mod resp;
 mod script;
 mod session;
 mod slow;
+mod tracking;
 mod transaction;
 
 pub use instance::RedisOptions;
@@ -72,7 +74,7 @@ use std::cell::RefCell;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The Redis protocol, as one server speaks it.
 #[derive(Clone, Default)]
@@ -121,6 +123,7 @@ struct Listed(Arc<Instance>, Arc<Peer>);
 impl Drop for Listed {
     fn drop(&mut self) {
         self.0.channels.leave(&self.1);
+        self.0.tracking.end(self.1.handle.id);
         self.0.monitors.remove(&self.1);
         self.0.peers.remove(self.1.handle.id);
     }
@@ -165,6 +168,17 @@ impl Protocol for Redis {
 
     async fn tend<G: Engine>(&self, client: Client<'_, G>) {
         self.0.tend(client.cache, client.shared);
+    }
+
+    async fn until_watched(&self, worker: usize) {
+        match worker {
+            0 => self.0.tracking.until_needed().await,
+            _ => std::future::pending().await,
+        }
+    }
+
+    async fn watch<G: Engine>(&self, client: Client<'_, G>) -> Duration {
+        self.0.look_for_changes(client.cache, client.shared).await
     }
 
     fn refuses(&self, _: Listener, peer: protocol::Peer) -> Option<Cow<'static, [u8]>> {
@@ -266,6 +280,9 @@ async fn run_parsed<'i, G: Engine>(
                     }
                 }
             }
+            if session.tracks.is_some() {
+                session.tell_unnoted(instance, client.shared, id);
+            }
         }
         *start = end;
         if session.closing || session.peer.handle.is_ending() {
@@ -313,7 +330,11 @@ async fn run_one<'i, G: Engine>(
     if let Err(refusal) = acl::admit(&mut context, id, happened) {
         return reject(context, Some(id), refusal);
     }
-    match context.session.way(id) {
+    let way = context.session.way(id);
+    if context.session.tracks.is_some() && matches!(way, Way::Exec | Way::Script) {
+        Box::pin(context.note_reads_of_step(id)).await;
+    }
+    match way {
         Way::Beside => pin!(run_sampled(id, context)).await,
         Way::Alone => {
             let alone = batch.be_alone().await;

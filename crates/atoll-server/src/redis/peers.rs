@@ -6,8 +6,11 @@
 use super::acl;
 use super::channels::Counts;
 use super::command::{Id, SPECS, subcommand};
+use super::instance::Instance;
 use super::resp::Protocol;
 use super::session::Session;
+use super::tracking::{Mode, Tracker};
+use crate::serve::counters::Shared;
 use crate::serve::handle::Handle;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -187,14 +190,18 @@ impl Peer {
         if self.handle.is_subscriber() { Kind::Pubsub } else { Kind::Normal }
     }
 
-    /// Its line of `CLIENT LIST`, at that time, if it has so many subscriptions.
-    pub(crate) fn line(&self, now_ms: u64, subscribed: Counts) -> String {
+    /// Its line of `CLIENT LIST`, at that time, if it has so many subscriptions and is told of
+    /// changes in this way.
+    fn line(&self, now_ms: u64, subscribed: Counts, tracker: Option<&Tracker>) -> String {
         let (handle, names) = (&self.handle, self.names().clone());
         let Snapshot { last, database, is_resp3, is_waiting, is_closing, no_evict, no_touch, queued } =
             Snapshot::unpack(self.state.load(Relaxed));
         let marks = [
             (handle.is_monitor(), 'O'),
             (handle.is_subscriber(), 'P'),
+            (tracker.is_some(), 't'),
+            (tracker.is_some_and(|tracker| tracker.is_broken.load(Relaxed)), 'R'),
+            (tracker.is_some_and(|tracker| tracker.mode == Mode::Broadcast), 'B'),
             (is_waiting, 'b'),
             (queued.is_some(), 'x'),
             (is_closing, 'c'),
@@ -215,7 +222,7 @@ impl Peer {
             line,
             "id={} addr={} laddr={} fd={} name={} age={age} idle={idle} flags={flags} db={database} sub={} psub={} \
              ssub={} multi={multi} qbuf={input} qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll={} \
-             omem={output} tot-mem={} events=r cmd={} user={} redir=-1 resp={} lib-name={} lib-ver={}",
+             omem={output} tot-mem={} events=r cmd={} user={} redir={} resp={} lib-name={} lib-ver={}",
             handle.id,
             handle.peer,
             handle.local,
@@ -228,12 +235,21 @@ impl Peer {
             input + output,
             last.name(),
             said(&self.user().1),
+            tracker.map_or(-1, |tracker| tracker.redirect.unwrap_or(0) as i64),
             if is_resp3 { 3 } else { 2 },
             said(&names.library),
             said(&names.version),
         );
         written.expect("memory takes what is written");
         line
+    }
+}
+
+impl Instance {
+    /// A connection's line of `CLIENT LIST`.
+    pub(crate) fn line(&self, peer: &Peer, shared: &Shared) -> String {
+        let id = peer.handle.id;
+        peer.line(shared.uptime_ms(), self.channels.counts(id), self.tracking.of(id).as_deref())
     }
 }
 

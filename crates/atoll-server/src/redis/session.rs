@@ -4,6 +4,7 @@ use super::acl::Standing;
 use super::command::{Flag, Id, SPECS, pubsub};
 use super::events::Untold;
 use super::peers::{Last, Peer};
+use super::tracking::Tracks;
 use super::transaction::{Queue, Watched};
 use crate::redis::resp::Protocol;
 use std::cell::RefCell;
@@ -42,6 +43,8 @@ pub struct Session {
     pub(crate) ends_step: bool,
     /// Events of a step that is not published yet.
     pub(crate) untold: RefCell<Vec<Untold>>,
+    /// Whether and how it is told of changes.
+    pub(crate) tracks: Option<Box<Tracks>>,
     /// Whether it has subscribed to anything.
     pub(crate) is_subscriber: bool,
     /// Whether it sees every command.
@@ -100,6 +103,7 @@ impl Session {
             is_executing: false,
             ends_step: false,
             untold: RefCell::default(),
+            tracks: None,
             is_subscriber: false,
             is_monitor: false,
             has_killed: false,
@@ -107,10 +111,10 @@ impl Session {
         }
     }
 
-    /// Whether every command that it may run runs at once and is answered.
+    /// Whether every command that it may run runs at once and is answered, and nothing is noted of it.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
-        self.queue.is_none() && self.replies == Replies::Sent && !self.is_listening()
+        self.queue.is_none() && self.replies == Replies::Sent && !self.is_listening() && self.tracks.is_none()
     }
 
     /// Whether the peer takes messages for replies, so that it may run few commands.

@@ -10,6 +10,7 @@ use atoll_cache::Engine;
 use std::borrow::Cow;
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// One protocol at each of a server's two listeners.
 #[derive(Clone)]
@@ -80,6 +81,15 @@ impl<P: Protocol, Q: Protocol> Protocol for Both<P, Q> {
     async fn tend<G: Engine>(&self, client: Client<'_, G>) {
         self.first.tend(client).await;
         self.second.tend(self.behind(client)).await;
+    }
+
+    async fn until_watched(&self, worker: usize) {
+        // Only the first one watches.
+        self.first.until_watched(worker).await;
+    }
+
+    async fn watch<G: Engine>(&self, client: Client<'_, G>) -> Duration {
+        self.first.watch(client).await
     }
 
     #[inline]

@@ -14,6 +14,7 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A batch of commands ends when its replies are so long: they are sent before anything more is run
 /// or read.
@@ -85,6 +86,19 @@ pub trait Protocol: Clone + Send + Sync + 'static {
     fn tend<G: Engine>(&self, client: Client<'_, G>) -> impl Future<Output = ()> {
         let _ = client;
         std::future::ready(())
+    }
+
+    /// Waits until the worker of this number has to [watch](Protocol::watch) its pool.
+    fn until_watched(&self, worker: usize) -> impl Future<Output = ()> {
+        let _ = worker;
+        std::future::pending()
+    }
+
+    /// Looks for what others have changed in the pool. Returns after which time the worker looks
+    /// again, if it has to.
+    fn watch<G: Engine>(&self, client: Client<'_, G>) -> impl Future<Output = Duration> {
+        let _ = client;
+        std::future::pending()
     }
 
     /// Bytes that the command has, at the least, of which a part has arrived.

@@ -165,6 +165,7 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
         let publishing = tokio::task::spawn_local(self.clone().publish_regularly());
         let waking = tokio::task::spawn_local(self.clone().wake_residents());
         let driving = tokio::task::spawn_local(asking::drive(self.clone()));
+        let watching = tokio::task::spawn_local(self.clone().watch_regularly());
         while let Some((id, listener, stream)) = streams.recv().await {
             let handle = Arc::new(Handle::new((id, listener), &stream, &self.shared, self.wakes.clone()));
             let resident = Rc::new(Resident::new(handle.clone()));
@@ -183,6 +184,7 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
         publishing.abort();
         waking.abort();
         driving.abort();
+        watching.abort();
         self.waiters.end();
     }
 
@@ -235,6 +237,17 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
                 }
             }
             self.asking(pin!(self.protocol.tend(self.client(&cache)))).await;
+        }
+    }
+
+    /// Never ends. No client is held while there is nothing to watch for.
+    async fn watch_regularly(self: Rc<Self>) {
+        loop {
+            self.protocol.until_watched(self.index).await;
+            let cache = self.cache();
+            let pause = self.asking(pin!(self.protocol.watch(self.client(&cache)))).await;
+            drop(cache);
+            tokio::time::sleep(pause).await;
         }
     }
 

@@ -146,7 +146,7 @@ pub(crate) fn note<G: Engine>(c: &Context<'_, G>, reason: Reason, happened: Happ
         c.session.publish();
     }
     let peer = &c.session.peer;
-    let line = peer.line(c.shared.uptime_ms(), c.instance.channels.counts(peer.handle.id));
+    let line = c.instance.line(peer, c.shared);
     c.instance.users.log.add(Entry::new(reason, happened, object, user, line));
 }
 

@@ -3,12 +3,11 @@
 //! `CLIENT KILL` ends another connection when its worker next looks at it: a command that runs at
 //! that moment ends, those behind it do not run, and no reply is sent. `CLIENT NO-EVICT` changes
 //! nothing, for no connection is evicted. `CLIENT NO-TOUCH` is noted and shown; lookups still count
-//! as accesses. No command of this server blocks, so `CLIENT UNBLOCK` finds nothing to unblock. The
-//! server sends no invalidations, so `CLIENT TRACKING ON` is refused.
+//! as accesses. No command of this server blocks, so `CLIENT UNBLOCK` finds nothing to unblock.
 
 use super::arguments::{integer, is};
 use super::error::shown;
-use super::{CommandError, Context, Id, Outcome, subcommand};
+use super::{CommandError, Context, Id, Outcome, subcommand, tracking};
 use crate::redis::pause::Pausing;
 use crate::redis::peers::{Kind, Peer};
 use crate::redis::session::Replies;
@@ -20,16 +19,12 @@ use std::time::Duration;
 /// `CLIENT subcommand ...`
 pub async fn client<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     match subcommand::called(c, Id::Client) {
-        "caching" => {
-            let why = "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or \
-                       OPTOUT mode enabled";
-            return Err(why.into());
-        }
+        "caching" => return tracking::caching(c),
         "getname" => match c.session.peer.names().own.as_slice() {
             b"" => c.reply.null(),
             name => c.reply.bulk(name),
         },
-        "getredir" => c.reply.integer(-1),
+        "getredir" => c.reply.integer(c.session.redirect()),
         "id" => c.reply.integer(c.session.peer.handle.id as i64),
         "info" => {
             c.session.publish();
@@ -47,17 +42,8 @@ pub async fn client<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
             c.session.peer.names().own = name(c.args.get(2), BAD_NAME)?;
             c.reply.ok();
         }
-        "tracking" => return tracking(c),
-        "trackinginfo" => {
-            c.reply.map(3);
-            c.reply.bulk(b"flags");
-            c.reply.set(1);
-            c.reply.bulk(b"off");
-            c.reply.bulk(b"redirect");
-            c.reply.integer(-1);
-            c.reply.bulk(b"prefixes");
-            c.reply.array(0);
-        }
+        "tracking" => return Box::pin(tracking::tracking(c)).await,
+        "trackinginfo" => tracking::info(c),
         "unblock" => {
             integer(c.args.get(2))?;
             match c.args.len() {
@@ -130,7 +116,7 @@ fn kind(text: &[u8]) -> Result<Kind, CommandError> {
 
 /// What is known of a connection.
 fn line<G: Engine>(c: &Context<'_, G>, peer: &Peer) -> String {
-    peer.line(c.shared.uptime_ms(), c.instance.channels.counts(peer.handle.id))
+    c.instance.line(peer, c.shared)
 }
 
 /// `CLIENT LIST [TYPE type | ID id...]`
@@ -267,28 +253,6 @@ fn reply<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
         }
         word if is(word, "off") => c.session.replies = Replies::Off,
         word if is(word, "skip") => c.session.skip_reply(),
-        _ => return Err(CommandError::Syntax),
-    }
-    Ok(())
-}
-
-/// `CLIENT TRACKING (ON | OFF) ...`
-fn tracking<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    let mut options = c.args.from(3);
-    while let Some(word) = options.next() {
-        let takes_value = is(word, "redirect") || is(word, "prefix");
-        let is_known = takes_value || ["bcast", "optin", "optout", "noloop"].iter().any(|other| is(word, other));
-        if !is_known || takes_value && options.next().is_none() {
-            return Err(CommandError::Syntax);
-        }
-    }
-    match c.args.get(2) {
-        word if is(word, "off") => c.reply.ok(),
-        word if is(word, "on") => {
-            let why = "ERR CLIENT TRACKING is not supported: this server sends no invalidation messages, so a \
-                       client must not cache what it reads";
-            return Err(why.into());
-        }
         _ => return Err(CommandError::Syntax),
     }
     Ok(())

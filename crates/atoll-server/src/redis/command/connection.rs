@@ -90,6 +90,7 @@ pub async fn reset<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let peer = c.session.peer.clone();
     c.instance.channels.leave(&peer);
     c.instance.monitors.remove(&peer);
+    c.instance.tracking.end(peer.handle.id);
     peer.handle.take_posted(c.reply.output());
     peer.names().own.clear();
     let standing = c.instance.users.standing(&peer);

@@ -52,6 +52,7 @@ fn flush_options<G: Engine>(c: &Context<'_, G>) -> Outcome {
 pub async fn flushall<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     flush_options(c)?;
     c.cache.flush().await?;
+    c.instance.tell_all_changed(c.shared);
     c.reply.ok();
     Ok(())
 }
@@ -60,6 +61,7 @@ pub async fn flushall<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 pub async fn flushdb<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     flush_options(c)?;
     flush(c.cache, c.database()).await?;
+    c.instance.tell_all_changed(c.shared);
     c.reply.ok();
     Ok(())
 }
@@ -97,6 +99,7 @@ pub async fn swapdb<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let one = number(1).ok_or("ERR invalid first DB index")?;
     let other = number(2).ok_or("ERR invalid second DB index")?;
     c.instance.databases.swap(database_number(one)?, database_number(other)?);
+    c.instance.tell_all_changed(c.shared);
     c.reply.ok();
     Ok(())
 }

@@ -21,6 +21,7 @@
 //! | [`config`] | the parameters of the server: CONFIG |
 //! | [`connection`] | the connection itself: PING, HELLO, QUIT |
 //! | [`client`] | all connections: CLIENT, MONITOR |
+//! | `tracking` | who is told of changes: CLIENT TRACKING |
 //! | [`introspect`] | the commands themselves: COMMAND |
 //! | [`info`] | the server: INFO, TIME |
 //! | [`keys`] | which arguments are keys: COMMAND GETKEYS and LIST |
@@ -58,6 +59,7 @@ pub mod slow;
 pub mod string;
 pub mod subcommand;
 pub mod table;
+mod tracking;
 
 pub use error::CommandError;
 pub use table::{COMMANDS, Flag, Id, SPECS, Spec};
@@ -160,6 +162,10 @@ pub(in crate::redis) fn refuse(error: &CommandError, tally: &mut Tally, reply: &
 pub(crate) async fn run<G: Engine>(id: Id, context: &mut Context<'_, G>) {
     context.spec = &SPECS[id as usize];
     context.session.last = Last::command(id);
+    if context.session.tracks.is_some() {
+        // Boxed, as every rare step.
+        Box::pin(context.note_reads(id)).await;
+    }
     let outcome = pin!(table::call(id, context)).await;
     {
         // Not before: what INFO shows does not have the INFO, and RESETSTAT leaves itself.

@@ -57,7 +57,7 @@ subcommands! {
         "acl|users" 2 "USERS" "The names of all users";
         "acl|whoami" 2 "WHOAMI" "The user of this connection";
     Client:
-        "client|caching" 3 "CACHING (YES|NO)" "For clients that are told of changes, which is not supported";
+        "client|caching" 3 "CACHING (YES|NO)" "Whether the client is told of changes of what the next command reads";
         "client|getname" 2 "GETNAME" "The name of this connection";
         "client|getredir" 2 "GETREDIR" "Where invalidation messages go; -1 for nowhere";
         "client|help" 2 "HELP" "This text";
@@ -71,7 +71,7 @@ subcommands! {
         "client|reply" 3 "REPLY (ON|OFF|SKIP)" "Whether this connection gets replies";
         "client|setinfo" 4 "SETINFO (LIB-NAME|LIB-VER) <text>" "Says which library the peer uses";
         "client|setname" 3 "SETNAME <name>" "Names this connection";
-        "client|tracking" -3 "TRACKING (ON|OFF)" "Tells the client of changes, which is not supported";
+        "client|tracking" -3 "TRACKING (ON|OFF) [REDIRECT <id>] [PREFIX <prefix> [...]] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]" "Tells the client when keys change that it has read";
         "client|trackinginfo" 2 "TRACKINGINFO" "Whether the client is told of changes";
         "client|unblock" -3 "UNBLOCK <id> [TIMEOUT|ERROR]" "Ends the waiting of a connection; no command of this server blocks";
         "client|unpause" 2 "UNPAUSE" "Lets commands go on after a pause";

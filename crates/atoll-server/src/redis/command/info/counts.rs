@@ -38,9 +38,6 @@ pub(super) fn stats(text: &mut String, &Facts { shared, instance, totals, .. }: 
         "active_defrag_misses",
         "active_defrag_key_hits",
         "active_defrag_key_misses",
-        "tracking_total_keys",
-        "tracking_total_items",
-        "tracking_total_prefixes",
         "unexpected_error_replies",
         "dump_payload_sanitizations",
         // Every worker reads and writes by itself.
@@ -49,6 +46,9 @@ pub(super) fn stats(text: &mut String, &Facts { shared, instance, totals, .. }: 
     ] {
         write!(text, "{name}:0\r\n")?;
     }
+    let tracked = instance.tracking.counts();
+    write!(text, "tracking_total_keys:{}\r\ntracking_total_items:{}\r\n", tracked.keys, tracked.items)?;
+    write!(text, "tracking_total_prefixes:{}\r\n", tracked.prefixes)?;
     write!(text, "total_error_replies:{}\r\n", totals.tally.errors)?;
     write!(text, "total_reads_processed:{}\r\n", totals.tally.reads)?;
     write!(text, "total_writes_processed:{}\r\n", totals.tally.writes)?;

@@ -142,7 +142,8 @@ fn clients(text: &mut String, &Facts { shared, instance, .. }: &Facts<'_>) -> Wr
     write!(text, "client_recent_max_input_buffer:{}\r\n", largest(|handle| handle.input_bytes()))?;
     write!(text, "client_recent_max_output_buffer:{}\r\n", largest(|handle| handle.output_bytes()))?;
     let waiting = living.iter().filter(|peer| peer.is_waiting()).count();
-    write!(text, "blocked_clients:{waiting}\r\ntracking_clients:0\r\nclients_in_timeout_table:0\r\n")
+    let tracking = instance.tracking.counts().clients;
+    write!(text, "blocked_clients:{waiting}\r\ntracking_clients:{tracking}\r\nclients_in_timeout_table:0\r\n")
 }
 
 /// The name that Redis has for what comes nearest to what the engine does. Redis has two that look

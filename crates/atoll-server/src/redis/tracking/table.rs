@@ -1,0 +1,290 @@
+//! The keys that are tracked, by the words that tell of their changes.
+//!
+//! | step | in this order |
+//! |---|---|
+//! | a key is about to be read | the mark of its word is taken; its slot is made to tell changes; the key is noted with the token and the expiry that it has; then it is read |
+//! | a look | for each word whose mark is another one, or that has an expiry that is over: its keys are looked up again; those that have the same token and expiry stay, the others are told |
+//!
+//! So a key that is noted is told of after each change that takes effect after the read, and also of
+//! one that came between the mark and the read. Until a word is settled, its keys may depend on
+//! different marks: then it is unsure, and the next look settles it.
+//!
+//! A key takes its own bytes and about 120 more, and 8 for each client that has read it.
+
+use atoll_cache::{CacheError, Engine, Mark};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+const SHARDS: usize = 64;
+
+/// Who has read a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reader {
+    /// The client of this id.
+    Client(u64),
+    /// One of those that are told of all keys with a prefix.
+    Broadcast,
+}
+
+/// A key that is not tracked any more, and who is to be told.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Told {
+    /// The key as the cache knows it.
+    pub(super) stored: Box<[u8]>,
+    /// The ids of those that have read it; some may be gone.
+    pub(super) clients: Vec<u64>,
+    /// Whether those are to be told that are told of all keys with a prefix.
+    pub(super) is_broadcast: bool,
+}
+
+/// What a look found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Looked {
+    /// All changes so far have been told.
+    Done,
+    /// The client follows no words at present.
+    Blind,
+    /// Nothing that was noted before says anything any more.
+    AllEnded,
+}
+
+struct Entry {
+    told: Told,
+    token: u64,
+    expiry_ms: Option<u64>,
+}
+
+impl Entry {
+    fn items(&self) -> u64 {
+        self.told.clients.len() as u64 + u64::from(self.told.is_broadcast)
+    }
+
+    /// Whether the reader is new.
+    fn add(&mut self, reader: Reader) -> bool {
+        match reader {
+            Reader::Client(id) => match self.told.clients.binary_search(&id) {
+                Ok(_) => false,
+                Err(place) => {
+                    self.told.clients.insert(place, id);
+                    true
+                }
+            },
+            Reader::Broadcast => !std::mem::replace(&mut self.told.is_broadcast, true),
+        }
+    }
+}
+
+/// The tracked keys of one word.
+struct Word {
+    mark: Mark,
+    is_unsure: bool,
+    /// When the first of them expires; `u64::MAX` if none does.
+    first_expiry_ms: u64,
+    entries: Vec<Entry>,
+}
+
+impl Word {
+    fn new(mark: Mark) -> Self {
+        Self { mark, is_unsure: false, first_expiry_ms: u64::MAX, entries: Vec::new() }
+    }
+
+    fn find(&self, stored: &[u8]) -> Option<usize> {
+        self.entries.iter().position(|entry| *entry.told.stored == *stored)
+    }
+
+    fn push(&mut self, entry: Entry) {
+        self.first_expiry_ms = self.first_expiry_ms.min(entry.expiry_ms.unwrap_or(u64::MAX));
+        self.entries.push(entry);
+    }
+}
+
+type Shard = HashMap<u32, Word>;
+
+/// The tracked keys of a server.
+pub(super) struct Table {
+    shards: [Mutex<Shard>; SHARDS],
+    keys: AtomicU64,
+    items: AtomicU64,
+}
+
+impl Default for Table {
+    fn default() -> Self {
+        let shards = std::array::from_fn(|_| Mutex::default());
+        Self { shards, keys: AtomicU64::new(0), items: AtomicU64::new(0) }
+    }
+}
+
+fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
+    shard.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Table {
+    fn shard(&self, number: u32) -> MutexGuard<'_, Shard> {
+        lock(&self.shards[number as usize % SHARDS])
+    }
+
+    /// How many keys are tracked.
+    pub(super) fn keys(&self) -> u64 {
+        self.keys.load(Relaxed)
+    }
+
+    /// The sum over all keys of how many readers they have.
+    pub(super) fn items(&self) -> u64 {
+        self.items.load(Relaxed)
+    }
+
+    fn count(&self, reader_is_new: bool) {
+        self.items.fetch_add(u64::from(reader_is_new), Relaxed);
+    }
+
+    fn discount(&self, entry: Entry) -> Told {
+        self.keys.fetch_sub(1, Relaxed);
+        self.items.fetch_sub(entry.items(), Relaxed);
+        entry.told
+    }
+
+    /// A key is about to be read. `false` if its changes cannot be told: it is not there, it is
+    /// about to change, or the client follows no words.
+    pub(super) async fn add<G: Engine>(&self, engine: &G, stored: &[u8], reader: Reader) -> Result<bool, CacheError> {
+        let number = engine.word_number(stored);
+        let mark = match engine.mark(number) {
+            Some(mark) => mark,
+            None => {
+                engine.follow_changes().await?;
+                let Some(mark) = engine.mark(number) else { return Ok(false) };
+                mark
+            }
+        };
+        if let Some(word) = self.shard(number).get_mut(&number)
+            && word.mark == mark
+            && !word.is_unsure
+            && let Some(index) = word.find(stored)
+        {
+            self.count(word.entries[index].add(reader));
+            return Ok(true);
+        }
+        let Some(meta) = engine.tell_changes(stored).await? else { return Ok(false) };
+        let mut shard = self.shard(number);
+        let word = shard.entry(number).or_insert_with(|| Word::new(mark));
+        word.is_unsure |= word.mark != mark;
+        match word.find(stored) {
+            // What others have read may be another object.
+            Some(index) => {
+                word.is_unsure = true;
+                self.count(word.entries[index].add(reader));
+            }
+            None => {
+                let told = Told { stored: stored.into(), clients: Vec::new(), is_broadcast: false };
+                let mut entry = Entry { told, token: meta.token, expiry_ms: meta.expiry_ms };
+                entry.add(reader);
+                self.keys.fetch_add(1, Relaxed);
+                self.count(true);
+                word.push(entry);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Tracks a key no longer, which has changed.
+    pub(super) fn take<G: Engine>(&self, engine: &G, stored: &[u8]) -> Option<Told> {
+        if self.keys() == 0 {
+            return None;
+        }
+        let number = engine.word_number(stored);
+        let mut shard = self.shard(number);
+        let word = shard.get_mut(&number)?;
+        let entry = word.entries.swap_remove(word.find(stored)?);
+        if word.entries.is_empty() {
+            shard.remove(&number);
+        }
+        Some(self.discount(entry))
+    }
+
+    /// Tracks nothing any more.
+    pub(super) fn clear(&self) {
+        for shard in &self.shards {
+            for word in std::mem::take(&mut *lock(shard)).into_values() {
+                word.entries.into_iter().for_each(|entry| _ = self.discount(entry));
+            }
+        }
+    }
+
+    /// Tracks at most so many keys, and 16 times as many items.
+    pub(super) fn shrink(&self, keys_max: u64, mut tell: impl FnMut(Told)) {
+        let is_beyond = || self.keys() > keys_max || self.items() > keys_max.saturating_mul(16);
+        // Words that are being settled count, and are in no shard.
+        for shard in self.shards.iter().cycle().take(SHARDS << 16).take_while(|_| is_beyond()) {
+            let mut shard = lock(shard);
+            let Some(number) = shard.keys().next().copied() else { continue };
+            let word = shard.remove(&number).expect("it is there");
+            drop(shard);
+            word.entries.into_iter().for_each(|entry| tell(self.discount(entry)));
+        }
+    }
+
+    /// Finds the keys that have changed or expired, and tells of them.
+    pub(super) async fn look<G: Engine>(&self, engine: &G, mut tell: impl FnMut(Told)) -> Looked {
+        let Ok(now_ms) = engine.now_ms().await else { return Looked::Blind };
+        let mut changed = Vec::new();
+        for shard in &self.shards {
+            for (number, word) in &*lock(shard) {
+                let Some(mark) = engine.mark(*number) else { return Looked::Blind };
+                if mark.ends_all_since(&word.mark) {
+                    return Looked::AllEnded;
+                }
+                if mark != word.mark || word.is_unsure || word.first_expiry_ms <= now_ms {
+                    changed.push(*number);
+                }
+            }
+        }
+        for number in changed {
+            let Some(mark) = engine.mark(number) else { return Looked::Blind };
+            self.settle(engine, number, mark, &mut tell).await;
+        }
+        Looked::Done
+    }
+
+    /// Looks up the keys of a word, whose mark was taken just now.
+    async fn settle<G: Engine>(&self, engine: &G, number: u32, mark: Mark, tell: &mut impl FnMut(Told)) {
+        let Some(before) = self.shard(number).remove(&number) else { return };
+        if mark.ends_all_since(&before.mark) {
+            // The next look finds it again.
+            return self.put_back(number, before);
+        }
+        let mut word = Word::new(mark);
+        for entry in before.entries {
+            // What cannot be looked up counts as changed.
+            let meta = engine.tell_changes(&entry.told.stored).await.ok().flatten();
+            match meta.is_some_and(|meta| (meta.token, meta.expiry_ms) == (entry.token, entry.expiry_ms)) {
+                true => word.push(entry),
+                false => tell(self.discount(entry)),
+            }
+        }
+        if !word.entries.is_empty() {
+            self.put_back(number, word);
+        }
+    }
+
+    /// Puts a word back. Meanwhile some of its keys may have been noted anew.
+    fn put_back(&self, number: u32, word: Word) {
+        let mut shard = self.shard(number);
+        let Some(present) = shard.get_mut(&number) else {
+            shard.insert(number, word);
+            return;
+        };
+        present.is_unsure = true;
+        for entry in word.entries {
+            let Some(index) = present.find(&entry.told.stored) else {
+                present.push(entry);
+                continue;
+            };
+            let Told { clients, is_broadcast, .. } = self.discount(entry);
+            let known = &mut present.entries[index];
+            let clients = clients.into_iter().map(Reader::Client);
+            for reader in clients.chain(is_broadcast.then_some(Reader::Broadcast)) {
+                self.count(known.add(reader));
+            }
+        }
+    }
+}
