@@ -10,15 +10,14 @@
 //! A copy of an object that expires is served as long as the pool's clock permits it: the same rule
 //! as for the object itself.
 
-use crate::audit::Audit;
-use crate::{Ahead, Pooled};
+use crate::Pooled;
 use crate::{Attributes, CacheError, Change, Engine, Lookup, Mark, Meta, Removals, Stats, Value};
 use atoll_fabric::{Arrivals, Endpoint};
 use atoll_near::NearError;
 use atoll_near::values::words::{Follower, Sample, Words};
 use atoll_near::values::{Copy, Found, NearValues, Values};
 use atoll_pool::sharers::Hole;
-use atoll_pool::{Client, PoolError, Repaired};
+use atoll_pool::{Client, PoolError};
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::ops::Deref;
@@ -438,44 +437,10 @@ impl<E: Endpoint, G: Pooled<E> + Copied<Endpoint = E>> Pooled<E> for Near<G> {
         Ok(Self::without(G::auditor(shared, endpoint)?))
     }
 
-    fn shared(&self) -> &Arc<Self::Shared> {
-        self.engine.shared()
-    }
-
-    fn client(&self) -> &Client<E> {
-        self.engine.client()
-    }
-
     async fn leave(&self) -> Result<(), CacheError> {
         self.end().await;
         self.engine.leave().await
     }
 
-    async fn repair(&self) -> Result<Repaired, CacheError> {
-        self.engine.repair().await
-    }
-
-    async fn verify(&self) -> Result<Audit, CacheError> {
-        self.engine.verify().await
-    }
-
-    async fn retire_chunks(&self, most: u64) -> Result<u64, CacheError> {
-        self.engine.retire_chunks(most).await
-    }
-
-    async fn evict_ahead(&self) -> Result<Ahead, CacheError> {
-        self.engine.evict_ahead().await
-    }
-
-    async fn discard_retired(&self) -> Result<u64, CacheError> {
-        self.engine.discard_retired().await
-    }
-
-    async fn restore_chunk(&self) -> Result<bool, CacheError> {
-        self.engine.restore_chunk().await
-    }
-
-    async fn grow(&self, bytes: u64) -> Result<u8, PoolError> {
-        self.engine.grow(bytes).await
-    }
+    crate::pass_on_upkeep!(engine, E);
 }

@@ -105,6 +105,49 @@ pub enum Ahead {
     Waits,
 }
 
+/// Writes the methods of a [`Pooled`] engine over endpoints of type `$endpoint` that wraps another
+/// engine in the field `$engine`, and passes its calls on: all but `join`, `auditor` and `leave`.
+#[macro_export]
+macro_rules! pass_on_upkeep {
+    ($engine:ident, $endpoint:ty) => {
+        fn shared(&self) -> &std::sync::Arc<Self::Shared> {
+            $crate::Pooled::shared(&self.$engine)
+        }
+
+        fn client(&self) -> &atoll_pool::Client<$endpoint> {
+            $crate::Pooled::client(&self.$engine)
+        }
+
+        async fn repair(&self) -> Result<atoll_pool::Repaired, $crate::CacheError> {
+            $crate::Pooled::repair(&self.$engine).await
+        }
+
+        async fn verify(&self) -> Result<$crate::audit::Audit, $crate::CacheError> {
+            $crate::Pooled::verify(&self.$engine).await
+        }
+
+        async fn retire_chunks(&self, most: u64) -> Result<u64, $crate::CacheError> {
+            $crate::Pooled::retire_chunks(&self.$engine, most).await
+        }
+
+        async fn evict_ahead(&self) -> Result<$crate::Ahead, $crate::CacheError> {
+            $crate::Pooled::evict_ahead(&self.$engine).await
+        }
+
+        async fn discard_retired(&self) -> Result<u64, $crate::CacheError> {
+            $crate::Pooled::discard_retired(&self.$engine).await
+        }
+
+        async fn restore_chunk(&self) -> Result<bool, $crate::CacheError> {
+            $crate::Pooled::restore_chunk(&self.$engine).await
+        }
+
+        async fn grow(&self, bytes: u64) -> Result<u8, atoll_pool::PoolError> {
+            $crate::Pooled::grow(&self.$engine, bytes).await
+        }
+    };
+}
+
 /// An engine whose cache lives in a pool, as one client uses it.
 #[allow(async_fn_in_trait)]
 pub trait Pooled<E: Endpoint>: Engine + Sized {

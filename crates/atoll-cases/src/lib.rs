@@ -53,6 +53,6 @@ pub use load::Load;
 pub use stops::{Stop, Stops};
 pub use subject::{ServerSpawner, Shared, Subject};
 pub use subjects::{
-    AblatedSubject, CliqueMapSubject, DittoSubject, ForgeSubject, GlCacheSubject, KvsSubject, NearSubject,
-    QueuesSubject,
+    AblatedSubject, CliqueMapSubject, DittoSubject, ForgeSubject, GlCacheSubject, KvsSubject, MarkedSubject,
+    NearSubject, QueuesSubject,
 };

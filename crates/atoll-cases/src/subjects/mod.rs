@@ -15,11 +15,13 @@ macro_rules! open_hole {
 mod cliquemap;
 mod forge;
 mod glcache;
+mod marked;
 mod near;
 mod table;
 
 pub use cliquemap::CliqueMapSubject;
 pub use forge::{AblatedSubject, ForgeSubject};
 pub use glcache::GlCacheSubject;
+pub use marked::{Marked, MarkedSubject};
 pub use near::{CopiedSubject, NearSubject};
 pub use table::{DittoSubject, KvsSubject, QueuesSubject};

@@ -4,7 +4,9 @@
 use atoll_cache::{CacheError, Engine};
 use atoll_cases::promises::{faults_do_no_harm, histories_are_linearizable, under_seeds};
 use atoll_cases::subjects::CopiedSubject;
-use atoll_cases::{Case, Client, DittoSubject, FaultyCase, ForgeSubject, Load, NearSubject, Subject, load};
+use atoll_cases::{
+    Case, Client, DittoSubject, FaultyCase, ForgeSubject, Load, MarkedSubject, NearSubject, Subject, load,
+};
 use atoll_pool::sharers;
 use atoll_sim::{Faults, Random};
 use std::cell::Cell;
@@ -12,6 +14,8 @@ use std::rc::Rc;
 
 type Forge = NearSubject<ForgeSubject>;
 type Ditto = NearSubject<DittoSubject>;
+type MarkedForge = MarkedSubject<ForgeSubject>;
+type MarkedDitto = MarkedSubject<DittoSubject>;
 
 #[test]
 fn promise_1_histories_are_linearizable_and_the_pool_is_sound_with_near_caches() {
@@ -31,9 +35,23 @@ fn promise_4_many_operations_at_once_and_dropped_ones_do_no_harm_to_near_caches(
     faults_do_no_harm(100, FaultyCase::<Ditto>::crowded);
 }
 
+#[test]
+fn promise_1_what_a_client_keeps_by_a_mark_is_as_the_pool_has_it() {
+    histories_are_linearizable::<MarkedForge>(400, Case::drawn);
+    histories_are_linearizable::<MarkedDitto>(200, Case::drawn);
+}
+
+#[test]
+fn promise_4_whatever_goes_wrong_a_mark_vouches_for_nothing_old() {
+    faults_do_no_harm(200, FaultyCase::<MarkedForge>::drawn);
+    faults_do_no_harm(100, FaultyCase::<MarkedDitto>::drawn);
+    faults_do_no_harm(100, FaultyCase::<MarkedForge>::crowded);
+    faults_do_no_harm(100, ending::<MarkedForge>);
+}
+
 /// Nodes end, and nothing else goes wrong.
-fn ending<S: CopiedSubject>(seed: u64) -> FaultyCase<NearSubject<S>> {
-    let mut faulty = FaultyCase::<NearSubject<S>>::drawn(seed);
+fn ending<S: Subject>(seed: u64) -> FaultyCase<S> {
+    let mut faulty = FaultyCase::<S>::drawn(seed);
     faulty.faults = Faults::none();
     ended(faulty, seed)
 }
@@ -47,13 +65,13 @@ fn ended<S: Subject>(mut faulty: FaultyCase<S>, seed: u64) -> FaultyCase<S> {
 
 #[test]
 fn promise_1_of_a_memory_node_that_ends_no_copy_is_served() {
-    faults_do_no_harm(300, ending::<ForgeSubject>);
-    faults_do_no_harm(150, ending::<DittoSubject>);
+    faults_do_no_harm(300, ending::<Forge>);
+    faults_do_no_harm(150, ending::<Ditto>);
     faults_do_no_harm(150, |seed| ended(FaultyCase::<Forge>::drawn(seed), seed));
 }
 
 /// Many lookups of few keys, so that most of them find copies.
-fn reading<S: CopiedSubject>(_seed: u64) -> Case<NearSubject<S>> {
+fn reading<S: Subject>(_seed: u64) -> Case<S> {
     let load = Load { mixed: true, lookups: 80, ..Load::new(4, 120, 40, 80) };
     Case { load, clients: 4, chunk_bytes: 1024, ..Case::default() }
 }
@@ -75,33 +93,40 @@ fn near_hits<S: Subject>(case: &Case<S>, seed: u64) -> Result<u64, String> {
 
 #[test]
 fn near_caches_answer_a_good_part_of_what_is_read_often() {
-    fn check<S: CopiedSubject>() {
-        let hits: u64 = under_seeds::<NearSubject<S>, _, _>(20, reading::<S>, near_hits).iter().sum();
+    fn check<S: Subject>() {
+        let hits: u64 = under_seeds::<S, _, _>(20, reading::<S>, near_hits).iter().sum();
         // 20 runs of 4 clients that look up about a hundred times.
-        println!("{}: {hits} near hits", S::NEAR_NAME);
+        println!("{}: {hits} near hits", S::NAME);
         assert!(hits > 500, "{hits}");
     }
-    check::<ForgeSubject>();
-    check::<DittoSubject>();
+    check::<Forge>();
+    check::<Ditto>();
+    check::<MarkedForge>();
 }
 
 /// An open hole is seen by some of the seeds, and no seed fails while it is closed.
 fn is_seen<S: CopiedSubject>(hole: sharers::Hole, seeds: u64) {
-    let run = |seed, hole| {
-        let mut case = reading::<S>(seed);
-        case.subject.hole = hole;
-        case.run(seed)
+    let opened = |is_open: bool| {
+        let mut subject = NearSubject::<S>::default();
+        subject.hole = is_open.then_some(hole);
+        subject
     };
+    subject_is_seen(&format!("{hole:?}"), seeds, opened);
+}
+
+/// The same of a subject, in which the hole is open or not.
+fn subject_is_seen<S: Subject>(hole: &str, seeds: u64, subject: impl Fn(bool) -> S) {
+    let run = |seed, is_open| Case { subject: subject(is_open), ..reading::<S>(seed) }.run(seed);
     let shown: Vec<_> = (0..seeds)
         .filter_map(|seed| {
-            let closed = run(seed, None);
+            let closed = run(seed, false);
             assert!(closed.is_ok(), "seed {seed}, no hole open: {closed:?}");
             // A history that the checker gives up shows no harm.
-            run(seed, Some(hole)).err().filter(|harm| !harm.contains("no answer after"))
+            run(seed, true).err().filter(|harm| !harm.contains("no answer after"))
         })
         .collect();
-    println!("{}, {hole:?}: shown by {} of {seeds} seeds, {:?}", S::NEAR_NAME, shown.len(), shown.first());
-    assert!(!shown.is_empty(), "{hole:?} is open and not seen");
+    println!("{}, {hole}: shown by {} of {seeds} seeds, {:?}", S::NAME, shown.len(), shown.first());
+    assert!(!shown.is_empty(), "{hole} is open and not seen");
 }
 
 #[test]
@@ -123,4 +148,10 @@ fn a_copy_whose_words_are_sampled_too_late_is_seen() {
 #[test]
 fn a_sharer_that_came_after_the_table_was_read_is_seen() {
     is_seen::<ForgeSubject>(sharers::Hole::Newcomers, 100);
+}
+
+#[test]
+fn a_mark_that_is_taken_after_the_lookup_is_seen() {
+    let opened = |takes_marks_late| MarkedForge { takes_marks_late, ..MarkedSubject::default() };
+    subject_is_seen("marks are taken late", 200, opened);
 }

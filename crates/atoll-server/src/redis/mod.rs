@@ -260,7 +260,7 @@ async fn run_parsed<'i, G: Engine>(
         let Spoken { parser, session, .. } = &mut *state;
         index += gets.max(1);
         let (id, args, end) = ahead.command(index - 1, parser, input);
-        if session.is_subscriber || session.is_monitor {
+        if session.is_subscriber || session.is_monitor || session.tracks.is_some() {
             // A reply says that what came before the command has been sent.
             session.peer.handle.take_posted(output);
         }

@@ -28,5 +28,6 @@ mod scripts;
 mod server;
 mod slow;
 mod tls;
+mod tracking;
 mod unchanged_clients;
 mod waiting;

@@ -34,7 +34,7 @@ use super::session::Session;
 use crate::serve::Output;
 use crate::serve::counters::Shared;
 use atoll_cache::{Cache, Engine};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -96,12 +96,12 @@ pub(crate) struct Tracks {
     /// Whether `CLIENT CACHING` has said so of the next command.
     pub(crate) is_excepted: bool,
     /// Keys that the command reads and that are told of behind its reply.
-    unnoted: Vec<Vec<u8>>,
+    unnoted: BTreeSet<Vec<u8>>,
 }
 
 impl Tracks {
     pub(crate) fn new(tracker: Arc<Tracker>) -> Self {
-        Self { tracker, is_excepted: false, unnoted: Vec::new() }
+        Self { tracker, is_excepted: false, unnoted: BTreeSet::new() }
     }
 
     /// By whom the reads of the next command are noted, if they are.
@@ -208,7 +208,7 @@ impl Tracking {
 
     pub(crate) fn counts(&self) -> Counts {
         let trackers = self.trackers();
-        let prefixes: std::collections::BTreeSet<&Vec<u8>> =
+        let prefixes: BTreeSet<&Vec<u8>> =
             trackers.broadcasters.values().flat_map(|tracker| &tracker.prefixes).collect();
         Counts {
             clients: trackers.all.len(),
@@ -362,7 +362,7 @@ impl Session {
     pub(crate) fn tell_unnoted(&mut self, instance: &Instance, shared: &Shared, id: Option<Id>) {
         let is_within = self.queue.is_some();
         let Some(tracks) = &mut self.tracks else { return };
-        for key in tracks.unnoted.drain(..) {
+        for key in std::mem::take(&mut tracks.unnoted) {
             instance.tell_tracker(shared, &tracks.tracker, Some(&key));
         }
         if !is_within && id != Some(Id::Client) {
@@ -410,7 +410,7 @@ impl<G: Engine> Context<'_, G> {
             }
             let noted = instance.tracking.table.add(self.cache.engine(), &database.stored(&key), reader).await;
             if !matches!(noted, Ok(true)) {
-                tracks.unnoted.push(key);
+                tracks.unnoted.insert(key);
             }
         }
     }

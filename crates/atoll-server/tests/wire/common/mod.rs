@@ -6,7 +6,7 @@ pub(crate) mod memcached;
 pub(crate) mod pieces;
 pub(crate) mod redis_server;
 
-use atoll_cache::{Cache, CacheError, Chosen, ChosenPool, Engine, EngineOptions, model::Model};
+use atoll_cache::{Cache, CacheError, Chosen, ChosenPool, Engine, EngineOptions, Near, Words, model::Model};
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
 use atoll_fabric::{Clock, run_ready};
 use atoll_server::serve::Both;
@@ -63,15 +63,41 @@ pub(crate) fn start_on(engine: &EngineOptions, options: ServerOptions) -> Runnin
     start_with(options, clients_of_pool(engine))
 }
 
+/// A client of a pool over shared memory.
+type PoolClient = Cache<Near<Chosen<ShmEndpoint>>>;
+
+/// A pool of 64 MiB over shared memory.
+#[derive(Clone)]
+pub(crate) struct TestPool {
+    pool: Arc<ChosenPool>,
+    region: Arc<ShmRegion>,
+    clock: Clock,
+}
+
+impl TestPool {
+    /// For that engine.
+    pub(crate) fn new(engine: &EngineOptions) -> Self {
+        let settings = engine.for_growth(None, 64 << 20, 0);
+        let (region, clock) = (Arc::new(ShmRegion::anonymous(settings.home_bytes()).unwrap()), Clock::host());
+        let endpoint = ShmEndpoint::with_regions(vec![region.clone()], clock.clone());
+        Self { pool: Arc::new(run_ready(ChosenPool::format(&endpoint, settings)).unwrap()), region, clock }
+    }
+
+    /// A process that uses it: each call joins it as a client.
+    pub(crate) fn process(&self) -> impl Fn(usize) -> Result<PoolClient, CacheError> + Clone + Send + Sync + use<> {
+        let (own, words) = (self.clone(), Arc::new(Words::new(10)));
+        move |_| {
+            let endpoint = ShmEndpoint::with_regions(vec![own.region.clone()], own.clock.clone());
+            Ok(Cache::new(Near::telling(run_ready(own.pool.join(endpoint))?, words.clone())))
+        }
+    }
+}
+
 /// Makes a pool of 64 MiB for that engine; each call joins it as a client.
 pub(crate) fn clients_of_pool(
     engine: &EngineOptions,
-) -> impl Fn(usize) -> Result<Cache<Chosen<ShmEndpoint>>, CacheError> + Clone + Send + Sync + 'static {
-    let settings = engine.for_growth(None, 64 << 20, 0);
-    let (region, clock) = (Arc::new(ShmRegion::anonymous(settings.home_bytes()).unwrap()), Clock::host());
-    let endpoint = move || ShmEndpoint::with_regions(vec![region.clone()], clock.clone());
-    let pool = Arc::new(run_ready(ChosenPool::format(&endpoint(), settings)).unwrap());
-    move |_| Ok(Cache::new(run_ready(pool.join(endpoint()))?))
+) -> impl Fn(usize) -> Result<PoolClient, CacheError> + Clone + Send + Sync + 'static {
+    TestPool::new(engine).process()
 }
 
 /// Starts a server over the reference engine, with these options of the protocol.
