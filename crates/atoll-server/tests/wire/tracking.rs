@@ -290,13 +290,14 @@ fn what_expires_or_is_evicted_is_told() {
         let mut writer = Raw::connect(ours.address);
         let mut reader = tracking(ours.address, &[]);
         writer.call(&["SET", "k", "1", "PX", "150"]);
-        writer.call(&["SET", "l", "1"]);
+        // A client without a server, which fills the pool later. What it writes is in no group that
+        // another client is filling.
+        let client = pool.process()(0).unwrap();
+        atoll_fabric::run_ready(client.set(b"l", b"1", &SetOptions::default())).unwrap();
         reader.call(&["MGET", "k", "l"]);
         let began = Instant::now();
         assert_eq!(text(reader.reply()), changed("k"));
         assert!((Duration::from_millis(50)..Duration::from_secs(5)).contains(&began.elapsed()));
-        // A client without a server fills the pool.
-        let client = pool.process()(0).unwrap();
         let mut value = Value::new();
         let evicting = async {
             for number in 0..40_000_u64 {
@@ -502,6 +503,30 @@ fn no_client_keeps_what_is_old() {
                 }
             }
         });
+    }
+}
+
+#[test]
+fn all_is_told_to_have_changed_if_the_server_can_vouch_for_nothing() {
+    for engine in engines() {
+        let pool = TestPool::new(&engine);
+        let ours = server(&pool);
+        let mut reader = tracking(ours.address, &[]);
+        let mut broad = tracking(ours.address, &["BCAST"]);
+        reader.call(&["SET", "k", "1"]);
+        assert_eq!(text(broad.reply()), changed("k"));
+        reader.call(&["GET", "k"]);
+        // As when a memory node is lost.
+        pool.end_all_copies();
+        assert_eq!(text(reader.reply()), ALL_CHANGED);
+        assert_eq!(text(broad.reply()), ALL_CHANGED);
+        assert_eq!(info(&mut reader, "tracking_total_keys"), 0);
+        broad.call(&["GET", "k"]);
+        reader.call(&["GET", "k"]);
+        assert_silent(&mut reader);
+        reader.call(&["SWAPDB", "0", "3"]);
+        assert_eq!(text(reader.reply()), ALL_CHANGED);
+        assert_eq!(text(broad.reply()), ALL_CHANGED);
     }
 }
 

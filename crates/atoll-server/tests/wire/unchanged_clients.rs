@@ -3,7 +3,7 @@
 //!
 //! What is not of Python is installed into `target/clients`, by `scripts/clients`.
 
-use crate::common::{Running, options, start, start_on, with_memcached};
+use crate::common::{Running, TestPool, options, start, start_on, start_with, with_memcached};
 use atoll_cache::EngineOptions;
 use atoll_server::ServerOptions;
 use atoll_sim::requirement::{offered, python_module, redis_py, required};
@@ -66,6 +66,15 @@ fn redis_py_works_with_asyncio_and_pools() {
     let Some(()) = required("redis-py", redis_py()) else { return };
     let server = serve();
     end(begin(script("python3", "redis_asyncio.py").arg(server.address.port().to_string())));
+}
+
+#[test]
+fn redis_pys_own_cache_hears_of_changes() {
+    let Some(()) = required("redis-py", redis_py()) else { return };
+    let pool = TestPool::new(&EngineOptions::default());
+    let servers = [(); 2].map(|()| start_with(options(), pool.process()));
+    let ports = servers.each_ref().map(|server| server.address.port().to_string());
+    end(begin(script("python3", "redis_py_tracking.py").args(ports)));
 }
 
 #[test]

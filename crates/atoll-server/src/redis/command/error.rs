@@ -1,5 +1,6 @@
 //! Why a command was refused, in the words of Redis.
 
+use crate::redis::acl;
 use crate::redis::resp::Args;
 use atoll_cache::CacheError;
 
@@ -63,12 +64,29 @@ pub(super) fn shown(text: &[u8], bytes_max: usize) -> String {
     String::from_utf8_lossy(&text[..memchr::memchr(0, text).unwrap_or(text.len())]).into_owned()
 }
 
+/// Commands of Redis 7.4 about the time to live of single fields.
+const FIELD_EXPIRY: [&str; 9] =
+    ["hexpire", "hexpireat", "hexpiretime", "hpersist", "hpexpire", "hpexpireat", "hpexpiretime", "hpttl", "httl"];
+
+/// Whether Redis has such a command, for values of a type that is not there.
+fn is_of_another_type(name: &str) -> bool {
+    let types = ["list", "set", "sortedset", "stream", "geo"];
+    acl::categories(name).any(|category| types.contains(&category)) || FIELD_EXPIRY.contains(&name)
+}
+
 /// No command has this name.
 pub(in crate::redis) fn unknown(args: Args<'_>) -> CommandError {
     // Something that sends HTTP has been led here by a web page: what it sends may hold commands
     // that a stranger wrote.
     if args.get(0).eq_ignore_ascii_case(b"post") || args.get(0).eq_ignore_ascii_case(b"host:") {
         return CommandError::Silent;
+    }
+    let name = shown(args.get(0), SHOWN_BYTES_MAX);
+    if is_of_another_type(&name.to_ascii_lowercase()) {
+        return CommandError::Other(format!(
+            "ERR unknown command '{name}': Atoll is a cache of strings, counters, bitmaps, hashes and HyperLogLogs, \
+             and has no lists, sets, sorted sets, streams, geographic indexes or times to live of single fields"
+        ));
     }
     let mut beginning = String::new();
     for arg in args.from(1) {
@@ -77,7 +95,6 @@ pub(in crate::redis) fn unknown(args: Args<'_>) -> CommandError {
         }
         beginning += &format!("'{}' ", shown(arg, SHOWN_BYTES_MAX - beginning.len()));
     }
-    let name = shown(args.get(0), SHOWN_BYTES_MAX);
     CommandError::Other(format!("ERR unknown command '{name}', with args beginning with: {beginning}"))
 }
 

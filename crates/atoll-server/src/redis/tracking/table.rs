@@ -11,7 +11,7 @@
 //!
 //! A key takes its own bytes and about 120 more, and 8 for each client that has read it.
 
-use atoll_cache::{CacheError, Engine, Mark};
+use atoll_cache::{CacheError, Engine, Mark, Meta};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -49,10 +49,22 @@ pub(super) enum Looked {
     AllEnded,
 }
 
-struct Entry {
-    told: Told,
+/// What an object was like when its key was noted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Found {
     token: u64,
     expiry_ms: Option<u64>,
+}
+
+impl Found {
+    fn of(Meta { token, expiry_ms, .. }: Meta) -> Self {
+        Self { token, expiry_ms }
+    }
+}
+
+struct Entry {
+    told: Told,
+    found: Found,
 }
 
 impl Entry {
@@ -79,6 +91,8 @@ impl Entry {
 struct Word {
     mark: Mark,
     is_unsure: bool,
+    /// How many keys were noted so far.
+    version: u64,
     /// When the first of them expires; `u64::MAX` if none does.
     first_expiry_ms: u64,
     entries: Vec<Entry>,
@@ -86,7 +100,7 @@ struct Word {
 
 impl Word {
     fn new(mark: Mark) -> Self {
-        Self { mark, is_unsure: false, first_expiry_ms: u64::MAX, entries: Vec::new() }
+        Self { mark, is_unsure: false, version: 0, first_expiry_ms: u64::MAX, entries: Vec::new() }
     }
 
     fn find(&self, stored: &[u8]) -> Option<usize> {
@@ -94,7 +108,7 @@ impl Word {
     }
 
     fn push(&mut self, entry: Entry) {
-        self.first_expiry_ms = self.first_expiry_ms.min(entry.expiry_ms.unwrap_or(u64::MAX));
+        self.first_expiry_ms = self.first_expiry_ms.min(entry.found.expiry_ms.unwrap_or(u64::MAX));
         self.entries.push(entry);
     }
 }
@@ -168,6 +182,7 @@ impl Table {
         let mut shard = self.shard(number);
         let word = shard.entry(number).or_insert_with(|| Word::new(mark));
         word.is_unsure |= word.mark != mark;
+        word.version += 1;
         match word.find(stored) {
             // What others have read may be another object.
             Some(index) => {
@@ -176,7 +191,7 @@ impl Table {
             }
             None => {
                 let told = Told { stored: stored.into(), clients: Vec::new(), is_broadcast: false };
-                let mut entry = Entry { told, token: meta.token, expiry_ms: meta.expiry_ms };
+                let mut entry = Entry { told, found: Found::of(meta) };
                 entry.add(reader);
                 self.keys.fetch_add(1, Relaxed);
                 self.count(true);
@@ -213,8 +228,7 @@ impl Table {
     /// Tracks at most so many keys, and 16 times as many items.
     pub(super) fn shrink(&self, keys_max: u64, mut tell: impl FnMut(Told)) {
         let is_beyond = || self.keys() > keys_max || self.items() > keys_max.saturating_mul(16);
-        // Words that are being settled count, and are in no shard.
-        for shard in self.shards.iter().cycle().take(SHARDS << 16).take_while(|_| is_beyond()) {
+        for shard in self.shards.iter().cycle().take_while(|_| is_beyond()) {
             let mut shard = lock(shard);
             let Some(number) = shard.keys().next().copied() else { continue };
             let word = shard.remove(&number).expect("it is there");
@@ -245,46 +259,42 @@ impl Table {
         Looked::Done
     }
 
-    /// Looks up the keys of a word, whose mark was taken just now.
+    /// Looks up the keys of a word, whose mark was taken just now. They stay meanwhile, so that
+    /// others find them.
     async fn settle<G: Engine>(&self, engine: &G, number: u32, mark: Mark, tell: &mut impl FnMut(Told)) {
-        let Some(before) = self.shard(number).remove(&number) else { return };
-        if mark.ends_all_since(&before.mark) {
-            // The next look finds it again.
-            return self.put_back(number, before);
-        }
-        let mut word = Word::new(mark);
-        for entry in before.entries {
-            // What cannot be looked up counts as changed.
-            let meta = engine.tell_changes(&entry.told.stored).await.ok().flatten();
-            match meta.is_some_and(|meta| (meta.token, meta.expiry_ms) == (entry.token, entry.expiry_ms)) {
-                true => word.push(entry),
-                false => tell(self.discount(entry)),
-            }
-        }
-        if !word.entries.is_empty() {
-            self.put_back(number, word);
-        }
-    }
-
-    /// Puts a word back. Meanwhile some of its keys may have been noted anew.
-    fn put_back(&self, number: u32, word: Word) {
-        let mut shard = self.shard(number);
-        let Some(present) = shard.get_mut(&number) else {
-            shard.insert(number, word);
-            return;
+        let (version, known) = {
+            let shard = self.shard(number);
+            let Some(word) = shard.get(&number) else { return };
+            let known = word.entries.iter().map(|entry| (entry.told.stored.clone(), entry.found));
+            (word.version, known.collect::<Vec<_>>())
         };
-        present.is_unsure = true;
-        for entry in word.entries {
-            let Some(index) = present.find(&entry.told.stored) else {
-                present.push(entry);
-                continue;
-            };
-            let Told { clients, is_broadcast, .. } = self.discount(entry);
-            let known = &mut present.entries[index];
-            let clients = clients.into_iter().map(Reader::Client);
-            for reader in clients.chain(is_broadcast.then_some(Reader::Broadcast)) {
-                self.count(known.add(reader));
+        let mut changed = Vec::new();
+        for (stored, found) in known {
+            // What cannot be looked up counts as changed.
+            let now = engine.tell_changes(&stored).await.ok().flatten();
+            if now.is_none_or(|meta| Found::of(meta) != found) {
+                changed.push((stored, found));
             }
         }
+        let mut told = Vec::new();
+        let mut shard = self.shard(number);
+        let Some(word) = shard.get_mut(&number) else { return };
+        for (stored, found) in changed {
+            // Others may have told of it, or noted it anew.
+            let index = word.find(&stored).filter(|index| word.entries[*index].found == found);
+            if let Some(index) = index {
+                told.push(self.discount(word.entries.swap_remove(index)));
+            }
+        }
+        if word.version == version {
+            (word.mark, word.is_unsure) = (mark, false);
+            let expiries = word.entries.iter().filter_map(|entry| entry.found.expiry_ms);
+            word.first_expiry_ms = expiries.min().unwrap_or(u64::MAX);
+        }
+        if word.entries.is_empty() {
+            shard.remove(&number);
+        }
+        drop(shard);
+        told.into_iter().for_each(tell);
     }
 }

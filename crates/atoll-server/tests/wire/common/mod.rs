@@ -9,6 +9,7 @@ pub(crate) mod redis_server;
 use atoll_cache::{Cache, CacheError, Chosen, ChosenPool, Engine, EngineOptions, Near, Words, model::Model};
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
 use atoll_fabric::{Clock, run_ready};
+use atoll_pool::sharers::{Ending, Sharers};
 use atoll_server::serve::Both;
 use atoll_server::{Memcached, PoolFacts, Redis, Server, ServerOptions, Stopper};
 use std::convert::Infallible;
@@ -81,6 +82,13 @@ impl TestPool {
         let (region, clock) = (Arc::new(ShmRegion::anonymous(settings.home_bytes()).unwrap()), Clock::host());
         let endpoint = ShmEndpoint::with_regions(vec![region.clone()], clock.clone());
         Self { pool: Arc::new(run_ready(ChosenPool::format(&endpoint, settings)).unwrap()), region, clock }
+    }
+
+    /// Nothing that any process knows of an object without a look is valid any more.
+    pub(crate) fn end_all_copies(&self) {
+        let endpoint = ShmEndpoint::with_regions(vec![self.region.clone()], self.clock.clone());
+        let layout = &self.pool.pool().layout;
+        run_ready(Sharers::default().end(&endpoint, layout, Ending::Everything)).unwrap();
     }
 
     /// A process that uses it: each call joins it as a client.

@@ -29,9 +29,11 @@ use std::fmt::{Result as Written, Write};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The version of Redis whose commands these are; some clients look at it to know what they may
-/// send.
-pub const REDIS_VERSION: &str = "7.0.0";
+/// The version of Redis that clients are told, by which some of them decide what they may send.
+/// Semantics and texts are those of 7.0. 7.4 is the oldest one of which redis-py keeps values of its
+/// own (CLIENT TRACKING). What 7.4 has besides and Atoll has not is the time to live of single
+/// fields of a hash.
+pub const REDIS_VERSION: &str = "7.4.0";
 
 /// `TIME`
 pub async fn time<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
