@@ -19,17 +19,18 @@ _numbers = itertools.count()
 
 
 class Node:
-    """A memory node of a test's own: `atoll node`, on a port that stays the same."""
+    """A memory node of a test's own: `atoll node` with options, on a port that stays the same."""
 
-    def __init__(self, program):
+    def __init__(self, program, *options):
         self._program = program
+        self._options = options
         self._port = 0
         self._start()
         self.address = f"tcp:127.0.0.1:{self._port}"
 
     def _start(self):
         listen = f"127.0.0.1:{self._port}"
-        command = [self._program, "node", "--listen", listen, "--capacity", "256MiB"]
+        command = [self._program, "node", "--listen", listen, "--capacity", "256MiB", *self._options]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         told = self._process.stdout.readline()
         found = re.search(r" at 127\.0\.0\.1:(\d+) ", told)
@@ -67,13 +68,19 @@ def _program():
     return named or (str(built[-1]) if built else shutil.which("atoll"))
 
 
+def needs(name, is_there, what):
+    """Skips the test without what it needs, unless `check` demands it."""
+    if not is_there:
+        may_lack = name in os.environ.get("ATOLL_TEST_SKIP", "").split(",")
+        assert may_lack or "ATOLL_TEST_NEED" not in os.environ, what
+        pytest.skip(what)
+
+
 @contextlib.contextmanager
-def _started_node():
+def _started_node(*options):
     program = _program()
-    if program is None:
-        assert "ATOLL_TEST_NEED" not in os.environ, "no program atoll: cargo build -p atoll-cli"
-        pytest.skip("no program atoll: cargo build -p atoll-cli")
-    node = Node(program)
+    needs("atoll", program, "no program atoll: cargo build -p atoll-cli")
+    node = Node(program, *map(str, options))
     try:
         yield node
     finally:
@@ -90,6 +97,13 @@ def node():
 def another_node():
     with _started_node() as node:
         yield node
+
+
+@pytest.fixture
+def start_node():
+    """Starts a node with these options, and ends it after the test."""
+    with contextlib.ExitStack() as started:
+        yield lambda *options: started.enter_context(_started_node(*options))
 
 
 @pytest.fixture

@@ -35,9 +35,10 @@ class Cache(_atoll.Cache):
 
     The pool is opened, or created if there is none. ``shm:/NAME`` is memory of this host; it stays
     until it is removed (``atoll.remove``) or the host reboots. The path of a file stays longer.
-    ``tcp:HOST:PORT[,HOST:PORT...]`` is memory of other hosts, which ``atoll node`` lends; their
-    secret is in the file that the environment variable ``ATOLL_SECRET_FILE`` names, and behind
-    ``?ca=FILE`` connections are TLS.
+    ``tcp:HOST:PORT[,HOST:PORT...]`` is memory of other hosts, which ``atoll node`` lends. Their
+    secret is in the file that the environment variable ``ATOLL_SECRET_FILE`` names when the cache
+    is opened. With ``?ca=FILE`` behind the address connections are TLS: FILE holds the certificate
+    of the authority that signed the nodes'.
     A process makes one cache of a pool, because each has a place of its own among the pool's
     clients. Any number of threads may use it. A forked child goes on with the same object: its
     first operation opens the pool anew, by itself.

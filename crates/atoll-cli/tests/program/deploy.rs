@@ -1,6 +1,7 @@
 //! The files in `deploy` fit the program: options, and names of metrics.
 
 use crate::binary::printed;
+use atoll_sim::requirement::offered;
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -51,6 +52,18 @@ fn alerts_and_dashboard_ask_for_metrics_that_a_server_has() {
         let absent: Vec<&String> = asked.difference(&there).collect();
         assert!(absent.is_empty(), "{file} asks for {absent:?}");
     }
+}
+
+/// The script runs a load, and asks Prometheus what each panel asks. It also evaluates the alerts.
+#[test]
+fn every_query_of_the_dashboard_gives_values_in_prometheus() {
+    let found = Command::new("prometheus").arg("--version").output();
+    let found = found.map_err(|_| "prometheus is not installed: apt-get install prometheus".to_owned());
+    let Some(_) = offered("prometheus", found) else { return };
+    let script = deploy().join("../scripts/dashboard-picture");
+    let ran = Command::new(script).args(["--program", env!("CARGO_BIN_EXE_atoll"), "--seconds", "6"]).output().unwrap();
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success(), "{said}");
 }
 
 /// The options that a text sets: `name = value`, a line each.

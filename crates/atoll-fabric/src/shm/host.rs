@@ -50,7 +50,8 @@ impl fmt::Display for Room {
                 let path = path.display();
                 write!(
                     f,
-                    "the file system of {path} has {bytes} bytes left (`mount -o remount,size=SIZE {path}` makes it larger)"
+                    "the file system of {path} has {bytes} bytes left (`mount -o remount,size=SIZE {path}` makes it \
+                     larger; of a container, --shm-size)"
                 )
             }
             Limit::ControlGroup(path) => {

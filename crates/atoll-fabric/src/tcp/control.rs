@@ -1,7 +1,7 @@
 //! A connection for calls, one after the other: it blocks.
 
 use super::call::{Answer, Call};
-use super::tls::Tunnel;
+use super::tls::{self, Tunnel};
 use super::wire::{GREETING_WORDS, HEAD_WORDS, Head, Kind, Status, decode_greeting};
 use super::{TcpOptions, configure, secret};
 use crate::FabricError;
@@ -72,7 +72,7 @@ impl Control {
                 io::ErrorKind::TimedOut,
                 "it says nothing: if it wants TLS, name the file of its authority behind the address (?ca=FILE)",
             ),
-            _ => error,
+            _ => tls::explained(error),
         })?;
         let refused = |why: &str| io::Error::new(io::ErrorKind::PermissionDenied, why.to_owned());
         let not_an_agent = || io::Error::new(io::ErrorKind::InvalidData, "it is no agent of this version of Atoll");
@@ -93,7 +93,7 @@ impl Control {
             return Err(not_an_agent());
         };
         if !secret::is_of_agent(secret, challenge, nonce, [proof0, proof1, proof2, proof3]) {
-            return Err(refused("it does not know the secret"));
+            return Err(refused("it does not know the secret of the file that ATOLL_SECRET_FILE names"));
         }
         (control.agent, control.session, control.boot, control.clock_ms) = (agent, session, boot, clock);
         control.stream.set_read_timeout(Some(CALL_TIMEOUT))?;
@@ -175,7 +175,10 @@ impl Control {
 /// Why the agent has ended a connection.
 pub(super) fn ended(status: Status) -> io::Error {
     let (kind, why) = match status {
-        Status::Secret => (io::ErrorKind::PermissionDenied, "it refuses the secret"),
+        Status::Secret => (
+            io::ErrorKind::PermissionDenied,
+            "it refuses the secret: the file that ATOLL_SECRET_FILE names must hold that of the node's --secret-file",
+        ),
         Status::Fenced => (io::ErrorKind::ConnectionAborted, "it has shut this client out"),
         Status::Full => (io::ErrorKind::OutOfMemory, "it has no memory for so long a batch at the moment"),
         _ => (io::ErrorKind::InvalidData, "it does not understand this version of Atoll"),

@@ -112,6 +112,23 @@ impl std::fmt::Debug for Certificate {
     }
 }
 
+/// The error of a client's handshake, with what its user can do about it.
+pub(super) fn explained(error: io::Error) -> io::Error {
+    let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
+    let advice = match cause {
+        // A certificate that `openssl req -x509` makes by its defaults is an authority's.
+        Some(rustls::Error::InvalidCertificate(_)) => {
+            "the authority in the file behind ?ca= must have signed the node's certificate; that names the host of the \
+             address, and is no authority's itself (CA:FALSE)"
+        }
+        Some(rustls::Error::InvalidMessage(_)) => {
+            "it speaks no TLS: leave out ?ca=FILE, or start it with --tls-cert and --tls-key"
+        }
+        _ => return error,
+    };
+    io::Error::new(error.kind(), format!("{error}: {advice}"))
+}
+
 /// TLS of one connection, whose socket its owner keeps.
 #[derive(Debug)]
 pub(super) enum Tunnel {

@@ -136,11 +136,13 @@ impl Builder {
         }
         let attends_hits = self.listener.is_some() || self.idle.is_some();
         let clients = Arc::new(Clients::new(pool, self.clients, self.listener)?);
-        if self.tends {
-            clients.clone().tend_regularly().map_err(BuildError::Thread)?;
-        }
+        let turns = match self.tends {
+            true => Some(clients.clone().tend_regularly().map_err(BuildError::Thread)?),
+            false => None,
+        };
         Ok(Cache(Arc::new(Shared {
             clients,
+            turns,
             lifetime,
             attends_hits,
             loads: Default::default(),

@@ -15,7 +15,7 @@ use super::listener::Listener;
 use crate::client::Client;
 use crate::fabric::{ForkGuard, PoolFabric};
 use crate::{OpenError, Pool};
-use atoll_cache::{CacheError, Stats};
+use atoll_cache::{CacheError, Removal, Stats};
 use atoll_pool::PoolError;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -208,32 +208,56 @@ impl<F: PoolFabric> Clients<F> {
     }
 
     /// Starts the thread that tends the pool. It ends when only the thread holds the clients.
-    pub(super) fn tend_regularly(self: Arc<Self>) -> std::io::Result<()> {
+    pub(super) fn tend_regularly(self: Arc<Self>) -> std::io::Result<Turns> {
         let clients: Weak<Self> = Arc::downgrade(&self);
+        let turns = Turns::default();
+        let lock = turns.0.clone();
+        let listener = self.listener.clone();
         let tend = move || {
             loop {
                 std::thread::sleep(TEND_PERIOD);
+                let turn = lock.lock().unwrap_or_else(PoisonError::into_inner);
                 let Some(clients) = clients.upgrade() else { return };
-                clients.tend();
+                let removals = clients.tend();
+                drop(clients);
+                drop(turn);
+                // After the turn: a listener may drop the cache, or wait for a thread that does.
+                if let Some(listener) = &listener {
+                    listener.tell(removals);
+                }
             }
         };
-        std::thread::Builder::new().name("atoll-tend".to_owned()).spawn(tend).map(drop)
+        std::thread::Builder::new().name("atoll-tend".to_owned()).spawn(tend)?;
+        Ok(turns)
     }
 
-    fn tend(&self) {
+    /// Tends the pool. Gives what its clients have removed, if there is a listener.
+    fn tend(&self) -> Vec<Removal> {
+        let mut removals = Vec::new();
         for slot in &self.slots {
             // A thread that uses this client tends the pool through its operations.
             let Some(mut locked) = slot.try_lock() else { continue };
             let tended = locked.as_mut().map(Client::tend);
-            let removals = locked.as_ref().filter(|_| self.listener.is_some()).map(Client::take_removals);
+            if let Some(client) = locked.as_ref().filter(|_| self.listener.is_some()) {
+                removals.append(&mut client.take_removals());
+            }
             if tended.is_some_and(|tended| tended.is_err_and(|error| error.is_shut_out())) {
                 self.replace(&mut locked);
             }
-            drop(locked);
-            if let (Some(listener), Some(removals)) = (&self.listener, removals) {
-                listener.tell(removals);
-            }
         }
+        removals
+    }
+}
+
+/// The turns of the thread that tends the pool, which holds the lock as long as it holds the
+/// clients. A cache drops its clients first, and this next: then they have left the pool.
+#[derive(Default)]
+pub(super) struct Turns(Arc<Mutex<()>>);
+
+impl Drop for Turns {
+    /// Waits until a turn that has begun is over.
+    fn drop(&mut self) {
+        drop(self.0.lock().unwrap_or_else(PoisonError::into_inner));
     }
 }
 

@@ -34,7 +34,7 @@ use atoll_cache::{
     Beginning, CacheError, Condition, ExpireCondition, ExpireOutcome, Expiry, Meta, Number, SetOptions, SetOutcome,
     Stats, Value,
 };
-use clients::Clients;
+use clients::{Clients, Turns};
 use load::Loads;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
@@ -95,12 +95,23 @@ pub struct Cache<F: PoolFabric = AddressedFabric>(Arc<Shared<F>>);
 
 struct Shared<F: PoolFabric> {
     clients: Arc<Clients<F>>,
+    /// Of the thread that tends the pool. Dropped after the clients.
+    turns: Option<Turns>,
     lifetime: Lifetime,
     /// Whether a lookup has a second step: a renewal, or a call of the listener.
     attends_hits: bool,
     loads: Loads,
     loaded: AtomicU64,
     load_failures: AtomicU64,
+}
+
+impl<F: PoolFabric> Drop for Shared<F> {
+    fn drop(&mut self) {
+        // A fork does not have the thread, whose turn would never end.
+        if self.clients.is_inherited() {
+            std::mem::forget(self.turns.take());
+        }
+    }
 }
 
 impl<F: PoolFabric> Clone for Cache<F> {
