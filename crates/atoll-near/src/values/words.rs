@@ -75,8 +75,14 @@ impl Words {
     /// If no sharer can have so many: see [`sharers::WORDS_LOG2`].
     pub fn new(words_log2: u32) -> Self {
         assert!(sharers::WORDS_LOG2.contains(&words_log2), "words of a sharer");
-        let exported = Mutex::new(Export { exported: Exported::Nobody, turn: 0 });
-        Self { words_log2, exported, turn: AtomicU64::new(0) }
+        // A process that opens a pool anew has other words, and no turn of these is one of those.
+        static FIRST_TURN: AtomicU64 = AtomicU64::new(0);
+        let turn = FIRST_TURN.fetch_add(1 << 32, Ordering::Relaxed);
+        Self {
+            words_log2,
+            exported: Mutex::new(Export { exported: Exported::Nobody, turn }),
+            turn: AtomicU64::new(turn),
+        }
     }
 
     /// The number of the word for objects of this hash.
@@ -273,5 +279,23 @@ struct Exporting<'w>(&'w Words, Export);
 impl Drop for Exporting<'_> {
     fn drop(&mut self) {
         self.0.change(self.1, Exported::Nobody);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_turn_of_words_is_one_of_earlier_words() {
+        let turns = [(); 3].map(|()| {
+            let words = Words::new(4);
+            for exported in [Exported::Soon, Exported::Here(Address::on_compute(0, 0, 0)), Exported::Nobody] {
+                let before = *words.export();
+                assert!(words.change(before, exported));
+            }
+            (words.turn.load(Ordering::Relaxed), words.export().turn)
+        });
+        assert!(turns.windows(2).all(|two| two[0].0 < two[1].0) && turns.iter().all(|(one, other)| one == other));
     }
 }

@@ -281,7 +281,7 @@ async fn run_parsed<'i, G: Engine>(
                 }
             }
             if session.tracks.is_some() {
-                session.tell_unnoted(instance, client.shared, id);
+                session.tell_unnoted(instance, (client.cache, client.shared), id);
             }
         }
         *start = end;
@@ -330,11 +330,7 @@ async fn run_one<'i, G: Engine>(
     if let Err(refusal) = acl::admit(&mut context, id, happened) {
         return reject(context, Some(id), refusal);
     }
-    let way = context.session.way(id);
-    if context.session.tracks.is_some() && matches!(way, Way::Exec | Way::Script) {
-        Box::pin(context.note_reads_of_step(id)).await;
-    }
-    match way {
+    match context.session.way(id) {
         Way::Beside => pin!(run_sampled(id, context)).await,
         Way::Alone => {
             let alone = batch.be_alone().await;

@@ -180,10 +180,11 @@ fn only_key<G: Engine>(c: &Context<'_, G>, queue: &Queue) -> Option<Vec<u8>> {
 
 /// Does what is about this key alone in one step for the whole pool: again and again, until no
 /// other process has come in between. Replies and events of the last time count. A break says that
-/// it is not to be done again. Without a key, or within such a step, it is done once.
+/// it is not to be done again. Without a key, or within such a step, it is done once. `reads` tells
+/// whether it may look at the key.
 pub(super) async fn in_one_step<G: Engine, T>(
     c: &mut Context<'_, G>,
-    key: Option<&[u8]>,
+    (key, reads): (Option<&[u8]>, bool),
     mut each: impl AsyncFnMut(&mut Context<'_, G>) -> ControlFlow<T, T>,
 ) -> Result<T, CommandError> {
     let cache = c.cache;
@@ -196,6 +197,9 @@ pub(super) async fn in_one_step<G: Engine, T>(
     };
     let (mark, began) = (c.reply.output().mark(), Instant::now());
     loop {
+        if reads && c.session.tracks.is_some() {
+            Box::pin(c.note_step(key)).await;
+        }
         let hold = cache.hold(key).await?;
         let done = pin!(each(c)).await;
         let is_over = std::mem::take(&mut c.session.ends_step) || began.elapsed() > script::TIME_MAX;
@@ -289,7 +293,9 @@ async fn execute_if_unchanged<G: Engine>(
             Err(error) => Err(error),
         })
     };
-    pin!(in_one_step(c, key.as_deref(), step)).await?
+    let reads = [Flag::Readonly, Flag::Script];
+    let reads = queue.commands().any(|(id, _)| reads.iter().any(|flag| SPECS[id as usize].flags.contains(flag)));
+    pin!(in_one_step(c, (key.as_deref(), reads), step)).await?
 }
 
 async fn execute_all<G: Engine>(c: &mut Context<'_, G>, queue: &Queue, interpreters: &mut Interpreters) {

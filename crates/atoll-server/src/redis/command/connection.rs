@@ -134,6 +134,8 @@ pub async fn hello<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     if let Some(name) = client_name {
         c.session.peer.names().own = name;
     }
+    // What was posted before has the form of before.
+    c.session.peer.handle.take_posted(c.reply.output());
     c.session.protocol = protocol;
     // Messages have that form from now on.
     c.session.publish();

@@ -7,13 +7,15 @@ use crate::redis::session::Session;
 use crate::redis::tracking::{Mode, Tracker, Tracks};
 use atoll_cache::Engine;
 use std::borrow::Cow;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
 
 /// How often, and after which pauses, a client tries to follow the words of its process.
-const TRIES: u32 = 20;
+const TRIES: u32 = 5;
 const TRY_PERIOD: Duration = Duration::from_millis(20);
+/// How long it tries only once after it was found that it cannot.
+const REFUSED: Duration = Duration::from_secs(5);
 
 /// What `CLIENT TRACKING` was given.
 #[derive(Default)]
@@ -125,7 +127,8 @@ pub(super) async fn tracking<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
             }
             let (peer, is_broken) = (c.session.peer.clone(), Default::default());
             let tracker = Arc::new(Tracker { peer, mode, redirect, is_noloop, prefixes, is_broken });
-            c.session.tracks = Some(Box::new(Tracks::new(tracker.clone())));
+            let before = c.session.tracks.take().map(|before| *before);
+            c.session.tracks = Some(Box::new(Tracks::new(tracker.clone(), before)));
             // Messages have the form that the peer has chosen by now.
             c.session.publish();
             c.instance.tracking.begin(tracker);
@@ -138,14 +141,21 @@ pub(super) async fn tracking<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 
 /// Makes sure that this worker's client can find changes.
 async fn follow<G: Engine>(c: &Context<'_, G>) -> Outcome {
-    for tried in 0..TRIES {
+    let refused = || c.instance.tracking.refused.lock().unwrap_or_else(PoisonError::into_inner);
+    let was_refused = refused().is_some_and(|since| since.elapsed() < REFUSED);
+    // Other connections wait while a transaction does.
+    let tries = if was_refused || c.session.is_executing { 1 } else { TRIES };
+    for tried in 0..tries {
         // Another client of this process may be about to export the words.
         if c.cache.engine().mark(0).is_some() || c.cache.engine().follow_changes().await? {
             return Ok(());
         }
-        if tried + 1 < TRIES {
+        if tried + 1 < tries {
             tokio::time::sleep(TRY_PERIOD).await;
         }
+    }
+    if !was_refused {
+        *refused() = Some(Instant::now());
     }
     let why = "ERR CLIENT TRACKING is not possible here: this server cannot follow what others change in the pool. \
                A pool has at most 64 processes that follow it, and over a network only one whose memory nodes have \

@@ -198,7 +198,10 @@ async fn evaluate<G: Engine>(id: Id, c: &mut Context<'_, G>, interpreters: &mut 
         // SELECT of a script is for the script alone.
         let mut session = Session::new(c.session.peer.clone(), c.session.standing.clone());
         session.database = c.session.database;
+        // It reads for its connection.
+        session.tracks = c.session.tracks.take();
         let ended = pin!(play(id, c, &mut session, interpreter, function.clone())).await;
+        c.session.tracks = session.tracks.take();
         c.session.untold.get_mut().append(session.untold.get_mut());
         interpreter.end();
         match ended {
@@ -211,7 +214,7 @@ async fn evaluate<G: Engine>(id: Id, c: &mut Context<'_, G>, interpreters: &mut 
             }
         }
     };
-    let outcome = pin!(transaction::in_one_step(c, key.as_deref(), step)).await;
+    let outcome = pin!(transaction::in_one_step(c, (key.as_deref(), true), step)).await;
     c.instance.scripts.is_running.store(false, Relaxed);
     if interpreter.is_spent() {
         interpreters.0 = None;

@@ -15,8 +15,10 @@
 //! - A key that was not there when it was read is told of at once, behind the reply: no slot of the
 //!   pool can tell that it comes to be. So is one that another client is about to change.
 //! - With BCAST, a change by another server or process is told only of keys that a client with BCAST
-//!   has read through this server; and each message has one key.
-//! - A script reads the keys that it declares, whether it looks at them or not.
+//!   has read through this server since they last changed; and each message has one key.
+//! - A script, and a transaction with a command that reads, count as reading a key if they are about
+//!   that key alone.
+//! - A client whose messages go to another one is told of a key that could not be noted 20 ms later.
 //! - Messages may come that Redis would not send. None is missing.
 //!
 //! At most `tracking-table-max-keys` keys are tracked, with 16 times as many readers all together;
@@ -44,9 +46,11 @@ use tokio::sync::Notify;
 /// The channel by which a client of RESP2 is told.
 const CHANNEL: &[u8] = b"__redis__:invalidate";
 /// The least time between two looks, and the most.
-const LOOK_PERIODS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(100));
+const LOOK_PERIODS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_secs(1));
 /// Looks take at most one part of so many of a processor.
 const LOOK_PART: u32 = 20;
+/// After how long another client is told of a key that could not be noted.
+const LATE: Duration = Duration::from_millis(20);
 /// How long a server vouches for what it has noted without seeing its words.
 const BLIND_MAX: Duration = Duration::from_secs(1);
 
@@ -95,23 +99,44 @@ pub(crate) struct Tracks {
     pub(crate) tracker: Arc<Tracker>,
     /// Whether `CLIENT CACHING` has said so of the next command.
     pub(crate) is_excepted: bool,
-    /// Keys that the command reads and that are told of behind its reply.
+    /// Keys that the command or step reads and that were noted, by how the cache knows them.
+    noted: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// Keys that it reads and that are told of behind its reply.
     unnoted: BTreeSet<Vec<u8>>,
 }
 
 impl Tracks {
-    pub(crate) fn new(tracker: Arc<Tracker>) -> Self {
-        Self { tracker, is_excepted: false, unnoted: BTreeSet::new() }
+    /// From now on, where it was done in the way of `before` so far.
+    pub(crate) fn new(tracker: Arc<Tracker>, before: Option<Self>) -> Self {
+        let unnoted = before.map_or_else(BTreeSet::new, |before| before.unnoted);
+        Self { tracker, is_excepted: false, noted: BTreeMap::new(), unnoted }
     }
 
-    /// By whom the reads of the next command are noted, if they are.
-    fn reader(&self) -> Option<Reader> {
-        let id = self.tracker.peer.handle.id;
-        match (self.tracker.mode, self.is_excepted) {
-            (Mode::Reads, _) | (Mode::OptIn, true) | (Mode::OptOut, false) => Some(Reader::Client(id)),
-            (Mode::OptIn, false) | (Mode::OptOut, true) => None,
-            (Mode::Broadcast, _) => Some(Reader::Broadcast),
+    /// Whether a change may pass without a message behind the reply: it was the client's own, or
+    /// another connection gets the message.
+    fn may_miss(&self) -> bool {
+        self.tracker.is_noloop || self.tracker.redirect.is_some()
+    }
+
+    /// By whom its reads are noted.
+    fn own_reader(&self) -> Reader {
+        match self.tracker.mode {
+            Mode::Broadcast => Reader::Broadcast,
+            _ => Reader::Client(self.tracker.peer.handle.id),
         }
+    }
+
+    /// By whom it is noted that the next command reads a key, if it is; and the key as the client
+    /// knows it.
+    fn reads<'k>(&self, stored: &'k [u8]) -> Option<(Reader, &'k [u8])> {
+        let key = Database::of(stored).and_then(|database| database.key(stored))?;
+        let is_noted = match self.tracker.mode {
+            Mode::Reads => true,
+            Mode::OptIn => self.is_excepted,
+            Mode::OptOut => !self.is_excepted,
+            Mode::Broadcast => self.tracker.has_prefix_of(key),
+        };
+        is_noted.then_some((self.own_reader(), key))
     }
 }
 
@@ -126,6 +151,10 @@ pub(crate) struct Tracking {
     /// Notified when the first client wishes to be told.
     begun: Notify,
     blind_since: Mutex<Option<Instant>>,
+    /// Keys that clients are told of by another one, once their own replies have been sent.
+    late: Mutex<Vec<(Instant, Arc<Tracker>, Vec<u8>)>>,
+    /// When it was last found that this server cannot follow changes.
+    pub(crate) refused: Mutex<Option<Instant>>,
 }
 
 /// Clients that are told of changes, by their ids.
@@ -146,6 +175,8 @@ impl Default for Tracking {
             keys_max: AtomicU64::new(1_000_000),
             begun: Notify::new(),
             blind_since: Mutex::default(),
+            late: Mutex::default(),
+            refused: Mutex::default(),
         }
     }
 }
@@ -215,6 +246,14 @@ impl Tracking {
             keys: self.table.keys(),
             items: self.table.items(),
             prefixes: prefixes.len(),
+        }
+    }
+
+    /// How many keys are tracked at most.
+    fn keys_most(&self) -> u64 {
+        match self.keys_max.load(Relaxed) {
+            0 => u64::MAX,
+            keys_max => keys_max,
         }
     }
 
@@ -330,13 +369,12 @@ impl Instance {
         let (began, tracking) = (Instant::now(), &self.tracking);
         if !tracking.is_any() {
             tracking.table.clear();
+            // One that has begun meanwhile may have had something noted.
+            self.tell_all_changed(shared);
             return LOOK_PERIODS.0;
         }
-        let keys_max = match tracking.keys_max.load(Relaxed) {
-            0 => u64::MAX,
-            keys_max => keys_max,
-        };
-        tracking.table.shrink(keys_max, |told| self.tell_of(shared, &told, None));
+        self.tell_late(shared);
+        tracking.table.shrink(tracking.keys_most(), |told| self.tell_of(shared, &told, None));
         let looked = tracking.table.look(cache.engine(), |told| self.tell_of(shared, &told, None)).await;
         let blind_since = {
             let mut blind_since = tracking.blind_since.lock().unwrap_or_else(PoisonError::into_inner);
@@ -346,6 +384,7 @@ impl Instance {
             }
         };
         if looked == Looked::AllEnded || blind_since.is_some_and(|since| since.elapsed() > BLIND_MAX) {
+            *tracking.blind_since.lock().unwrap_or_else(PoisonError::into_inner) = None;
             self.tell_all_changed(shared);
         }
         if looked == Looked::Blind {
@@ -355,16 +394,51 @@ impl Instance {
     }
 }
 
+impl Instance {
+    /// Tells of keys that a command of a client has read and that could not be noted. Another
+    /// connection than its own is told later, so that the reply comes first.
+    fn tell_unnoted(&self, shared: &Shared, tracker: &Arc<Tracker>, keys: BTreeSet<Vec<u8>>) {
+        for key in keys {
+            match tracker.redirect {
+                None => self.tell_tracker(shared, tracker, Some(&key)),
+                Some(_) => {
+                    let mut late = self.tracking.late.lock().unwrap_or_else(PoisonError::into_inner);
+                    late.push((Instant::now(), tracker.clone(), key));
+                }
+            }
+        }
+    }
+
+    /// Tells what had to wait for a reply.
+    fn tell_late(&self, shared: &Shared) {
+        let due = {
+            let mut late = self.tracking.late.lock().unwrap_or_else(PoisonError::into_inner);
+            let due = late.partition_point(|(since, ..)| since.elapsed() >= LATE);
+            late.drain(..due).collect::<Vec<_>>()
+        };
+        due.iter().for_each(|(_, tracker, key)| self.tell_tracker(shared, tracker, Some(key)));
+    }
+}
+
 impl Session {
-    /// A command has run, or was refused: the keys are told of that it has read and that could not
-    /// be noted.
+    /// A command has run, or was refused: tells of the keys that it has read and that are not
+    /// tracked.
     #[cold]
-    pub(crate) fn tell_unnoted(&mut self, instance: &Instance, shared: &Shared, id: Option<Id>) {
+    pub(crate) fn tell_unnoted<G: Engine>(
+        &mut self,
+        instance: &Instance,
+        (cache, shared): (&Cache<G>, &Shared),
+        id: Option<Id>,
+    ) {
         let is_within = self.queue.is_some();
         let Some(tracks) = &mut self.tracks else { return };
-        for key in std::mem::take(&mut tracks.unnoted) {
-            instance.tell_tracker(shared, &tracks.tracker, Some(&key));
+        let reader = tracks.own_reader();
+        for (stored, key) in std::mem::take(&mut tracks.noted) {
+            if tracks.may_miss() && !instance.tracking.table.has(cache.engine(), &stored, reader) {
+                tracks.unnoted.insert(key);
+            }
         }
+        instance.tell_unnoted(shared, &tracks.tracker, std::mem::take(&mut tracks.unnoted));
         if !is_within && id != Some(Id::Client) {
             tracks.is_excepted = false;
         }
@@ -373,45 +447,48 @@ impl Session {
 
 impl<G: Engine> Context<'_, G> {
     /// A command is about to run: notes the keys that it reads. Within a step that may have to begin
-    /// again they have been noted before.
+    /// again its only key has been noted before.
     #[cold]
     pub(crate) async fn note_reads(&mut self, id: Id) {
-        if !self.cache.is_held() && SPECS[id as usize].flags.contains(&Flag::Readonly) {
-            let keys = keys::accessed(id, self.args).map(|(place, _)| self.args.get(place).to_vec()).collect();
-            self.note_keys(keys).await;
+        // Containers are not marked.
+        let reads = SPECS[id as usize].flags.contains(&Flag::Readonly) || matches!(id, Id::Object | Id::Memory);
+        if !reads {
+            return;
+        }
+        for (place, _) in keys::accessed(id, self.args) {
+            let stored = self.database().stored(self.args.get(place));
+            match self.cache.is_held() {
+                false => self.note(&stored).await,
+                true => self.tell_unless_noted(&stored),
+            }
         }
     }
 
-    /// EXEC or a script is about to run: notes the keys that its commands read, or that it declares.
+    /// A step about a key, which may read it, is about to begin.
     #[cold]
-    pub(crate) async fn note_reads_of_step(&mut self, id: Id) {
-        let mut noted = Vec::new();
-        match &self.session.queue {
-            Some(queue) => {
-                for (id, args) in queue.commands() {
-                    let flags = SPECS[id as usize].flags;
-                    if flags.contains(&Flag::Readonly) || flags.contains(&Flag::Script) {
-                        noted.extend(keys::accessed(id, args).map(|(place, _)| args.get(place).to_vec()));
-                    }
-                }
-            }
-            None => noted.extend(keys::accessed(id, self.args).map(|(place, _)| self.args.get(place).to_vec())),
-        }
-        self.note_keys(noted).await;
+    pub(crate) async fn note_step(&mut self, stored: &[u8]) {
+        self.note(stored).await;
     }
 
-    async fn note_keys(&mut self, keys: Vec<Vec<u8>>) {
-        let (database, instance) = (self.database(), self.instance);
+    /// Notes that a key is read, as the cache knows it.
+    async fn note(&mut self, stored: &[u8]) {
+        let tracking = &self.instance.tracking;
         let Some(tracks) = &mut self.session.tracks else { return };
-        let Some(reader) = tracks.reader() else { return };
-        for key in keys {
-            if reader == Reader::Broadcast && !tracks.tracker.has_prefix_of(&key) {
-                continue;
-            }
-            let noted = instance.tracking.table.add(self.cache.engine(), &database.stored(&key), reader).await;
-            if !matches!(noted, Ok(true)) {
-                tracks.unnoted.insert(key);
-            }
+        let Some((reader, key)) = tracks.reads(stored) else { return };
+        let noted = tracking.table.add(self.cache.engine(), stored, reader, tracking.keys_most()).await;
+        match noted {
+            Ok(true) => _ = tracks.noted.insert(stored.to_vec(), key.to_vec()),
+            _ => _ = tracks.unnoted.insert(key.to_vec()),
+        }
+    }
+
+    /// A key that is read within a step is told of behind the reply if it was not noted before.
+    fn tell_unless_noted(&mut self, stored: &[u8]) {
+        let Some(tracks) = &mut self.session.tracks else { return };
+        if let Some((_, key)) = tracks.reads(stored)
+            && !tracks.noted.contains_key(stored)
+        {
+            tracks.unnoted.insert(key.to_vec());
         }
     }
 

@@ -17,6 +17,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const SHARDS: usize = 64;
+/// Most keys that are looked up in one look, and most words that are dropped in one step.
+const LOOKUPS_MAX: usize = 4096;
 
 /// Who has read a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +93,7 @@ impl Entry {
 struct Word {
     mark: Mark,
     is_unsure: bool,
-    /// How many keys were noted so far.
+    /// Another one whenever a key of the word is noted.
     version: u64,
     /// When the first of them expires; `u64::MAX` if none does.
     first_expiry_ms: u64,
@@ -120,12 +122,14 @@ pub(super) struct Table {
     shards: [Mutex<Shard>; SHARDS],
     keys: AtomicU64,
     items: AtomicU64,
+    /// How many keys were noted so far.
+    noted: AtomicU64,
 }
 
 impl Default for Table {
     fn default() -> Self {
         let shards = std::array::from_fn(|_| Mutex::default());
-        Self { shards, keys: AtomicU64::new(0), items: AtomicU64::new(0) }
+        Self { shards, keys: AtomicU64::new(0), items: AtomicU64::new(0), noted: AtomicU64::new(0) }
     }
 }
 
@@ -159,8 +163,14 @@ impl Table {
     }
 
     /// A key is about to be read. `false` if its changes cannot be told: it is not there, it is
-    /// about to change, or the client follows no words.
-    pub(super) async fn add<G: Engine>(&self, engine: &G, stored: &[u8], reader: Reader) -> Result<bool, CacheError> {
+    /// about to change, the client follows no words, or far more is tracked than so many keys.
+    pub(super) async fn add<G: Engine>(
+        &self,
+        engine: &G,
+        stored: &[u8],
+        reader: Reader,
+        keys_max: u64,
+    ) -> Result<bool, CacheError> {
         let number = engine.word_number(stored);
         let mark = match engine.mark(number) {
             Some(mark) => mark,
@@ -170,6 +180,9 @@ impl Table {
                 mark
             }
         };
+        if self.is_beyond(keys_max.saturating_mul(2)) {
+            return Ok(false);
+        }
         if let Some(word) = self.shard(number).get_mut(&number)
             && word.mark == mark
             && !word.is_unsure
@@ -182,7 +195,7 @@ impl Table {
         let mut shard = self.shard(number);
         let word = shard.entry(number).or_insert_with(|| Word::new(mark));
         word.is_unsure |= word.mark != mark;
-        word.version += 1;
+        word.version = self.noted.fetch_add(1, Relaxed) + 1;
         match word.find(stored) {
             // What others have read may be another object.
             Some(index) => {
@@ -199,6 +212,22 @@ impl Table {
             }
         }
         Ok(true)
+    }
+
+    /// Whether more is tracked than so many keys, or 16 times as many items.
+    fn is_beyond(&self, keys_max: u64) -> bool {
+        self.keys() > keys_max || self.items() > keys_max.saturating_mul(16)
+    }
+
+    /// Whether it is noted that this reader has read a key.
+    pub(super) fn has<G: Engine>(&self, engine: &G, stored: &[u8], reader: Reader) -> bool {
+        let number = engine.word_number(stored);
+        self.shard(number).get(&number).and_then(|word| Some(&word.entries[word.find(stored)?])).is_some_and(|entry| {
+            match reader {
+                Reader::Client(id) => entry.told.clients.binary_search(&id).is_ok(),
+                Reader::Broadcast => entry.told.is_broadcast,
+            }
+        })
     }
 
     /// Tracks a key no longer, which has changed.
@@ -225,20 +254,32 @@ impl Table {
         }
     }
 
-    /// Tracks at most so many keys, and 16 times as many items.
+    /// Tracks the keys of a word no longer.
+    fn drop_word(&self, number: u32, tell: &mut impl FnMut(Told)) {
+        let Some(word) = self.shard(number).remove(&number) else { return };
+        word.entries.into_iter().for_each(|entry| tell(self.discount(entry)));
+    }
+
+    /// Tracks fewer keys, as long as there are more than so many, or 16 times as many items. Ends
+    /// after [`LOOKUPS_MAX`] words in any case.
     pub(super) fn shrink(&self, keys_max: u64, mut tell: impl FnMut(Told)) {
-        let is_beyond = || self.keys() > keys_max || self.items() > keys_max.saturating_mul(16);
-        for shard in self.shards.iter().cycle().take_while(|_| is_beyond()) {
-            let mut shard = lock(shard);
-            let Some(number) = shard.keys().next().copied() else { continue };
-            let word = shard.remove(&number).expect("it is there");
-            drop(shard);
-            word.entries.into_iter().for_each(|entry| tell(self.discount(entry)));
+        for shard in self.shards.iter().cycle().take(LOOKUPS_MAX) {
+            if !self.is_beyond(keys_max) {
+                return;
+            }
+            let number = lock(shard).keys().next().copied();
+            if let Some(number) = number {
+                self.drop_word(number, &mut tell);
+            }
         }
     }
 
-    /// Finds the keys that have changed or expired, and tells of them.
+    /// Finds the keys that have changed or expired, and tells of them. Beyond [`LOOKUPS_MAX`] keys
+    /// of changed words it tells of all of them.
     pub(super) async fn look<G: Engine>(&self, engine: &G, mut tell: impl FnMut(Told)) -> Looked {
+        if self.keys() == 0 {
+            return Looked::Done;
+        }
         let Ok(now_ms) = engine.now_ms().await else { return Looked::Blind };
         let mut changed = Vec::new();
         for shard in &self.shards {
@@ -248,13 +289,21 @@ impl Table {
                     return Looked::AllEnded;
                 }
                 if mark != word.mark || word.is_unsure || word.first_expiry_ms <= now_ms {
-                    changed.push(*number);
+                    changed.push((*number, word.entries.len()));
                 }
             }
+            // Other connections of the worker have their turn.
+            tokio::task::yield_now().await;
         }
-        for number in changed {
+        let mut lookups = 0;
+        for (number, keys) in changed {
             let Some(mark) = engine.mark(number) else { return Looked::Blind };
-            self.settle(engine, number, mark, &mut tell).await;
+            lookups += keys;
+            match lookups > LOOKUPS_MAX {
+                true => self.drop_word(number, &mut tell),
+                false => self.settle(engine, number, mark, &mut tell).await,
+            }
+            tokio::task::yield_now().await;
         }
         Looked::Done
     }
