@@ -282,7 +282,8 @@ pub trait Engine {
     /// The pool's clock: milliseconds since the Unix epoch, never going back.
     async fn now_ms(&self) -> Result<u64, CacheError>;
 
-    /// The number of the word that a change of `key`'s object adds to. Other keys may have the same.
+    /// The number of the word that a change of `key`'s object adds to. Other keys may have the same
+    /// one.
     fn word_number(&self, key: &[u8]) -> u32 {
         let _ = key;
         0

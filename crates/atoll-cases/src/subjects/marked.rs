@@ -1,5 +1,5 @@
-//! Clients that keep what they read by the marks of [`Engine::mark`], as a server does for clients of
-//! its own.
+//! Clients that keep what they read by the marks of [`Engine::mark`], as a server does for its own
+//! clients.
 
 use super::near::{CopiedSubject, NearSubject};
 use crate::endpoint::CaseEndpoint;

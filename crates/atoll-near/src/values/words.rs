@@ -2,7 +2,7 @@
 //! [sharer](atoll_pool::sharers), which the process exports and follows.
 //!
 //! A client samples the word of an object's hash, looks at the object, and permits copies in its
-//! slot. As long as the word is the same, nobody has changed the object. The near cache
+//! slot. As long as the word is the same, no client has changed the object. The near cache
 //! ([`values`](super)) keeps the object's value by that; a server tells its own clients by it.
 //!
 //! **One client of the process exports** the words, the others follow them. When that client ends,

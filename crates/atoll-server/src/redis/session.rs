@@ -111,7 +111,8 @@ impl Session {
         }
     }
 
-    /// Whether every command that it may run runs at once and is answered, and nothing is noted of it.
+    /// Whether every command that it may run runs at once and is answered, and nothing is noted of
+    /// it.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
         self.queue.is_none() && self.replies == Replies::Sent && !self.is_listening() && self.tracks.is_none()

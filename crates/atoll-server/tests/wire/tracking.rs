@@ -1,10 +1,10 @@
-//! CLIENT TRACKING: who is told of which change, by whomever it was made.
+//! CLIENT TRACKING: who is told of which change, by this server or elsewhere.
 
 use crate::common::memcached::Text;
 use crate::common::redis_server::Redis;
 use crate::common::{Random, Raw, Running, TestPool, command, options, start_with, with_memcached};
+use atoll_cache::EngineOptions;
 use atoll_cache::ditto::DittoOptions;
-use atoll_cache::{EngineOptions, SetOptions, Value};
 use atoll_server::ServerOptions;
 use std::collections::HashMap;
 use std::io::ErrorKind;
@@ -190,14 +190,25 @@ const STORY: &[(usize, &[&str])] = &[
     (3, &["FLUSHALL"]),
 ];
 
-/// All messages up to the next reply, each of one key, and that.
+/// All messages up to the next reply, each of one key and no two alike, and that.
 fn until_reply(raw: &mut Raw) -> String {
     let mut all = String::new();
     loop {
         let next = text(raw.reply());
         match next.strip_prefix(">2\r\n$10\r\ninvalidate\r\n*") {
-            Some(keys) => all.extend(keys.split("\r\n").skip(2).step_by(2).map(changed)),
-            None => all += &next,
+            Some(keys) => {
+                for message in keys.split("\r\n").skip(2).step_by(2).map(changed) {
+                    if !all.contains(&message) {
+                        all += &message;
+                    }
+                }
+            }
+            None => {
+                if next == ALL_CHANGED {
+                    all.clear();
+                }
+                all += &next;
+            }
         }
         if !next.starts_with('>') {
             return all;
@@ -285,29 +296,29 @@ fn what_expires_or_is_evicted_is_told() {
         let mut writer = Raw::connect(ours.address);
         let mut reader = tracking(ours.address, &[]);
         writer.call(&["SET", "k", "1", "PX", "150"]);
-        // A client without a server, which fills the pool later. What it writes is in no group that
-        // another client is filling.
-        let client = pool.process()(0).unwrap();
-        atoll_fabric::run_ready(client.set(b"l", b"1", &SetOptions::default())).unwrap();
+        // Another server of the pool fills it later. What it writes is in no group that an idle
+        // client is filling.
+        let other = server(&pool);
+        let (mut filler, value) = (Raw::connect(other.address), "7".repeat(10_000));
+        filler.call(&["SET", "l", &value]);
         reader.call(&["MGET", "k", "l"]);
         let began = Instant::now();
         assert_eq!(text(reader.reply()), changed("k"));
         assert!((Duration::from_millis(50)..Duration::from_secs(5)).contains(&began.elapsed()));
-        let mut value = Value::new();
-        let evicting = async {
-            for number in 0..40_000_u64 {
-                client.set(&number.to_le_bytes(), &[7; 10_000], &SetOptions::default()).await.unwrap();
-                // What is looked up again and again takes the place of what is not.
-                for _ in 0..4 {
-                    client.get(&number.to_le_bytes(), &mut value).await.unwrap();
-                }
-                if number % 100 == 0 && client.peek(b"l").await.unwrap().is_none() {
-                    return;
-                }
+        // What is looked up again and again takes the place of what is not.
+        reader.stream().set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+        let mut is_told = false;
+        for number in 0..40_000 {
+            let key = format!("key {number}");
+            let gets = command(&["GET", &key]).repeat(4);
+            filler.send(&[command(&["SET", &key, &value]), gets].concat());
+            (0..5).for_each(|_| drop(filler.reply()));
+            is_told = number % 100 == 0 && reader.stream().peek(&mut [0]).is_ok();
+            if is_told {
+                break;
             }
-            panic!("what nobody looks up is evicted");
-        };
-        atoll_fabric::run_ready(evicting);
+        }
+        assert!(is_told, "what nobody looks up is evicted, and that is told");
         assert_eq!(text(reader.reply()), changed("l"));
     }
 }
@@ -327,6 +338,66 @@ fn a_key_that_is_not_there_is_told_behind_the_reply() {
     let script = "return redis.call('GET', KEYS[1])";
     reader.send(&command(&["EVAL", script, "1", "k"]));
     assert_eq!([(); 2].map(|()| text(reader.reply())), ["_\r\n".to_owned(), changed("k")]);
+}
+
+/// How a client is told of changes, a database, and commands that read `k` of it.
+type Step = (&'static [&'static str], &'static str, &'static [&'static [&'static str]]);
+
+/// Transactions and scripts.
+const STEPS: &[Step] = &[
+    (&[], "0", &[&["MULTI"], &["GET", "k"], &["EXEC"]]),
+    (&["NOLOOP"], "0", &[&["MULTI"], &["SET", "k", "v"], &["GET", "k"], &["EXEC"]]),
+    (&["NOLOOP"], "0", &[&["EVAL", "redis.call('set', KEYS[1], 'v') return redis.call('get', KEYS[1])", "1", "k"]]),
+    (&["NOLOOP"], "0", &[&["EVAL", "redis.call('set', 'k', 'v') return redis.call('get', 'k')", "2", "k", "l"]]),
+    (&[], "1", &[&["MULTI"], &["SELECT", "1"], &["EVAL", "return redis.call('get', KEYS[1])", "1", "k"], &["EXEC"]]),
+    (&[], "1", &[&["EVAL", "redis.call('select', 1) return redis.call('get', KEYS[1])", "1", "k"]]),
+    (&[], "0", &[&["EVAL", "redis.call('get', 'l') return redis.call('get', 'k')", "1", "l"]]),
+    (&["OPTIN"], "0", &[&["CLIENT", "CACHING", "YES"], &["EVAL_RO", "return redis.call('get', KEYS[1])", "1", "k"]]),
+    (
+        &["OPTIN"],
+        "0",
+        &[
+            &["MULTI"],
+            &["CLIENT", "CACHING", "YES"],
+            &["EVAL", "return redis.call('get', KEYS[1])", "1", "k"],
+            &["EXEC"],
+        ],
+    ),
+    (&["BCAST", "PREFIX", "k"], "0", &[&["MULTI"], &["GET", "k"], &["STRLEN", "k"], &["EXEC"]]),
+    (&[], "0", &[&["OBJECT", "ENCODING", "k"]]),
+    (&[], "0", &[&["SUBSCRIBE", "c"], &["MULTI"], &["GET", "k"], &["EXEC"]]),
+];
+
+#[test]
+fn what_steps_and_scripts_read_is_told_when_it_changes_or_at_once() {
+    let pool = TestPool::new(&EngineOptions::default());
+    let (ours, other) = (server(&pool), server(&pool));
+    let mut writer = Raw::connect(other.address);
+    for (options, database, step) in STEPS {
+        for database in ["0", "1"] {
+            writer.call(&["SELECT", database]);
+            writer.call(&["MSET", "k", "1", "l", "1"]);
+        }
+        let mut reader = tracking(ours.address, options);
+        let mut heard = false;
+        for command_of_step in *step {
+            reader.send(&command(command_of_step));
+            if command_of_step[0] == "SUBSCRIBE" {
+                // Its reply is a message, too.
+                reader.reply();
+                continue;
+            }
+            heard |= until_reply(&mut reader).contains(&changed("k"));
+        }
+        reader.send(&command(&["PING"]));
+        heard |= until_reply(&mut reader).contains(&changed("k"));
+        writer.call(&["SELECT", database]);
+        writer.call(&["SET", "k", "2"]);
+        if !heard {
+            println!("{options:?} {step:?}");
+            assert_eq!(text(reader.reply()), changed("k"), "{options:?} {step:?}");
+        }
+    }
 }
 
 #[test]

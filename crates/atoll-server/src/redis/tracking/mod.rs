@@ -14,11 +14,12 @@
 //! Differences from Redis:
 //! - A key that was not there when it was read is told of at once, behind the reply: no slot of the
 //!   pool can tell that it comes to be. So is one that another client is about to change.
-//! - With BCAST, a change by another server or process is told only of keys that a client with BCAST
-//!   has read through this server since they last changed; and each message has one key.
-//! - A script, and a transaction with a command that reads, count as reading a key if they are about
-//!   that key alone.
-//! - A client whose messages go to another one is told of a key that could not be noted 20 ms later.
+//! - With BCAST, a change by another server or process is told only of keys that a client with
+//!   BCAST has read through this server since they last changed; and each message has one key.
+//! - A script, and a transaction with a command that reads, count as reading a key if they are
+//!   about that key alone.
+//! - A client whose messages go to another one is told 20 ms later of a key that could not be
+//!   noted.
 //! - Messages may come that Redis would not send. None is missing.
 //!
 //! At most `tracking-table-max-keys` keys are tracked, with 16 times as many readers all together;
@@ -152,10 +153,13 @@ pub(crate) struct Tracking {
     begun: Notify,
     blind_since: Mutex<Option<Instant>>,
     /// Keys that clients are told of by another one, once their own replies have been sent.
-    late: Mutex<Vec<(Instant, Arc<Tracker>, Vec<u8>)>>,
+    late: Mutex<Vec<Late>>,
     /// When it was last found that this server cannot follow changes.
     pub(crate) refused: Mutex<Option<Instant>>,
 }
+
+/// A key that a client is told of later than at this time.
+type Late = (Instant, Arc<Tracker>, Vec<u8>);
 
 /// Clients that are told of changes, by their ids.
 #[derive(Default)]
@@ -446,8 +450,8 @@ impl Session {
 }
 
 impl<G: Engine> Context<'_, G> {
-    /// A command is about to run: notes the keys that it reads. Within a step that may have to begin
-    /// again its only key has been noted before.
+    /// A command is about to run: notes the keys that it reads. Within a step that may have to
+    /// begin again its only key has been noted before.
     #[cold]
     pub(crate) async fn note_reads(&mut self, id: Id) {
         // Containers are not marked.

@@ -30,7 +30,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The version of Redis that clients are told, by which some of them decide what they may send.
-/// Semantics and texts are those of 7.0. 7.4 is the oldest one of which redis-py keeps values of its
+/// Semantics and texts are those of 7.0. With an older one than 7.4 redis-py keeps no values of its
 /// own (CLIENT TRACKING). What 7.4 has besides and Atoll has not is the time to live of single
 /// fields of a hash.
 pub const REDIS_VERSION: &str = "7.4.0";
