@@ -198,7 +198,7 @@ pub(super) async fn in_one_step<G: Engine, T>(
     let (mark, began) = (c.reply.output().mark(), Instant::now());
     loop {
         if reads && c.session.tracks.is_some() {
-            Box::pin(c.note_step(key)).await;
+            Box::pin(c.note(key)).await;
         }
         let hold = cache.hold(key).await?;
         let done = pin!(each(c)).await;

@@ -6,7 +6,6 @@ use super::{CommandError, Context, Outcome};
 use crate::redis::session::Session;
 use crate::redis::tracking::{Mode, Tracker, Tracks};
 use atoll_cache::Engine;
-use std::borrow::Cow;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
@@ -94,7 +93,7 @@ impl Options {
     }
 }
 
-/// Whether a prefix begins with one of the others, or one of them with it.
+/// Refuses a prefix that begins with another one, or that another one begins with.
 fn overlaps(prefix: &[u8], others: &[Vec<u8>], which: &str) -> Outcome {
     match others.iter().find(|other| other.starts_with(prefix) || prefix.starts_with(other)) {
         None => Ok(()),
@@ -217,7 +216,7 @@ pub(super) fn info<G: Engine>(c: &mut Context<'_, G>) {
     c.reply.bulk(b"redirect");
     c.reply.integer(c.session.redirect());
     c.reply.bulk(b"prefixes");
-    let prefixes = tracks.map_or(Cow::Borrowed(&[][..]), |tracks| Cow::Borrowed(&tracks.tracker.prefixes[..]));
+    let prefixes = tracks.map_or(&[][..], |tracks| &tracks.tracker.prefixes);
     c.reply.array(prefixes.len());
     prefixes.iter().for_each(|prefix| c.reply.bulk(prefix));
 }

@@ -468,14 +468,9 @@ impl<G: Engine> Context<'_, G> {
         }
     }
 
-    /// A step about a key, which may read it, is about to begin.
+    /// Notes that a key is about to be read, as the cache knows it.
     #[cold]
-    pub(crate) async fn note_step(&mut self, stored: &[u8]) {
-        self.note(stored).await;
-    }
-
-    /// Notes that a key is read, as the cache knows it.
-    async fn note(&mut self, stored: &[u8]) {
+    pub(crate) async fn note(&mut self, stored: &[u8]) {
         let tracking = &self.instance.tracking;
         let Some(tracks) = &mut self.session.tracks else { return };
         let Some((reader, key)) = tracks.reads(stored) else { return };
