@@ -340,7 +340,7 @@ impl Parameter {
             "client-query-buffer-limit" => super::resp::parser::COMMAND_BYTES_MAX.to_string(),
             "proto-max-bulk-len" => super::resp::parser::BULK_BYTES_MAX.to_string(),
             "maxmemory-clients" => "0".to_owned(),
-            "tcp-backlog" => "128".to_owned(),
+            "tcp-backlog" => crate::serve::listen::BACKLOG.to_string(),
             name => match self.effect {
                 Effect::Noted(first) => config.get(name).unwrap_or_else(|| first.to_owned()),
                 _ => String::new(),

@@ -115,7 +115,7 @@ impl Monitors {
         line.push(']');
         for arg in slow::public(c.args) {
             line.push(' ');
-            quote(&mut line, &arg);
+            quote(&mut line, arg);
         }
         line.push_str("\r\n");
         all.values().for_each(|peer| peer.handle.post(line.as_bytes(), limit));

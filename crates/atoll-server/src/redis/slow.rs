@@ -83,7 +83,7 @@ pub(crate) fn is_brief(id: Id, args: Args<'_>) -> bool {
 }
 
 /// What a log may show of a command's arguments: no password, and nothing of what users may do.
-pub(crate) fn public(args: Args<'_>) -> Vec<Vec<u8>> {
+pub(crate) fn public<'a>(args: Args<'a>) -> impl Iterator<Item = &'a [u8]> {
     let is = |index: usize, word: &[u8]| args.len() > index && args.get(index).eq_ignore_ascii_case(word);
     let is_about_users = is(0, b"acl") && [&b"setuser"[..], b"deluser", b"getuser"].iter().any(|word| is(1, word));
     // The first argument of those that are all hidden, and how many follow a word.
@@ -95,34 +95,34 @@ pub(crate) fn public(args: Args<'_>) -> Vec<Vec<u8>> {
         () => (usize::MAX, None, 0),
     };
     let mut hidden = 0;
-    let shown = |(index, arg): (usize, &[u8])| {
+    let shown = move |(index, arg): (usize, &'a [u8])| {
         if index >= all_from || hidden > 0 {
             hidden = usize::saturating_sub(hidden, 1);
-            return b"(redacted)".to_vec();
+            return b"(redacted)".as_slice();
         }
         if word.is_some_and(|word| index > 0 && arg.eq_ignore_ascii_case(word)) {
             hidden = behind;
         }
-        arg.to_vec()
+        arg
     };
-    args.from(0).enumerate().map(shown).collect()
+    args.from(0).enumerate().map(shown)
 }
 
-/// The arguments of an entry: the first of many, and the beginnings of long ones.
-fn kept(mut args: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
-    let more = args.len() - args.len().min(ARGS_MAX);
-    if more > 0 {
-        args.truncate(ARGS_MAX - 1);
+/// The arguments of an entry: the first of many, and the beginnings of long ones. No more of them is
+/// copied: they may have hundreds of megabytes.
+fn kept<'a>(args: impl Iterator<Item = &'a [u8]>, count: usize) -> Vec<Vec<u8>> {
+    let shown = if count > ARGS_MAX { ARGS_MAX - 1 } else { count };
+    let brief = |arg: &[u8]| match arg.split_at_checked(ARG_BYTES_MAX) {
+        Some((beginning, rest)) if !rest.is_empty() => {
+            [beginning, format!("... ({} more bytes)", rest.len()).as_bytes()].concat()
+        }
+        _ => arg.to_vec(),
+    };
+    let mut kept: Vec<_> = args.take(shown).map(brief).collect();
+    if count > shown {
+        kept.push(format!("... ({} more arguments)", count - shown).into_bytes());
     }
-    for arg in args.iter_mut().filter(|arg| arg.len() > ARG_BYTES_MAX) {
-        let rest = arg.len() - ARG_BYTES_MAX;
-        arg.truncate(ARG_BYTES_MAX);
-        arg.extend_from_slice(format!("... ({rest} more bytes)").as_bytes());
-    }
-    if more > 0 {
-        args.push(format!("... ({} more arguments)", more + 1).into_bytes());
-    }
-    args
+    kept
 }
 
 impl Slow {
@@ -166,7 +166,7 @@ impl Slow {
         }
         if is_slow {
             let (id, peer) = (all.next_id, session.peer.handle.peer.clone());
-            let (args, name) = (kept(public(args)), session.peer.names().own.clone());
+            let (args, name) = (kept(public(args), args.len()), session.peer.names().own.clone());
             all.next_id += 1;
             all.entries.push_front(Entry { id, at_s, took_us: took.as_micros() as u64, args, peer, name });
             let most = usize::try_from(self.entries_max.load(Relaxed)).unwrap_or(usize::MAX);
@@ -200,5 +200,21 @@ impl Slow {
         let before = all.events.len();
         all.events.retain(|name, _| !is_asked(name));
         before - all.events.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_has_the_memory_of_what_it_shows() {
+        let (long, short, exact) = (vec![b'v'; 64 << 20], b"k".as_slice(), [b'e'; ARG_BYTES_MAX]);
+        let entry = kept([short, &exact, &long].into_iter(), 3);
+        assert_eq!(entry[..2], [short.to_vec(), exact.to_vec()]);
+        assert_eq!(entry[2], [&long[..ARG_BYTES_MAX], b"... (67108736 more bytes)"].concat());
+        assert!(entry.iter().all(|arg| arg.capacity() < 1024));
+        let many = kept(std::iter::repeat_n(short, 40), 40);
+        assert_eq!((many.len(), many[31].as_slice()), (ARGS_MAX, b"... (9 more arguments)".as_slice()));
     }
 }
