@@ -144,6 +144,14 @@ impl OnFabric for PoolCommand {
 impl CreateCommand {
     fn run(self, fabric: &impl PoolFabric) -> Result<(), Box<dyn Error>> {
         let capacity_bytes = self.pool.capacity_bytes_on(fabric)?;
+        if capacity_bytes == 0 {
+            let name = &self.name;
+            return Err(format!(
+                "the memory nodes have no memory left: perhaps a pool is there (`atoll pool info {name}`); use it, or \
+                 `atoll pool remove {name}` first"
+            )
+            .into());
+        }
         let nodes = self.pool.nodes(fabric.agents());
         let options = self.pool.options(self.pool.engine.options()?, capacity_bytes, fabric.agents());
         let pool = Pool::create_on(fabric, &options)?;

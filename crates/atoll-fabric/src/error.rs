@@ -156,7 +156,7 @@ pub enum FabricError {
         least: u64,
     },
     /// The fabric cannot export such a region.
-    #[error("no region with the attributes {wanted:?} can be exported: {why}")]
+    #[error("a region of {} bytes cannot be exported: {why}", wanted.bytes)]
     NoExport {
         /// The request.
         wanted: RegionAttributes,

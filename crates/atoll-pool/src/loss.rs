@@ -127,11 +127,12 @@ pub(crate) async fn give_up<E: Endpoint>(endpoint: &E, pool: &Pool, node: u8, fo
     if endpoint.place(node).is_none() {
         return Err(present("this fabric makes no node anew; put its region back"));
     }
+    // Dead clients are shut out here: without the node no client can join, which would do it.
+    for place in registry::places(endpoint, pool).await? {
+        registry::fence_dead(endpoint, pool, &place).await?;
+    }
     if !force && registry::node_users(endpoint, pool, u32::MAX).await?.used >> node & 1 == 1 {
-        return Err(present(
-            "clients use it: name the addresses as they do, or end them (`atoll pool repair` without it removes dead \
-             ones), or --force",
-        ));
+        return Err(present("clients use it: name the addresses as they do, or end them, or --force"));
     }
     let at = pool.layout.node(node);
     loop {

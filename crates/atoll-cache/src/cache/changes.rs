@@ -260,6 +260,13 @@ pub(super) enum Rewritten {
     Absent,
 }
 
+/// Appends both, in memory that has room for them.
+fn join(new: &mut Vec<u8>, first: &[u8], then: &[u8]) {
+    new.reserve_exact(first.len() + then.len());
+    new.extend_from_slice(first);
+    new.extend_from_slice(then);
+}
+
 impl Edit<'_> {
     /// Makes the `new` value.
     fn apply(&self, old: Option<&[u8]>, new: &mut Vec<u8>) -> Rewritten {
@@ -284,8 +291,8 @@ impl Edit<'_> {
                 new.extend_from_slice(sum.to_string().as_bytes());
                 return Rewritten::Float(Number::Value(sum));
             }
-            Self::Append(suffix) => new.extend([bytes, suffix].into_iter().flatten()),
-            Self::Prepend(prefix) => new.extend([prefix, bytes].into_iter().flatten()),
+            Self::Append(suffix) => join(new, bytes, suffix),
+            Self::Prepend(prefix) => join(new, prefix, bytes),
             Self::Overwrite { offset, bytes: over } => {
                 let end = offset + over.len();
                 new.extend_from_slice(bytes);

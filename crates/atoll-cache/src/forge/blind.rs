@@ -15,8 +15,8 @@
 //!   live gets no other record before the chunk is reused, and a reuse changes the generation. So a
 //!   slot with the same word has the same record, unless the chunk was reused as often as the tag
 //!   has values.
-//! - The client uses a word only for [`REUSE_NS`] after it saw it. No chunk is reused so often
-//!   within that time, as for lookups.
+//! - The client uses a word only for a while after it saw it (see `reuse`). Within that time no
+//!   chunk is reused so often, as for lookups.
 //! - A batch may be under way for longer. The old record shows whose object was replaced: nothing
 //!   reuses it meanwhile. If it was another key's, the client withdraws its record before the SET
 //!   returns, and starts again. The other key's object counts as evicted.
@@ -30,7 +30,6 @@
 
 use super::addresses::Known;
 use super::layout::Queue;
-use super::lookup::REUSE_NS;
 use super::open_groups::{Fate, Place};
 use super::operation::Operation;
 use super::search::Found;
@@ -167,8 +166,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
 
     /// Whether the client saw the word too long ago to use it.
     fn is_late(&self, known: &Known) -> bool {
-        let age_ns = self.client.endpoint.now_ns().wrapping_sub(known.seen_ns);
-        age_ns > REUSE_NS && !self.is_open(Hole::UncheckedSwap)
+        self.is_outdated(known.seen_ns) && !self.is_open(Hole::UncheckedSwap)
     }
 
     /// Undoes a swap that has replaced another key's object, whose record has the header `other`.

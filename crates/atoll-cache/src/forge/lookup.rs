@@ -6,7 +6,7 @@
 //! | whole, of the slot's generation, this key | hit, as of the moment when the bucket was READ |
 //! | whole, of the slot's generation, another key | an equal fingerprint: the next slot |
 //! | torn, or of another generation | the chunk was reused meanwhile: retry |
-//! | anything, later than [`REUSE_NS`] after the bucket READ began | retry |
+//! | anything, later than the client relies on tags (see `reuse`) | retry |
 //!
 //! The tag in the slot has up to 16 bits of the chunk's generation. A record that passes is the
 //! slot's own, unless the chunk was reused 2^16 times between two READs. In pools beyond 64 GiB
@@ -31,8 +31,6 @@ use crate::{CacheError, Lookup, Meta, Value};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint};
 use atoll_pool::ChunkId;
 
-/// Longest time between the READ of a bucket and the use of its words.
-pub(super) const REUSE_NS: u64 = 20_000_000;
 /// Attempts after which a lookup examines the object for damage.
 const REREADS_MAX: u32 = 16;
 
@@ -158,6 +156,9 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                 return Ok(lookup);
             }
             self.stats.rereads.add(1);
+            if self.is_outdated(begun_ns) {
+                Box::pin(self.measure_round_trip()).await?;
+            }
             if attempt >= REREADS_MAX {
                 Box::pin(self.examine(op, hash, key)).await?;
             }
@@ -293,8 +294,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
 
     #[inline]
     fn timely(&self, header: Header, begun_ns: u64) -> Candidate {
-        let late = self.client.endpoint.now_ns().wrapping_sub(begun_ns) > REUSE_NS;
-        if late { Candidate::Reused } else { Candidate::Ours(header) }
+        if self.is_outdated(begun_ns) { Candidate::Reused } else { Candidate::Ours(header) }
     }
 
     /// Whether the object has expired by the pool's time.

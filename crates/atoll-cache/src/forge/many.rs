@@ -1,7 +1,6 @@
 //! FORGE's own steps of a lookup of many keys: see [`crate::at_once`].
 
 use super::addresses::Known;
-use super::lookup::REUSE_NS;
 use super::operation::Operation;
 use super::slot::{KeyHash, Slot};
 use super::technique::Technique;
@@ -52,13 +51,13 @@ impl<E: Endpoint, T: Technique<E>> Lookups for Forge<E, T> {
     /// A blind change uses only what was seen lately.
     fn is_worth_learning(&self, hash: KeyHash, key: &[u8]) -> bool {
         let now_ns = self.client.endpoint.now_ns();
-        let is_late = |known: Known| now_ns.wrapping_sub(known.seen_ns) > REUSE_NS / 2;
+        let is_late = |known: Known| now_ns.wrapping_sub(known.seen_ns) > self.reliance_ns() / 2;
         self.addresses.borrow().is_on() && self.remembered(hash, key).is_none_or(is_late)
     }
 
     fn learn_seen(&self, key: &[u8], seen: Seen<Slot>, value: &Value, begun_ns: u64) {
         let is_current = matches!(seen.by, By::Bucket | By::Memory { is_same: true });
-        let is_late = self.client.endpoint.now_ns().wrapping_sub(begun_ns) > REUSE_NS;
+        let is_late = self.is_outdated(begun_ns);
         if is_current && seen.word.is_large() {
             // Its record does not show its key: what is remembered may be right.
             return;

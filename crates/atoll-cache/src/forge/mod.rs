@@ -33,6 +33,7 @@
 //! | `ghosts` | what is kept of an evicted object, in case its key returns |
 //! | `leaving` | a group that is being evicted |
 //! | `moving` | copying the objects that stay, many at a time |
+//! | `reuse` | how long the tag of a slot word is relied on |
 //! | `nodes` | several memory nodes: the order of operations on them, and chunks that are added later |
 //! | `pooled` | what every engine in a pool can do |
 //! | `kind` | the descriptor of the engine |
@@ -84,6 +85,7 @@ mod operations;
 mod pooled;
 pub mod repair;
 mod resize;
+mod reuse;
 pub mod ring;
 mod room;
 pub mod rules;
@@ -129,6 +131,7 @@ use hotness::HotnessMap;
 use layout::ForgeLayout;
 use open_groups::OpenGroups;
 use operation::{Notes, Operation};
+use reuse::Reliance;
 use rules::Rules;
 use slot::{Slot, SlotFormat};
 use std::cell::{Cell, RefCell};
@@ -255,6 +258,7 @@ pub struct Forge<E: Endpoint, T: Technique<E> = Shipped> {
     rules: Rules,
     /// Mean frequency of recently merged groups, in sixteenths ([`Rule::Paper`]).
     merged_mean: Cell<u64>,
+    reliance: Reliance,
     /// The steps that this form of the engine changes.
     technique: T,
     lately_bound: RefCell<LatelyBound>,
@@ -305,6 +309,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             ghosts: Ghosts::default(),
             rules: Rules::new(&shared.pool.settings, &shared.settings, is_near),
             merged_mean: Cell::default(),
+            reliance: Reliance::default(),
             technique: T::default(),
             lately_bound: RefCell::default(),
             absences: Absences::new(!is_near),

@@ -3,7 +3,6 @@
 
 use super::Forge;
 use super::addresses::Known;
-use super::lookup::REUSE_NS;
 use super::technique::Technique;
 use crate::at_once;
 use crate::index::copies::{self, Sharing};
@@ -29,7 +28,7 @@ impl<E: Endpoint, T: Technique<E>> Copied for Forge<E, T> {
         let op = &mut *self.operations.take(&self.client);
         self.begin(op).await?;
         let Some(meta) = self.present(op, key).await? else { return Ok(None) };
-        let is_timely = || self.client.endpoint.now_ns().wrapping_sub(begun_ns) <= REUSE_NS;
+        let is_timely = || !self.is_outdated(begun_ns);
         let Some((slot, word)) = op.found.take().filter(|_| is_timely()) else { return Ok(None) };
         let is_permitted = copies::permit(self, slot, word).await?;
         Ok((is_permitted && is_timely()).then_some(meta))
@@ -46,7 +45,7 @@ impl<E: Endpoint, T: Technique<E>> Copied for Forge<E, T> {
         self.client.begin(&mut op.entry).await?;
         let lookup = self.lookup(op, key, into, true).await?;
         // Within this time the slot has not got the same word for another record: see `lookup`.
-        let is_timely = || self.client.endpoint.now_ns().wrapping_sub(begun_ns) <= REUSE_NS;
+        let is_timely = || !self.is_outdated(begun_ns);
         let may_be = lookup == Lookup::Hit && into.has_at_most(bytes_max) && is_timely();
         let Some((slot, word)) = op.found.take().filter(|_| may_be) else { return Ok((lookup, false)) };
         let is_permitted = copies::permit(self, slot, word).await?;

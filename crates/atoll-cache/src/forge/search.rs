@@ -6,7 +6,6 @@
 //! the client drops its object (`unlink`). The steps after the search are the same for all engines:
 //! see [`crate::search`].
 
-use super::lookup::REUSE_NS;
 use super::operation::Operation;
 use super::slot::{KeyHash, Slot};
 use super::technique::Technique;
@@ -106,8 +105,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             self.drop_damaged(slot, word).await?;
             return Ok(Search::Anew);
         };
-        let late = self.client.endpoint.now_ns().wrapping_sub(begun_ns) > REUSE_NS;
-        if late {
+        if self.is_outdated(begun_ns) {
+            Box::pin(self.measure_round_trip()).await?;
             return Ok(Search::Anew);
         }
         let record = std::mem::take(&mut op.record);

@@ -1,7 +1,6 @@
 //! How a client unlinks an object that was deleted, has expired, is evicted by itself, or is
 //! damaged.
 
-use super::lookup::REUSE_NS;
 use super::operation::Operation;
 use super::search::Found;
 use super::slot::Slot;
@@ -62,7 +61,11 @@ impl<E: Endpoint, T: Technique<E>> Unlink for Forge<E, T> {
         let record: Buffer = std::mem::take(&mut op.record);
         let judged = self.judge(word, &record).map(|record| (record.header, record.large()));
         op.record = record;
-        if now != word || now.is_frozen() || self.client.endpoint.now_ns().wrapping_sub(begun_ns) > REUSE_NS {
+        if now != word || now.is_frozen() {
+            return Ok(false);
+        }
+        if self.is_outdated(begun_ns) {
+            Box::pin(self.measure_round_trip()).await?;
             return Ok(false);
         }
         let large = match judged {

@@ -19,7 +19,6 @@
 
 use super::addresses::Known;
 use super::layout::Queue;
-use super::lookup::REUSE_NS;
 use super::nodes::Earlier;
 use super::open_groups::{Fate, Place};
 use super::operation::Operation;
@@ -227,7 +226,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let mut record = std::mem::take(&mut op.record);
         record.resize(bytes);
         op.record = self.client.endpoint.read(at, record).await?;
-        let late = self.client.endpoint.now_ns().wrapping_sub(begun_ns) > REUSE_NS;
+        let late = self.is_outdated(begun_ns);
         // The key of a large object is not in its record.
         let is_ours = |record: &record::Record<'_>| !record.header.large && record.key == key;
         let judged = self.judge(word, &op.record).filter(|record| is_ours(record) && !late);

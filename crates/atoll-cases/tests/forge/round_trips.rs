@@ -212,3 +212,23 @@ fn a_get_of_two_mebibytes_takes_little_longer_than_its_bytes_on_the_link() {
     println!("one GET of 2 MiB: {took_ns} ns, of which its bytes take {on_link_ns} ns on the link");
     assert!(took_ns < on_link_ns * 3 / 2, "{took_ns} ns");
 }
+
+#[test]
+fn operations_end_where_one_round_trip_takes_longer_than_tags_are_relied_on_at_first() {
+    // One way through the cables takes 30 ms.
+    let alone = Alone::over(Profile { wire_ps: 30_000_000_000, ..profiles::TCP_25G });
+    let round_trips = |(round_trips, _): (u64, u64)| round_trips;
+    // What it learns the first time holds from then on.
+    alone.posted(get_all);
+    let lookups = round_trips(alone.posted(get_all));
+    let sets = round_trips(alone.posted(async |client| set_all(client, 100).await));
+    println!("{lookups} round trips for {KEYS} keys in lookups of {KEYS_AT_ONCE}, {sets} for as many sets");
+    assert!(lookups <= 3 * KEYS / KEYS_AT_ONCE as u64 && sets <= 3 * KEYS);
+    alone.posted(async |client| {
+        let mut value = Value::new();
+        assert!(client.get(&0_u64.to_le_bytes(), &mut value).await.unwrap());
+        assert!(client.delete(&0_u64.to_le_bytes()).await.unwrap());
+        assert!(!client.get(&0_u64.to_le_bytes(), &mut value).await.unwrap());
+        assert!(client.engine().client().endpoint.now_ns() > 1_000_000_000);
+    });
+}

@@ -7,8 +7,11 @@
 //! Each worker has a lock of its own, which its batches share: so workers do not disturb each
 //! other. What runs alone takes the locks of all workers, in order.
 
+use std::time::{Duration, Instant};
 use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+/// How long a batch runs, where memory is near, before those of other connections do.
+const TURN: Duration = Duration::from_millis(1);
 /// Workers beyond this number share the locks of others.
 const LOCKS: usize = 64;
 
@@ -35,7 +38,7 @@ impl Isolation {
             Ok(shares) => shares,
             Err(_) => lock.read().await,
         };
-        Batch { isolation: self, lock, shares: Some(shares) }
+        Batch { isolation: self, lock, shares: Some(shares), began: None }
     }
 }
 
@@ -44,9 +47,18 @@ pub(crate) struct Batch<'a> {
     isolation: &'a Isolation,
     lock: &'a RwLock<()>,
     shares: Option<RwLockReadGuard<'a, ()>>,
+    /// When it was first asked how long it has run.
+    began: Option<Instant>,
 }
 
 impl<'a> Batch<'a> {
+    /// Whether it has run so long that others should run.
+    #[inline]
+    pub(crate) fn has_had_its_turn(&mut self) -> bool {
+        let now = Instant::now();
+        now.duration_since(*self.began.get_or_insert(now)) > TURN
+    }
+
     /// Lets this batch run alone until [`go_on`](Self::go_on). Between the command before and the
     /// one that runs alone, other batches may run.
     pub(crate) async fn be_alone(&mut self) -> Alone<'a> {

@@ -108,8 +108,8 @@ pub(crate) fn public<'a>(args: Args<'a>) -> impl Iterator<Item = &'a [u8]> {
     args.from(0).enumerate().map(shown)
 }
 
-/// The arguments of an entry: the first of many, and the beginnings of long ones. No more of them is
-/// copied: they may have hundreds of megabytes.
+/// The arguments of an entry: the first of many, and the beginnings of long ones. Nothing more is
+/// copied: an argument may have hundreds of megabytes.
 fn kept<'a>(args: impl Iterator<Item = &'a [u8]>, count: usize) -> Vec<Vec<u8>> {
     let shown = if count > ARGS_MAX { ARGS_MAX - 1 } else { count };
     let brief = |arg: &[u8]| match arg.split_at_checked(ARG_BYTES_MAX) {

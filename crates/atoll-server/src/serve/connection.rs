@@ -126,7 +126,8 @@ impl<'s, P: Protocol> Connection<'s, P> {
                 pin!(self.send_with_others(worker, resident, &mut output)).await?;
                 worker.outputs.give(output);
                 match ended {
-                    Ended::Full => {}
+                    // Others run now, even if nothing was to be sent.
+                    Ended::Full => tokio::task::yield_now().await,
                     Ended::Drained => break,
                     Ended::Closing => return Ok(()),
                     Ended::Waits => {

@@ -8,6 +8,7 @@
 //! is in memory. That is the cache's share of a peer's waiting time. It excludes the network and
 //! the queue in the socket.
 
+use super::Stopper;
 use super::facts::PoolFacts;
 use super::limits::Limits;
 use super::options::ServerOptions;
@@ -259,6 +260,8 @@ pub struct Shared {
     pub options: ServerOptions,
     /// When the server started.
     pub started: Instant,
+    /// Stops it.
+    pub stopper: Stopper,
 }
 
 /// What all workers did in the last second.

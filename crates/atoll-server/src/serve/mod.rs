@@ -207,9 +207,17 @@ impl Server {
                 ..self.options.clone()
             },
             started: Instant::now(),
+            stopper: self.stopper.clone(),
             commands: commands.into(),
             facts,
         });
+        let (wanted, possible) = (self.options.clients_max as u64, shared.limits.clients_max());
+        if possible < wanted {
+            tracing::warn!(
+                "{possible} connections are served at most, not {wanted}: this process may have no more files open \
+                 (`ulimit -n`); raise that limit, or say --maxclients"
+            );
+        }
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let acceptor = Acceptor {
             tcp: self.tcp,
@@ -452,7 +460,7 @@ fn admit<P: Protocol, S: Accepted>(
     if shared.clients.load(Relaxed) as u64 >= shared.limits.clients_max() {
         if let Some(more) = REFUSALS.line() {
             let most = shared.limits.clients_max();
-            tracing::warn!("connection {id} is refused: {most} are served, as --maxclients says (and {more} before)");
+            tracing::warn!("connection {id} is refused: {most} are served at most (maxclients) (and {more} before)");
         }
         return stream.refuse(shared, P::too_many(listener));
     }

@@ -123,7 +123,7 @@ pub trait Protocol: Clone + Send + Sync + 'static {
 pub enum Ended {
     /// More must arrive.
     Drained,
-    /// The replies are long enough to be sent.
+    /// The replies are long enough to be sent, or other connections have waited long enough.
     Full,
     /// The next command must wait for [`Protocol::wait`], without anything of the worker's.
     Waits,

@@ -251,6 +251,45 @@ fn stopping_ends_idle_connections_and_stuck_ones() {
 }
 
 #[test]
+fn shutdown_stops_the_server_and_says_what_it_does_not_do() {
+    let mut server = start(options());
+    let mut raw = Raw::connect(server.address);
+    for (words, reply) in [
+        (&["SHUTDOWN", "never"][..], "-ERR syntax error\r\n"),
+        (&["SHUTDOWN", "SAVE", "NOSAVE"], "-ERR syntax error\r\n"),
+        (&["SHUTDOWN", "ABORT"], "-ERR No shutdown in progress.\r\n"),
+    ] {
+        assert_eq!(String::from_utf8(raw.call(words)).unwrap(), reply);
+    }
+    assert!(raw.call(&["SHUTDOWN", "SAVE"]).starts_with(b"-ERR nothing is saved"));
+    raw.send(&[command(&["SET", "k", "v"]), command(&["SHUTDOWN", "NOSAVE", "NOW"])].concat());
+    assert_eq!(raw.rest(), b"+OK\r\n");
+    server.wait();
+}
+
+#[test]
+fn a_pipeline_of_costly_commands_makes_no_other_client_wait_for_all_of_them() {
+    let server = start(options());
+    let mut busy = Raw::connect(server.address);
+    let fields: Vec<String> = (0..8000).map(|field| field.to_string()).collect();
+    let set = ["HSET", "h"].into_iter().chain(fields.iter().map(String::as_str));
+    busy.call(&set.collect::<Vec<_>>());
+    let began = Instant::now();
+    busy.send(&command(&["HINCRBY", "h", "2", "1"]).repeat(300));
+    let (mut other, mut longest) = (Raw::connect(server.address), Duration::ZERO);
+    let answered = std::thread::scope(|scope| {
+        let all = scope.spawn(|| (0..300).for_each(|_| _ = busy.reply()));
+        while !all.is_finished() {
+            let asked = Instant::now();
+            assert_eq!(other.call(&["PING"]), b"+PONG\r\n");
+            longest = longest.max(asked.elapsed());
+        }
+        began.elapsed()
+    });
+    assert!(longest < answered / 4, "a PING took {longest:?} while the pipeline took {answered:?}");
+}
+
+#[test]
 fn ttl_and_expiretime_round_to_the_nearest_second() {
     // A clock that stands still: what is set now is asked after now.
     let (clock, _hand) = Clock::manual(1_000_000 * 1_000_000_000);

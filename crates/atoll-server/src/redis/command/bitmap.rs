@@ -84,6 +84,9 @@ impl Span {
     /// Calls `each(number of its first bit, byte, mask of the bits that count)` for every byte,
     /// until one returns `Some`.
     fn find<T>(&self, bytes: &[u8], mut each: impl FnMut(usize, u8, u8) -> Option<T>) -> Option<T> {
+        if self.first == self.end {
+            return None;
+        }
         let (first, last) = (self.first / 8, (self.end - 1) / 8);
         bytes[first..=last].iter().zip(first..).find_map(|(&byte, index)| {
             let mut mask = 0xff;
@@ -97,21 +100,46 @@ impl Span {
         })
     }
 
+    /// The bytes in front of its first whole eight bytes, those, and the bytes behind them.
+    fn parts(&self) -> [Self; 3] {
+        let first = self.first.next_multiple_of(8).min(self.end);
+        let end = first + (self.end - first) / 64 * 64;
+        [(self.first, first), (first, end), (end, self.end)].map(|(first, end)| Self { first, end })
+    }
+
+    /// The words of a span of whole words.
+    fn words<'b>(&self, bytes: &'b [u8]) -> &'b [[u8; 8]] {
+        bytes[self.first / 8..self.end / 8].as_chunks().0
+    }
+
     fn count(&self, bytes: &[u8]) -> usize {
-        let mut count = 0;
-        self.find(bytes, |_, byte, mask| {
-            count += (byte & mask).count_ones() as usize;
-            None::<()>
-        });
+        let [front, words, rear] = self.parts();
+        let mut count = words.words(bytes).iter().map(|word| u64::from_ne_bytes(*word).count_ones() as usize).sum();
+        for edge in [front, rear] {
+            edge.find(bytes, |_, byte, mask| {
+                count += (byte & mask).count_ones() as usize;
+                None::<()>
+            });
+        }
         count
     }
 
     /// The number of the first bit that is `bit`.
     fn position(&self, bytes: &[u8], bit: bool) -> Option<usize> {
-        self.find(bytes, |number, byte, mask| {
-            let found = if bit { byte & mask } else { !byte & mask };
-            (found != 0).then(|| number + found.leading_zeros() as usize)
-        })
+        let find = |span: &Self| {
+            span.find(bytes, |number, byte, mask| {
+                let found = if bit { byte & mask } else { !byte & mask };
+                (found != 0).then(|| number + found.leading_zeros() as usize)
+            })
+        };
+        let [front, words, rear] = self.parts();
+        let without = [if bit { 0 } else { 0xff }; 8];
+        let in_words = || {
+            let index = words.words(bytes).iter().position(|word| *word != without)?;
+            let first = words.first + 64 * index;
+            find(&Self { first, end: first + 64 })
+        };
+        find(&front).or_else(in_words).or_else(|| find(&rear))
     }
 }
 
@@ -224,4 +252,29 @@ pub async fn bitop<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     }
     c.reply.count(joined.len());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_are_counted_and_found_wherever_a_span_begins_and_ends() {
+        let mut random = 7_u64;
+        let mut bytes: Vec<u8> = vec![0; 40];
+        for round in 0..200 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            // Few bits, or few that are not.
+            bytes.fill(if round % 2 == 0 { 0 } else { 0xff });
+            bytes[(random >> 33) as usize % 40] ^= 1 << (random >> 60 & 7);
+            let (first, length) = ((random >> 20) as usize % 200, (random >> 40) as usize % 120 + 1);
+            let span = Span { first, end: first + length };
+            let bits: Vec<bool> = (first..first + length).map(|number| bit(&bytes, number)).collect();
+            assert_eq!(span.count(&bytes), bits.iter().filter(|bit| **bit).count());
+            for wanted in [false, true] {
+                let place = bits.iter().position(|bit| *bit == wanted).map(|place| first + place);
+                assert_eq!(span.position(&bytes, wanted), place, "{first} {length} {wanted}");
+            }
+        }
+    }
 }

@@ -85,6 +85,35 @@ pub async fn quit<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     Ok(())
 }
 
+/// `SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]`: stops the server as SIGTERM does. The peer's
+/// connection ends without a reply.
+pub async fn shutdown<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+    let (mut saves, mut aborts) = (None, false);
+    for word in c.args.from(1) {
+        match () {
+            () if is(word, "save") && saves != Some(false) => saves = Some(true),
+            () if is(word, "nosave") && saves != Some(true) => saves = Some(false),
+            () if is(word, "now") || is(word, "force") => {}
+            () if is(word, "abort") && c.args.len() == 2 => aborts = true,
+            _ => return Err(CommandError::Syntax),
+        }
+    }
+    match () {
+        () if aborts => Err("ERR No shutdown in progress.".into()),
+        () if c.session.is_executing => Err("ERR Command not allowed inside a transaction".into()),
+        () if saves == Some(true) => {
+            Err("ERR nothing is saved: a pool is memory, and one in a file keeps what it has. Use SHUTDOWN NOSAVE"
+                .into())
+        }
+        () => {
+            tracing::info!("{} stops the server by SHUTDOWN", c.session.peer.handle.peer);
+            c.session.closing = true;
+            c.shared.stopper.stop();
+            Ok(())
+        }
+    }
+}
+
 /// `RESET`
 pub async fn reset<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let peer = c.session.peer.clone();

@@ -155,6 +155,11 @@ impl Running {
     /// Stops it and waits until it has ended.
     pub(crate) fn stop(&mut self) {
         self.stopper.stop();
+        self.wait();
+    }
+
+    /// Waits until it has stopped.
+    pub(crate) fn wait(&mut self) {
         if let Some(thread) = self.thread.take() {
             thread.join().unwrap();
         }
