@@ -145,7 +145,7 @@ impl Caught {
             random: RefCell::new(Random::new(7)),
             last_key: RefCell::default(),
         };
-        let writer = Writer { place: (0, 1), nonce: 1, reads: false };
+        let writer = Writer { place: (0, 1), nonce: 1, reads: false, rereads: false };
         let (mut found, mut timings) = (Vec::new(), Timings::none());
         let mut wrong = |what| found.push(what);
         let mut load = Load::new(Cache::new(faulty), &ledger, keys, writer, &mut timings, &mut wrong)

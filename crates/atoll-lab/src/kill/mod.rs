@@ -42,7 +42,7 @@ mod timings;
 mod value;
 
 use crate::LabError;
-use crate::deployment::{Bound, Deployment, EngineName, Plan, PoolClock};
+use crate::deployment::{Bound, Deployment, EngineName, NearPool, Plan, PoolClock};
 use crate::interrupt::Interrupt;
 use crate::output;
 use crate::progress::Progress;
@@ -50,6 +50,8 @@ use crate::random::Random;
 use atoll_fabric::shm::ShmRegion;
 use atoll_fabric::{Clock, run_ready};
 use atoll_pool::clock::SKEW_MS;
+use atoll_pool::sharers::SHARERS_MAX;
+use bytesize::ByteSize;
 use hosts::{HOSTS_MAX, Hosts};
 use ledger::Ledger;
 use namespaces::Namespaces;
@@ -75,6 +77,9 @@ const STOP_MS: (f64, f64) = (1.0, 3000.0);
 const PARTITION_MS: (f64, f64) = (1.0, 15_000.0);
 /// A memory node is away for a time between these, likewise.
 const ABSENCE_MS: (f64, f64) = (1.0, 15_000.0);
+
+/// Processes with near caches, at most: those of killed ones may have a place for a while.
+const NEAR_WORKERS_MAX: u64 = SHARERS_MAX as u64 / 2;
 
 /// Kill and stop processes of a pool under load at random, and check that nothing is wrong, lost or
 /// slower
@@ -111,6 +116,10 @@ pub struct KillCommand {
     /// are killed now and then
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=8))]
     nodes: u64,
+    /// Give each process a near cache of this size, and reread few keys so that near caches answer
+    /// most lookups; it is wrong if none does
+    #[arg(long, value_name = "SIZE")]
+    near: Option<ByteSize>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -130,6 +139,9 @@ impl KillCommand {
     pub fn run(self) -> Result<(), LabError> {
         if !(0.05..=100_000.0).contains(&self.minutes) || !(1.0..=10_000.0).contains(&self.rate) {
             return Err(LabError::Options("--minutes takes 0.05 or more, --rate 1 to 10000".to_owned()));
+        }
+        if self.near.is_some() && self.workers > NEAR_WORKERS_MAX {
+            return Err(LabError::Options(format!("with --near there are at most {NEAR_WORKERS_MAX} workers")));
         }
         let (mut nodes, surroundings) = match self.fabric {
             FabricName::Shm if self.namespaces => {
@@ -196,6 +208,7 @@ impl KillCommand {
                 writers,
                 serial: worker + 1,
                 checks: worker == self.workers,
+                near_bytes: self.near.map(|size| size.as_u64()),
             };
             writer = task.places.end;
             task
@@ -231,6 +244,8 @@ impl Kills<'_> {
         let name = format!("shm:/atoll-kill-{}-ledger", std::process::id());
         let names = Names { plan: plan.clone(), ledger: name };
         let deployment = names.plan.create(&Clock::host())?;
+        // What allows no near cache is told at once.
+        command.near.map(|size| NearPool::open(plan, size.as_u64())).transpose()?;
         let keys = Keys::for_bound(names.plan.bound);
         let ledger = Ledger::create(&names.ledger, keys.count())?;
         let interrupted = Interrupt::new()?;
@@ -251,7 +266,8 @@ impl Kills<'_> {
         deployment.repair()?;
         let empty = deployment.audit()?;
         drop(names);
-        Ok(KillReport::new(counts, &ledger, &windows, notes, told, &[full, empty], mended))
+        let report = KillReport::new(counts, &ledger, &windows, notes, told, &[full, empty], mended);
+        Ok(if command.near.is_some() { report.with_near(&ledger) } else { report })
     }
 }
 

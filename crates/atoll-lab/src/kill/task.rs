@@ -6,7 +6,7 @@ use super::load::Load;
 use super::timings::{Measured, Timings};
 use super::value::Keys;
 use crate::LabError;
-use crate::deployment::{Client, Deployment, Plan};
+use crate::deployment::{Client, Deployment, NearPool, Plan};
 use crate::fleet::{Post, Task};
 use crate::scheduled::Scheduled;
 use atoll_cache::{Cache, CacheError, Stats};
@@ -39,6 +39,8 @@ pub(crate) struct KillTask {
     pub(super) serial: u64,
     /// Whether it is the checker, which mostly reads and measures.
     pub(super) checks: bool,
+    /// Bytes of the near cache that the threads of the process share; `None` for none.
+    pub(super) near_bytes: Option<u64>,
 }
 
 impl Task for KillTask {
@@ -48,8 +50,10 @@ impl Task for KillTask {
         post.end_with_parent()?;
         let (task, post) = (&self, &post);
         post.stand_by()?;
+        let near = near_pool(task)?;
+        let near = near.as_ref();
         let measured: Vec<Option<Measured>> = std::thread::scope(|scope| {
-            let work = |place| scope.spawn(move || work(task, post, place));
+            let work = |place| scope.spawn(move || work(task, post, near, place));
             let threads: Vec<_> = task.places.clone().map(work).collect();
             threads.into_iter().map(|thread| thread.join().expect("a worker has a bug")).collect::<Result<_, _>>()
         })?;
@@ -58,17 +62,32 @@ impl Task for KillTask {
     }
 }
 
+/// The pool with the near cache of this process, if it is to have one. `None` also if the load ends
+/// first.
+fn near_pool(task: &KillTask) -> Result<Option<NearPool>, LabError> {
+    let Some(bytes) = task.near_bytes else { return Ok(None) };
+    let ledger = Ledger::open(&task.ledger)?;
+    while !ledger.is_ending() {
+        match NearPool::open(&task.plan, bytes) {
+            Err(error) if task.plan.is_over_network() && is_loss(&error) => std::thread::sleep(PAUSE),
+            opened => return opened.map(Some),
+        }
+    }
+    Ok(None)
+}
+
 /// What one thread does until the load ends.
-fn work(task: &KillTask, post: &Post, place: u64) -> Result<Option<Measured>, LabError> {
+fn work(task: &KillTask, post: &Post, near: Option<&NearPool>, place: u64) -> Result<Option<Measured>, LabError> {
     let ledger = Ledger::open(&task.ledger)?;
     let mut timings = if task.checks { Timings::of_this_thread() } else { Timings::none() };
     let scheduled = Scheduled::this_thread();
     let mut core_ns = 0;
     let mut nonce = task.serial << 32 | (place - task.places.start) << 24;
     let mut opened = None;
-    while let Some(cache) = joined(task, &ledger, place, &mut opened)? {
+    while let Some(cache) = joined(task, &ledger, near, place, &mut opened)? {
         nonce += 1;
-        let writer = Writer { place: (place, task.writers), nonce, reads: task.checks };
+        let writer =
+            Writer { place: (place, task.writers), nonce, reads: task.checks, rereads: task.near_bytes.is_some() };
         let mut wrong = |what: String| post.note(&what);
         let keys = Keys::for_bound(task.plan.bound);
         let mut load =
@@ -92,25 +111,34 @@ fn work(task: &KillTask, post: &Post, place: u64) -> Result<Option<Measured>, La
                 ledger.count(Total::CoreNs, core_ns - core_ns_before);
             }
             ledger.count(Total::Checked, load.take_checked());
-            let stats = load.cache().stats();
-            ledger.count(Total::Fenced, stats.clients_fenced - told.clients_fenced);
-            ledger.count(Total::Repaired, stats.chunks_repaired - told.chunks_repaired);
-            told = stats;
+            told = tell_stats(&ledger, load.cache().stats(), &told);
         }
     }
     Ok(timings.into_measured())
+}
+
+/// Adds to the totals what a client has counted since it had `told`; gives what it has told now.
+fn tell_stats(ledger: &Ledger, stats: Stats, told: &Stats) -> Stats {
+    ledger.count(Total::Fenced, stats.clients_fenced - told.clients_fenced);
+    ledger.count(Total::Repaired, stats.chunks_repaired - told.chunks_repaired);
+    ledger.count(Total::NearHits, stats.near_hits - told.near_hits);
+    ledger.count(Total::NearOutdated, stats.near_outdated - told.near_outdated);
+    ledger.count(Total::NearCopies, stats.near_copies - told.near_copies);
+    ledger.count(Total::CopiesEnded, stats.copies_ended - told.copies_ended);
+    stats
 }
 
 /// A new client of the place, once the last one has ended; `None` if the load ends first.
 fn joined(
     task: &KillTask,
     ledger: &Ledger,
+    near: Option<&NearPool>,
     place: u64,
     opened: &mut Option<Box<dyn Deployment>>,
 ) -> Result<Option<Cache<Client>>, LabError> {
     let (last, mut looks) = (ledger.last_client(place), 0);
     while !ledger.is_ending() {
-        match try_join(task, last, &mut looks, opened) {
+        match try_join(task, near, last, &mut looks, opened) {
             Ok(Some(client)) => {
                 if task.plan.is_over_network() {
                     ledger.set_last_client(place, client.engine().number());
@@ -130,6 +158,7 @@ fn joined(
 /// memory node's last region open reaches no later one.
 fn try_join(
     task: &KillTask,
+    near: Option<&NearPool>,
     last: u64,
     looks: &mut u32,
     opened: &mut Option<Box<dyn Deployment>>,
@@ -147,7 +176,7 @@ fn try_join(
         }
         return Ok(None);
     }
-    deployment.client().map(Some)
+    near.map_or_else(|| deployment.client(), NearPool::client).map(Some)
 }
 
 /// Whether the fabric has failed a client, or another client had it shut out while its process was
