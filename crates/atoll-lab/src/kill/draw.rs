@@ -16,8 +16,19 @@ pub(super) struct Writer {
     pub(super) nonce: u64,
     /// Whether it mostly reads.
     pub(super) reads: bool,
-    /// Whether it looks at few keys again and again, as near caches need it.
-    pub(super) rereads: bool,
+    /// How much it looks at few keys again and again, as near caches need it.
+    pub(super) rereads: Rereads,
+}
+
+/// How much of what a client does is to look at few keys again and again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rereads {
+    /// Nothing.
+    Nothing,
+    /// Most.
+    Much,
+    /// All: the client changes nothing.
+    All,
 }
 
 /// What to do next.
@@ -83,8 +94,12 @@ impl Draw {
 
     /// What to do next.
     pub(super) fn act(&mut self) -> Act {
-        if self.writer.rereads && self.random.below(REREADS) > 0 {
-            return if self.random.below(REREADS_OF_MANY) > 0 { Act::Reread } else { Act::RereadMany };
+        match self.writer.rereads {
+            Rereads::All => return Act::Reread,
+            Rereads::Much if self.random.below(REREADS) > 0 => {
+                return if self.random.below(REREADS_OF_MANY) > 0 { Act::Reread } else { Act::RereadMany };
+            }
+            Rereads::Nothing | Rereads::Much => {}
         }
         let mut drawn = self.random.below(1000);
         for (each, worker, checker) in ACTS {

@@ -245,12 +245,15 @@ impl KillReport {
         }
     }
 
-    /// The same of processes with near caches.
-    pub(super) fn with_near(mut self, ledger: &Ledger) -> Self {
+    /// The same of processes with near caches, where a change may take so long besides for a core.
+    pub(super) fn with_near(mut self, ledger: &Ledger, change_max: Duration) -> Self {
         let counts = NearCounts::of(ledger);
-        if let Some(why) = counts.untested() {
+        let (took_ms, most_ms) = (self.times.write_wait_ms_max, change_max.as_secs_f64() * 1e3);
+        let late = || format!("a change took {took_ms:.0} ms, and {most_ms:.0} ms is the most with near caches");
+        let wrong = [counts.untested().map(str::to_owned), (took_ms > most_ms).then(late)];
+        for what in wrong.into_iter().flatten() {
             self.checked.wrong += 1;
-            self.notes.push(why.to_owned());
+            self.notes.push(what);
         }
         Self { near: Some(counts), ..self }
     }
@@ -318,5 +321,18 @@ impl KillReport {
             let _ = writeln!(text, "wrong: {note}");
         }
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_in_which_no_near_cache_was_tested_says_so() {
+        let counts = NearCounts { near_hits: 9, near_outdated: 2, near_copies: 3, copies_ended: 1 };
+        assert_eq!(counts.untested(), None);
+        assert!(NearCounts { near_hits: 0, ..counts }.untested().unwrap().contains("answered"));
+        assert!(NearCounts { near_outdated: 0, ..counts }.untested().unwrap().contains("outdated"));
     }
 }

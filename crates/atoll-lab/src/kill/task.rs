@@ -1,6 +1,6 @@
 //! What one process of the experiment does.
 
-use super::draw::Writer;
+use super::draw::{Rereads, Writer};
 use super::ledger::{Ledger, Total};
 use super::load::Load;
 use super::timings::{Measured, Timings};
@@ -22,6 +22,8 @@ const STRETCH: u64 = 64;
 const CLIENT_OPERATIONS: u64 = 100_000;
 /// After so many looks at a client that has not ended, this one repairs it.
 const LOOKS_PER_REPAIR: u32 = 25;
+/// Between two lookups of a watcher.
+const WATCHER_PAUSE: Duration = Duration::from_millis(10);
 /// Between two tries over a network.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -35,6 +37,10 @@ pub(crate) struct KillTask {
     pub(super) places: Range<u64>,
     /// Places of writers over all processes.
     pub(super) writers: u64,
+    /// The place of its watcher, behind those of all writers. A watcher slowly rereads keys that
+    /// the near cache has. It seldom needs the pool. So it goes on for a while where a link is cut
+    /// and the writers of its process wait.
+    pub(super) watcher: Option<u64>,
     /// No other process ever had the same.
     pub(super) serial: u64,
     /// Whether it is the checker, which mostly reads and measures.
@@ -53,8 +59,8 @@ impl Task for KillTask {
         let near = near_pool(task)?;
         let near = near.as_ref();
         let measured: Vec<Option<Measured>> = std::thread::scope(|scope| {
-            let work = |place| scope.spawn(move || work(task, post, near, place));
-            let threads: Vec<_> = task.places.clone().map(work).collect();
+            let work = |(index, place)| scope.spawn(move || work(task, post, near, (index as u64, place)));
+            let threads: Vec<_> = task.places.clone().chain(task.watcher).enumerate().map(work).collect();
             threads.into_iter().map(|thread| thread.join().expect("a worker has a bug")).collect::<Result<_, _>>()
         })?;
         post.report(&measured.into_iter().flatten().next());
@@ -77,17 +83,26 @@ fn near_pool(task: &KillTask) -> Result<Option<NearPool>, LabError> {
 }
 
 /// What one thread does until the load ends.
-fn work(task: &KillTask, post: &Post, near: Option<&NearPool>, place: u64) -> Result<Option<Measured>, LabError> {
+fn work(
+    task: &KillTask,
+    post: &Post,
+    near: Option<&NearPool>,
+    (index, place): (u64, u64),
+) -> Result<Option<Measured>, LabError> {
     let ledger = Ledger::open(&task.ledger)?;
     let mut timings = if task.checks { Timings::of_this_thread() } else { Timings::none() };
     let scheduled = Scheduled::this_thread();
     let mut core_ns = 0;
-    let mut nonce = task.serial << 32 | (place - task.places.start) << 24;
+    let mut nonce = task.serial << 32 | index << 24;
+    let rereads = match near {
+        _ if task.watcher == Some(place) => Rereads::All,
+        Some(_) => Rereads::Much,
+        None => Rereads::Nothing,
+    };
     let mut opened = None;
     while let Some(cache) = joined(task, &ledger, near, place, &mut opened)? {
         nonce += 1;
-        let writer =
-            Writer { place: (place, task.writers), nonce, reads: task.checks, rereads: task.near_bytes.is_some() };
+        let writer = Writer { place: (place, task.writers), nonce, reads: task.checks, rereads };
         let mut wrong = |what: String| post.note(&what);
         let keys = Keys::for_bound(task.plan.bound);
         let mut load =
@@ -96,7 +111,13 @@ fn work(task: &KillTask, post: &Post, near: Option<&NearPool>, place: u64) -> Re
         let operations_max = if task.checks { u64::MAX } else { CLIENT_OPERATIONS };
         let mut operations = 0;
         while operations < operations_max && !ledger.is_ending() {
-            match (0..STRETCH).try_for_each(|_| load.step()) {
+            let step = |_| {
+                if rereads == Rereads::All {
+                    std::thread::sleep(WATCHER_PAUSE);
+                }
+                load.step()
+            };
+            match (0..STRETCH).try_for_each(step) {
                 Err(error) if task.plan.is_over_network() && is_loss(&error) => {
                     // What it had under way may happen yet, as with a client that is killed.
                     ledger.count(Total::Lost, 1);
