@@ -1,7 +1,10 @@
 //! Why an experiment could not be done.
 
 use crate::trace::TraceError;
+use atoll::OpenError;
 use atoll_cache::CacheError;
+use atoll_near::NearError;
+use atoll_pool::PoolError;
 use std::path::PathBuf;
 
 /// Why an experiment could not be done.
@@ -18,7 +21,7 @@ pub enum LabError {
     Region(#[from] atoll_fabric::FabricError),
     /// The pool could not be made or opened.
     #[error(transparent)]
-    Pool(#[from] atoll_pool::PoolError),
+    Pool(#[from] PoolError),
     /// A reference engine was asked for what only a pool can do.
     #[error(
         "references and sampled policies live in one process, limited by objects: give --cache-objects, no --processes above 1, or another engine"
@@ -75,4 +78,16 @@ pub enum LabError {
         /// What it said.
         source: std::io::Error,
     },
+}
+
+/// What the library says of a pool is what the lab's own way to it says.
+impl From<OpenError> for LabError {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Region(error) | OpenError::Near(NearError::Export(error)) => Self::Region(error),
+            OpenError::Pool(error) => Self::Pool(error),
+            OpenError::Near(NearError::Verb(error)) => Self::Pool(PoolError::Verb(error)),
+            OpenError::Near(error) => Self::Failed(error.to_string()),
+        }
+    }
 }

@@ -536,6 +536,30 @@ fn the_experiment_over_memory_nodes_finds_nothing_wrong() {
     }
 }
 
+/// What each experiment says that finds nothing wrong with near caches. It fails by itself if no
+/// near cache answered a lookup.
+fn near_is_tested(experiment: &[&str], happened: &[&str]) {
+    let near = ["lab", "kill", "--near", "4MiB", "--capacity-mib", "32", "--json"];
+    let shown = printed(&[&near, experiment].concat());
+    for expected in ["\"wrong\":0", "\"verify_ok\":true", "\"lost_bytes\":0"] {
+        assert!(shown.contains(expected), "{expected} in {shown}");
+    }
+    for what in [&["near_hits", "near_outdated", "copies_ended", "kills", "stops"], happened].concat() {
+        assert!(shown.contains(&format!("\"{what}\":")), "{what} in {shown}");
+        assert!(![',', '}'].iter().any(|end| shown.contains(&format!("\"{what}\":0{end}"))), "{what} in {shown}");
+    }
+}
+
+#[test]
+fn the_experiment_with_near_caches_finds_no_old_value() {
+    near_is_tested(&["--minutes", "0.2", "--rate", "300", "--workers", "3"], &[]);
+}
+
+#[test]
+fn the_experiment_with_near_caches_over_memory_nodes_finds_no_old_value() {
+    near_is_tested(&["--fabric", "tcp", "--minutes", "0.3", "--rate", "200"], &["node_kills"]);
+}
+
 #[test]
 fn growers_that_are_killed_anywhere_leave_a_pool_that_grows_again() {
     let name = PoolName::new("kill-growers");

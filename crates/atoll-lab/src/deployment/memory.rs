@@ -68,11 +68,11 @@ impl PoolMemory for Arc<ShmRegion> {
     }
 }
 
-fn name_of(plan: &Plan) -> Result<&str, LabError> {
+pub(super) fn name_of(plan: &Plan) -> Result<&str, LabError> {
     plan.name.as_deref().ok_or(LabError::ReferenceOnly)
 }
 
-fn fabric_of(plan: &Plan) -> Result<TcpFabric, LabError> {
+pub(super) fn fabric_of(plan: &Plan) -> Result<TcpFabric, LabError> {
     let Some(path) = &plan.secret_file else { return Ok(TcpFabric::named(name_of(plan)?)?) };
     let options = TcpOptions { secret: Some(Secret::of_file(path)?), ..TcpOptions::default() };
     Ok(TcpFabric::with_options(name_of(plan)?, options)?)

@@ -15,6 +15,7 @@
 //! | `pooled` | an engine in a pool |
 //! | `memory` | the memory of that pool: this host's, or a memory node's |
 //! | `reference` | a policy in ordinary memory |
+//! | `near` | a pool as programs open it, with a near cache |
 //! | `client` | a client of any of them |
 //! | `ahead` | a client whose process has an evictor |
 
@@ -22,12 +23,14 @@ mod ahead;
 mod client;
 mod memory;
 mod name;
+mod near;
 mod plan;
 mod pooled;
 mod reference;
 
 pub use client::Client;
 pub use name::EngineName;
+pub use near::NearPool;
 pub use plan::{AuditSummary, Bound, Deployment, Plan, PoolClock};
 
 use crate::LabError;

@@ -8,7 +8,7 @@
 
 use crate::reference::PolicyName;
 use atoll_baselines::engines;
-use atoll_cache::engines::{EngineChoices, EngineKind, KindVisitor};
+use atoll_cache::engines::{self as served, EngineChoices, EngineKind, KindVisitor};
 use atoll_cache::experts::{ExpertSet, ExpertSetError};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
@@ -45,6 +45,21 @@ impl PooledName {
             }
         }
         engines::visit(&mut Named(name))
+    }
+}
+
+impl EngineName {
+    /// Whether programs can open its pools.
+    pub(crate) fn is_served(&self) -> bool {
+        struct Served<'n>(&'n PooledName);
+        impl KindVisitor for Served<'_> {
+            type Output = ();
+
+            fn visit<K: EngineKind + 'static>(&mut self) -> Option<()> {
+                self.0.options::<K>().map(drop)
+            }
+        }
+        matches!(self, Self::Pooled(name) if served::visit(&mut Served(name)).is_some())
     }
 }
 

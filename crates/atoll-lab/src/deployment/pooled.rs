@@ -40,6 +40,11 @@ fn settings<K: EngineKind>(plan: &Plan) -> Result<PoolSettings, LabError> {
     })
 }
 
+/// The number of a client: no other client of the pool ever has the same.
+pub(super) fn number_of(client: Incarnation) -> u64 {
+    u64::from(client.epoch) << 32 | u64::from(client.slot)
+}
+
 /// An engine's pool, on that memory.
 pub(super) struct PooledCache<K: EngineKind, M: PoolMemory> {
     memory: M,
@@ -73,8 +78,7 @@ impl<K: EngineKind + 'static, M: PoolMemory + 'static> PooledCache<K, M> {
 impl<K: EngineKind + 'static, M: PoolMemory + 'static> Deployment for PooledCache<K, M> {
     fn client(&self) -> Result<Cache<Client>, LabError> {
         let engine = self.join()?;
-        let Incarnation { slot, epoch } = engine.client().me();
-        let number = u64::from(epoch) << 32 | u64::from(slot);
+        let number = number_of(engine.client().me());
         if self.evicts_ahead {
             let engine = EvictedAhead::<M::Endpoint, _>::new(engine, self.evictor()?);
             return Ok(Cache::new(Client::new(engine, number, |ahead| ahead.engine().client().endpoint.wait())));

@@ -16,6 +16,19 @@ pub(super) struct Writer {
     pub(super) nonce: u64,
     /// Whether it mostly reads.
     pub(super) reads: bool,
+    /// How much it looks at few keys again and again, as near caches need it.
+    pub(super) rereads: Rereads,
+}
+
+/// How much of what a client does is to look at few keys again and again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rereads {
+    /// Nothing.
+    Nothing,
+    /// Most.
+    Much,
+    /// All: the client changes nothing.
+    All,
 }
 
 /// What to do next.
@@ -32,7 +45,19 @@ pub(super) enum Act {
     DeleteCounter,
     Append,
     GetList,
+    /// A lookup of a key that all clients look up much.
+    Reread,
+    /// Lookups of several of these at once.
+    RereadMany,
 }
+
+/// Of a client that rereads, one act in so many is another one.
+const REREADS: u64 = 8;
+/// Of rereads, one in so many looks several keys up.
+const REREADS_OF_MANY: u64 = 32;
+/// Keys of each kind that are reread, by how often. The loads change these much, too.
+const REREAD: [(Kind, u64, u64); 4] =
+    [(Kind::Plain, 64, 12), (Kind::Chain, 16, 2), (Kind::Counter, 8, 1), (Kind::List, 8, 1)];
 
 /// Shares of a thousand, of a worker and of the checker.
 const ACTS: [(Act, u64, u64); 11] = [
@@ -69,6 +94,13 @@ impl Draw {
 
     /// What to do next.
     pub(super) fn act(&mut self) -> Act {
+        match self.writer.rereads {
+            Rereads::All => return Act::Reread,
+            Rereads::Much if self.random.below(REREADS) > 0 => {
+                return if self.random.below(REREADS_OF_MANY) > 0 { Act::Reread } else { Act::RereadMany };
+            }
+            Rereads::Nothing | Rereads::Much => {}
+        }
         let mut drawn = self.random.below(1000);
         for (each, worker, checker) in ACTS {
             let share = if self.writer.reads { checker } else { worker };
@@ -78,6 +110,24 @@ impl Draw {
             drawn -= share;
         }
         Act::Get
+    }
+
+    /// A key that is reread. Those of lower ranks are changed most.
+    pub(super) fn some_reread(&mut self) -> Key {
+        let mut drawn = self.random.below(REREAD.iter().map(|(.., share)| share).sum());
+        for (kind, keys, share) in REREAD {
+            if drawn < share {
+                return self.keys.key(kind, self.random.below(keys));
+            }
+            drawn -= share;
+        }
+        unreachable!("the shares are all that is drawn from")
+    }
+
+    /// One whose values say their version.
+    pub(super) fn some_plain_reread(&mut self) -> Key {
+        let (kind, keys, _) = REREAD[0];
+        self.keys.key(kind, self.random.below(keys))
     }
 
     pub(super) fn some_plain(&mut self) -> Key {

@@ -1,18 +1,20 @@
 //! Tests of the checks: they catch every cache with one fault, and accuse none without.
 
-use super::PoolTime;
-use super::draw::Writer;
+use super::draw::{Rereads, Writer};
 use super::ledger::{Ledger, Total};
 use super::load::Load;
 use super::timings::Timings;
 use super::value::Keys;
+use super::{Names, PoolTime};
 use crate::LabError;
 use crate::deployment::{Bound, EngineName, Plan};
 use crate::random::Random;
 use crate::reviewed::{Review, Reviewed};
+use atoll::Pool;
 use atoll_cache::{Cache, CacheError, Change, Engine, Lookup, Value, Verdict};
 use atoll_fabric::Clock;
 use atoll_fabric::shm::ShmRegion;
+use atoll_pool::sharers::Hole;
 use std::cell::RefCell;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,6 +113,19 @@ impl<G: Engine> Engine for FaultyEngine<G> {
     }
 }
 
+/// A small cache of this process.
+fn plan() -> Plan {
+    Plan {
+        engine: EngineName::default(),
+        bound: Bound::Bytes(16 << 20),
+        object_bytes: 8192,
+        clients_max: 4,
+        name: None,
+        evicts_ahead: false,
+        secret_file: None,
+    }
+}
+
 /// Plays the load over a faulty engine. Gives what the checks found, or nothing after this many
 /// operations.
 struct Caught {
@@ -122,18 +137,9 @@ struct Caught {
 
 impl Caught {
     fn run(self) -> Result<Vec<String>, LabError> {
-        let bound = Bound::Bytes(16 << 20);
-        let plan = Plan {
-            engine: EngineName::default(),
-            bound,
-            object_bytes: 8192,
-            clients_max: 4,
-            name: None,
-            evicts_ahead: false,
-            secret_file: None,
-        };
+        let plan = plan();
         let (deployment, old) = (plan.create(&Clock::host())?, plan.create(&Clock::host())?);
-        let keys = Keys::for_bound(bound);
+        let keys = Keys::for_bound(plan.bound);
         let Self { fault, over_network, .. } = self;
         let name = format!("shm:/atoll-faulty-{}-{fault:?}-{over_network}", std::process::id());
         let ledger = Ledger::create(&name, keys.count())?;
@@ -145,7 +151,7 @@ impl Caught {
             random: RefCell::new(Random::new(7)),
             last_key: RefCell::default(),
         };
-        let writer = Writer { place: (0, 1), nonce: 1, reads: false };
+        let writer = Writer { place: (0, 1), nonce: 1, reads: false, rereads: Rereads::Nothing };
         let (mut found, mut timings) = (Vec::new(), Timings::none());
         let mut wrong = |what| found.push(what);
         let mut load = Load::new(Cache::new(faulty), &ledger, keys, writer, &mut timings, &mut wrong)
@@ -167,6 +173,49 @@ impl Caught {
 
 fn caught(fault: Fault, operations_max: u64, over_network: bool) -> Vec<String> {
     Caught { fault, operations_max, over_network }.run().unwrap()
+}
+
+/// Plays the load by turns over two near caches of one pool. The clients of the first pass the hole
+/// by. Gives what the checks found, or nothing after this many operations.
+fn caught_near(hole: Option<Hole>, operations_max: u64) -> Vec<String> {
+    let name = format!("shm:/atoll-faulty-near-{}-{}", std::process::id(), hole.is_some());
+    let plan = Plan { name: Some(name.clone()), ..plan() };
+    // Near caches need the pool's name.
+    let names = Names { ledger: format!("{name}-ledger"), plan };
+    let _creator = names.plan.create(&Clock::host()).unwrap();
+    let keys = Keys::for_bound(names.plan.bound);
+    let ledger = Ledger::create(&names.ledger, keys.count()).unwrap();
+    let pools = [(); 2].map(|()| Pool::open(&name).unwrap());
+    let [first, second] = pools.each_ref().map(|pool| {
+        pool.near(1 << 20).unwrap();
+        pool.client().unwrap().into_operations()
+    });
+    first.engine().client().pool.layout.open_hole_of_sharers(hole);
+    let found = RefCell::new(Vec::new());
+    let [mut of_first, mut of_second] = [(); 2].map(|()| |what| found.borrow_mut().push(what));
+    let [mut first_timings, mut second_timings] = [(); 2].map(|()| Timings::none());
+    let writer = |place| Writer { place: (place, 2), nonce: 1 + place, reads: false, rereads: Rereads::Much };
+    let mut first = Load::new(first, &ledger, keys, writer(0), &mut first_timings, &mut of_first);
+    let mut second = Load::new(second, &ledger, keys, writer(1), &mut second_timings, &mut of_second);
+    for _ in 0..operations_max / 2 {
+        first.step().unwrap();
+        second.step().unwrap();
+        if ledger.total(Total::Wrong) > 0 {
+            break;
+        }
+    }
+    let hits = [first.cache().stats().near_hits, second.cache().stats().near_hits];
+    assert!(hits.iter().all(|hits| *hits > 0), "{hits:?} lookups were answered by near caches");
+    drop((first, second));
+    found.into_inner()
+}
+
+#[test]
+fn a_near_cache_is_not_accused_and_one_whose_copies_outlive_their_objects_is_caught() {
+    assert_eq!(caught_near(None, 200_000), Vec::<String>::new());
+    let found = caught_near(Some(Hole::ToldBeforeChange), 1_000_000);
+    assert!(!found.is_empty(), "no old copy was caught");
+    println!("{}", found[0]);
 }
 
 #[test]

@@ -70,10 +70,18 @@ pub(super) enum Total {
     Repaired,
     /// Clients that were lost while their process lived.
     Lost,
+    /// Lookups that a near cache answered.
+    NearHits,
+    /// Copies in near caches that a lookup found outdated.
+    NearOutdated,
+    /// Copies that were made in near caches.
+    NearCopies,
+    /// Changes that ended copies in near caches first.
+    CopiesEnded,
 }
 
 impl Total {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 13] = [
         Self::Operations,
         Self::CoreNs,
         Self::Checked,
@@ -83,6 +91,10 @@ impl Total {
         Self::Fenced,
         Self::Repaired,
         Self::Lost,
+        Self::NearHits,
+        Self::NearOutdated,
+        Self::NearCopies,
+        Self::CopiesEnded,
     ];
 }
 

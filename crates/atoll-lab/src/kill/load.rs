@@ -90,16 +90,37 @@ impl<'a, G: Engine> Load<'a, G> {
     pub(super) fn step(&mut self) -> Result<(), LabError> {
         let done = match self.draw.act() {
             Act::Get => self.get(),
-            Act::GetMany => self.get_many(),
+            Act::GetMany => {
+                let keys = std::array::from_fn(|_| self.draw.some_plain());
+                self.get_many(keys)
+            }
             Act::Set => self.set(),
             Act::Delete => self.delete(),
             Act::Expire => self.expire(),
             Act::Chain => self.chain(),
             Act::Increment => self.increment(),
-            Act::GetCounter => self.get_counter(),
+            Act::GetCounter => {
+                let key = self.draw.some_of_few(Kind::Counter);
+                self.get_counter(key)
+            }
             Act::DeleteCounter => self.delete_counter(),
             Act::Append => self.append(),
-            Act::GetList => self.get_list(),
+            Act::GetList => {
+                let key = self.draw.some_of_few(Kind::List);
+                self.get_list(key)
+            }
+            Act::Reread => {
+                let key = self.draw.some_reread();
+                match key.kind {
+                    Kind::Plain | Kind::Chain => self.look(key).map(drop),
+                    Kind::Counter => self.get_counter(key),
+                    Kind::List => self.get_list(key),
+                }
+            }
+            Act::RereadMany => {
+                let keys = std::array::from_fn(|_| self.draw.some_plain_reread());
+                self.get_many(keys)
+            }
         };
         match done {
             Err(CacheError::OutOfMemory | CacheError::NodeAbsent { .. }) => {
@@ -161,8 +182,7 @@ impl<'a, G: Engine> Load<'a, G> {
         self.look(key).map(drop)
     }
 
-    fn get_many(&mut self) -> Result<(), CacheError> {
-        let keys: [Key; AT_ONCE] = std::array::from_fn(|_| self.draw.some_plain());
+    fn get_many(&mut self, keys: [Key; AT_ONCE]) -> Result<(), CacheError> {
         let floors = keys.map(|key| self.ledger.floor(key.number));
         let expired_ms = self.expired_ms();
         let bytes = keys.map(Key::bytes);
@@ -308,8 +328,7 @@ impl<'a, G: Engine> Load<'a, G> {
         Ok(())
     }
 
-    fn get_counter(&mut self) -> Result<(), CacheError> {
-        let key = self.draw.some_of_few(Kind::Counter);
+    fn get_counter(&mut self, key: Key) -> Result<(), CacheError> {
         let (floor, ended) = self.before_count(key);
         let begun = self.timings.begin();
         let hit = run_ready(self.cache.get(&key.bytes(), &mut self.value))?;
@@ -348,8 +367,7 @@ impl<'a, G: Engine> Load<'a, G> {
         Ok(())
     }
 
-    fn get_list(&mut self) -> Result<(), CacheError> {
-        let key = self.draw.some_of_few(Kind::List);
+    fn get_list(&mut self, key: Key) -> Result<(), CacheError> {
         let begun = self.timings.begin();
         let hit = run_ready(self.cache.get(&key.bytes(), &mut self.value))?;
         self.timings.end_read(begun);

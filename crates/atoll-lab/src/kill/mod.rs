@@ -24,6 +24,15 @@
 //! | 1 s, over cut links 20 %, at most 12 s | the pool recovers |
 //! | 15 %, at most 20 s | the throughput after |
 //!
+//! With near caches every hit is checked as every other read. A thread of each worker does nothing
+//! but slowly reread, so that near caches also answer where the pool is cut off. The checker's
+//! changes may take so long:
+//!
+//! | memory | at most | since a change |
+//! |---|---|---|
+//! | this host's | `CHANGE_MAX` | waits for no process |
+//! | memory nodes | one and a quarter lease, `SILENT_MAX` times for each worker | waits for near caches that do not answer |
+//!
 //! At the end all clients leave, one pass of repair is made, and every invariant is checked. The
 //! invariants are checked once more after everything was removed.
 
@@ -42,14 +51,16 @@ mod timings;
 mod value;
 
 use crate::LabError;
-use crate::deployment::{Bound, Deployment, EngineName, Plan, PoolClock};
+use crate::deployment::{Bound, Deployment, EngineName, NearPool, Plan, PoolClock};
 use crate::interrupt::Interrupt;
 use crate::output;
 use crate::progress::Progress;
 use crate::random::Random;
 use atoll_fabric::shm::ShmRegion;
+use atoll_fabric::tcp::AgentOptions;
 use atoll_fabric::{Clock, run_ready};
 use atoll_pool::clock::SKEW_MS;
+use bytesize::ByteSize;
 use hosts::{HOSTS_MAX, Hosts};
 use ledger::Ledger;
 use namespaces::Namespaces;
@@ -75,6 +86,17 @@ const STOP_MS: (f64, f64) = (1.0, 3000.0);
 const PARTITION_MS: (f64, f64) = (1.0, 15_000.0);
 /// A memory node is away for a time between these, likewise.
 const ABSENCE_MS: (f64, f64) = (1.0, 15_000.0);
+
+/// Workers with near caches, at most: each has up to three clients of the pool's 64, and those of
+/// killed ones have places for a while.
+const NEAR_WORKERS_MAX: u64 = 16;
+
+/// With near caches, how long a change may take on this host besides for a core: it waits for no
+/// process that has stopped.
+const CHANGE_MAX: Duration = Duration::from_secs(1);
+/// Over a network a change waits for a near cache that does not answer, until its lease has ended.
+/// A change that evicts ends copies of many objects, so it may meet each worker so often.
+const SILENT_MAX: u32 = 2;
 
 /// Kill and stop processes of a pool under load at random, and check that nothing is wrong, lost or
 /// slower
@@ -111,6 +133,11 @@ pub struct KillCommand {
     /// are killed now and then
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=8))]
     nodes: u64,
+    /// Give each process a near cache of this size. The load rereads few keys, so that near caches
+    /// answer most lookups. A run in which none did fails, and one in which a change waited for a
+    /// stopped process for too long
+    #[arg(long, value_name = "SIZE")]
+    near: Option<ByteSize>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -131,6 +158,7 @@ impl KillCommand {
         if !(0.05..=100_000.0).contains(&self.minutes) || !(1.0..=10_000.0).contains(&self.rate) {
             return Err(LabError::Options("--minutes takes 0.05 or more, --rate 1 to 10000".to_owned()));
         }
+        self.check_near()?;
         let (mut nodes, surroundings) = match self.fabric {
             FabricName::Shm if self.namespaces => {
                 Namespaces::check()?;
@@ -151,6 +179,29 @@ impl KillCommand {
         let report = Kills { command: &self, plan: &plan, nodes: nodes.as_mut(), surroundings }.run()?;
         output::print(self.json, &report, |shown| shown.render());
         if report.is_clean() { Ok(()) } else { Err(LabError::Unsound) }
+    }
+
+    /// Whether near caches are possible, if they are wanted. What only the pool can tell is found
+    /// once it is made.
+    fn check_near(&self) -> Result<(), LabError> {
+        let refused = |why| Err(LabError::Options(why));
+        match self.near {
+            Some(_) if self.workers > NEAR_WORKERS_MAX => {
+                refused(format!("with --near there are at most {NEAR_WORKERS_MAX} workers"))
+            }
+            Some(_) if !self.engine.is_served() => {
+                refused(format!("programs do not open {} pools, so --near is not for them", self.engine))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// How long a change may take with near caches.
+    fn change_max(&self) -> Duration {
+        match self.fabric {
+            FabricName::Shm => CHANGE_MAX,
+            FabricName::Tcp => SILENT_MAX * self.workers as u32 * AgentOptions::default().watch_lease * 5 / 4,
+        }
     }
 
     /// A host for each worker, if this user may make them.
@@ -194,8 +245,10 @@ impl KillCommand {
                 ledger: ledger.to_owned(),
                 places: writer..writer + threads(worker),
                 writers,
+                watcher: (self.near.is_some() && worker < self.workers).then_some(writers + worker),
                 serial: worker + 1,
                 checks: worker == self.workers,
+                near_bytes: self.near.map(|size| size.as_u64()),
             };
             writer = task.places.end;
             task
@@ -231,6 +284,8 @@ impl Kills<'_> {
         let name = format!("shm:/atoll-kill-{}-ledger", std::process::id());
         let names = Names { plan: plan.clone(), ledger: name };
         let deployment = names.plan.create(&Clock::host())?;
+        // What allows no near cache is told at once.
+        command.near.map(|size| NearPool::open(plan, size.as_u64())).transpose()?;
         let keys = Keys::for_bound(names.plan.bound);
         let ledger = Ledger::create(&names.ledger, keys.count())?;
         let interrupted = Interrupt::new()?;
@@ -251,7 +306,8 @@ impl Kills<'_> {
         deployment.repair()?;
         let empty = deployment.audit()?;
         drop(names);
-        Ok(KillReport::new(counts, &ledger, &windows, notes, told, &[full, empty], mended))
+        let report = KillReport::new(counts, &ledger, &windows, notes, told, &[full, empty], mended);
+        Ok(if command.near.is_some() { report.with_near(&ledger, command.change_max()) } else { report })
     }
 }
 

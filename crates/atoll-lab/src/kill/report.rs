@@ -119,6 +119,39 @@ impl CheckerTimes {
     }
 }
 
+/// What near caches did.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct NearCounts {
+    /// Lookups that a near cache answered. All are among the reads that were checked.
+    pub near_hits: u64,
+    /// Copies that a lookup found outdated.
+    pub near_outdated: u64,
+    /// Copies that were made.
+    pub near_copies: u64,
+    /// Changes that ended copies first.
+    pub copies_ended: u64,
+}
+
+impl NearCounts {
+    fn of(ledger: &Ledger) -> Self {
+        Self {
+            near_hits: ledger.total(Total::NearHits),
+            near_outdated: ledger.total(Total::NearOutdated),
+            near_copies: ledger.total(Total::NearCopies),
+            copies_ended: ledger.total(Total::CopiesEnded),
+        }
+    }
+
+    /// Why the run says nothing of near caches, if it does not.
+    fn untested(&self) -> Option<&'static str> {
+        match self {
+            Self { near_hits: 0, .. } => Some("no near cache answered a lookup, so nothing of them was tested"),
+            Self { near_outdated: 0, .. } => Some("no copy became outdated, so nothing of its end was tested"),
+            Self { .. } => None,
+        }
+    }
+}
+
 /// The experiment's result.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct KillReport {
@@ -156,6 +189,9 @@ pub(super) struct KillReport {
     pub chunks_repaired_at_end: u64,
     /// Objects in the pool when the load had ended.
     pub objects: u64,
+    /// What near caches did, if processes had them.
+    #[serde(flatten)]
+    pub near: Option<NearCounts>,
 }
 
 const NOTES_MAX: usize = 50;
@@ -205,7 +241,21 @@ impl KillReport {
             clients_fenced_at_end: repaired.clients,
             chunks_repaired_at_end: repaired.chunks,
             objects: full.objects,
+            near: None,
         }
+    }
+
+    /// The same of processes with near caches, where a change may take so long besides for a core.
+    pub(super) fn with_near(mut self, ledger: &Ledger, change_max: Duration) -> Self {
+        let counts = NearCounts::of(ledger);
+        let (took_ms, most_ms) = (self.times.write_wait_ms_max, change_max.as_secs_f64() * 1e3);
+        let late = || format!("a change took {took_ms:.0} ms, and {most_ms:.0} ms is the most with near caches");
+        let wrong = [counts.untested().map(str::to_owned), (took_ms > most_ms).then(late)];
+        for what in wrong.into_iter().flatten() {
+            self.checked.wrong += 1;
+            self.notes.push(what);
+        }
+        Self { near: Some(counts), ..self }
     }
 
     /// Whether nothing was wrong and nothing was lost. Throughput on a machine with other work is
@@ -251,6 +301,12 @@ impl KillReport {
             "a reader waited at most {:.1} ms besides for a core ({:.1} ms in all; median {:.1} us, p99.9 {:.0} us), a writer {:.1} ms",
             times.read_wait_ms_max, times.read_ms_max, times.read_us_p50, times.read_us_p999, times.write_wait_ms_max
         );
+        if let Some(NearCounts { near_hits, near_outdated, near_copies, copies_ended }) = self.near {
+            let _ = writeln!(
+                text,
+                "near caches answered {near_hits} lookups; {near_copies} copies were made, {near_outdated} found outdated; {copies_ended} changes ended copies"
+            );
+        }
         let _ = writeln!(
             text,
             "at the end: {} objects, {} bytes lost, {}",
@@ -265,5 +321,18 @@ impl KillReport {
             let _ = writeln!(text, "wrong: {note}");
         }
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_in_which_no_near_cache_was_tested_says_so() {
+        let counts = NearCounts { near_hits: 9, near_outdated: 2, near_copies: 3, copies_ended: 1 };
+        assert_eq!(counts.untested(), None);
+        assert!(NearCounts { near_hits: 0, ..counts }.untested().unwrap().contains("answered"));
+        assert!(NearCounts { near_outdated: 0, ..counts }.untested().unwrap().contains("outdated"));
     }
 }

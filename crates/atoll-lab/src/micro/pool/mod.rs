@@ -23,8 +23,8 @@ use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 use crate::scheduled::Scheduled;
 use advice::Found;
+use atoll::Pool;
 use atoll::fabric::{EndpointOf, OnFabric, ServedFabric, on_fabric};
-use atoll::{OpenError, Pool};
 use atoll_cache::{Cache, CacheError, Chosen, Engine, Expiry, Near, SetOptions, Value};
 use atoll_fabric::{
     Address, Batch, Buffer, Domain, Endpoint, Kind, Lifetime, RegionAttributes, Ticket, VerbError, block_on_with,
@@ -61,16 +61,6 @@ pub(super) fn measure(address: &str, options: &Options) -> Result<PoolReport, La
 struct PoolRun<'o> {
     address: &'o str,
     options: &'o Options,
-}
-
-impl From<OpenError> for LabError {
-    fn from(error: OpenError) -> Self {
-        match error {
-            OpenError::Region(error) => Self::Region(error),
-            OpenError::Pool(error) => Self::Pool(error),
-            OpenError::Near(error) => Self::Failed(error.to_string()),
-        }
-    }
 }
 
 impl OnFabric for PoolRun<'_> {
