@@ -60,6 +60,10 @@ const ASK_PAUSE_NS: u64 = 100_000;
 pub(crate) struct MemberWord(u64);
 
 impl MemberWord {
+    pub(crate) fn bits(self) -> u64 {
+        self.0
+    }
+
     pub(crate) fn is_free(self) -> bool {
         FIELDS.unpack(self.0)[2] == 0
     }

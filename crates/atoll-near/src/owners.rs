@@ -102,7 +102,7 @@ impl<E: Endpoint> Near<E> {
     /// Brings the tracking to what suits the number of members.
     pub(crate) async fn adjust_tracking(&self) -> Result<(), NearError> {
         let options = self.directory.options();
-        if options.promise == Promise::Linearizable || !options.protocol.is_coherent() {
+        if options.promise == Promise::Linearizable || !options.protocol.is_decentralized() {
             return Ok(());
         }
         let members = self.others().len() + 1;

@@ -7,6 +7,9 @@
 //! | nothing, regular reads | READs the mode and what is asked for, in one round trip; makes no copy |
 //! | nothing, linearizable reads | adds 0 to the mode and READs what is asked for, in one round trip; makes a copy of a whole object if the mode is On |
 //!
+//! Where everything is cached, a node believes On. Beside a central manager the manager READs, and
+//! the reader makes a copy of what it is sent: see [`central`](crate::central).
+//!
 //! Two READs are in no order, so a read that READs the mode makes no copy. It costs no atomic:
 //! after a switch, all clients that read a popular object ask for its mode at once. Writes of
 //! linearizable objects end what nodes believe. So their readers ask often, and copy at once: a
@@ -32,12 +35,12 @@ use crate::records::{Bucket, Found, HEADER_BYTES, Sample};
 use crate::stripe::{self, Belief, StripeLine};
 use crate::switch::{ONE_HIT, ONE_INVALID, ONE_OPERATION, ONE_READ};
 use crate::verbs::swap;
-use atoll_fabric::{BATCH_VERBS_MAX, Batch, Buffer, Endpoint, Ticket};
+use atoll_fabric::{BATCH_VERBS_MAX, Batch, Buffer, Endpoint, Messenger, Ticket};
 use std::ops::Range;
 
 /// What is needed to make a copy.
 #[derive(Clone, Copy, Debug)]
-struct Copying {
+pub(crate) struct Copying {
     hash: u64,
     bucket: Bucket,
     stripe: Stripe,
@@ -51,11 +54,11 @@ struct Copying {
 
 /// A read without a copy.
 #[derive(Debug)]
-struct Miss {
-    object: Object,
+pub(crate) struct Miss {
+    pub(crate) object: Object,
     part: Range<u32>,
     /// `None` if the object may not be cached: then the read only READs.
-    copying: Option<Copying>,
+    pub(crate) copying: Option<Copying>,
 }
 
 /// A miss whose verbs are in a batch.
@@ -76,7 +79,7 @@ const OWNER_TRIES: u32 = 4;
 /// A stripe whose mode is to be judged.
 type Due = Option<(Stripe, u64)>;
 
-impl<E: Endpoint> Near<E> {
+impl<E: Endpoint + Messenger> Near<E> {
     /// Reads an object into the buffer, whose window then is the object's bytes.
     ///
     /// # Errors
@@ -101,6 +104,9 @@ impl<E: Endpoint> Near<E> {
                 let buffer = self.read_uncached(object, &part, buffer).await?;
                 self.timed(Access::Hit, begun);
                 buffer
+            }
+            Looked::Miss(miss, buffer) if self.has_manager() && miss.copying.is_some() => {
+                self.read_from_manager(&miss, buffer, begun).await?
             }
             Looked::Miss(miss, buffer) => {
                 let mut batch = Batch::new();
@@ -129,6 +135,9 @@ impl<E: Endpoint> Near<E> {
             dues.extend(due);
             match looked {
                 Looked::Hit(buffer) => buffers.push(self.read_uncached(object, &object.whole(), buffer).await?),
+                Looked::Miss(miss, buffer) if self.has_manager() && miss.copying.is_some() => {
+                    buffers.push(self.read_from_manager(&miss, buffer, self.begun()).await?);
+                }
                 Looked::Miss(miss, buffer) => {
                     buffers.push(Buffer::new());
                     misses.push((index, miss, buffer));
@@ -155,7 +164,9 @@ impl<E: Endpoint> Near<E> {
         }
         Ok(buffers)
     }
+}
 
+impl<E: Endpoint> Near<E> {
     /// Looks for a copy; without one, decides what the read does.
     async fn look(&self, object: &Object, part: &Range<u32>, into: Buffer) -> Result<(Looked, Due), NearError> {
         let bypass = |buffer| {
@@ -188,7 +199,7 @@ impl<E: Endpoint> Near<E> {
         self.give_back(words);
         let losses = batch.word(losses);
         let belief = if is_adaptive { line.belief } else { Belief::On };
-        let is_coherent = self.directory.options().protocol.is_coherent();
+        let is_coherent = self.directory.options().protocol.is_decentralized();
         let may_copy = matches!(belief, Belief::On | Belief::Nothing);
         let is_tracked = is_coherent && belief == Belief::On && self.tracking(losses).await? != Tracking::Everyone;
         let becomes_owner = is_tracked && !line.is_owner() && !self.open.lacks(Hole::OwnerBits);
@@ -257,14 +268,31 @@ impl<E: Endpoint> Near<E> {
             None => {}
         }
         if may_copy {
-            buffer = self.copy(&miss.object, copying, buffer).await?;
+            return self.keep(&miss, copying, buffer, begun).await;
         }
+        Ok(self.end_miss(&miss, copying, buffer, begun))
+    }
+
+    /// Makes a copy of an object that was READ; what was asked for of it.
+    pub(crate) async fn keep(
+        &self,
+        miss: &Miss,
+        copying: &Copying,
+        buffer: Buffer,
+        begun: Option<u64>,
+    ) -> Result<Buffer, NearError> {
+        let buffer = self.copy(&miss.object, copying, buffer).await?;
+        Ok(self.end_miss(miss, copying, buffer, begun))
+    }
+
+    /// What was asked for of an object that was READ.
+    fn end_miss(&self, miss: &Miss, copying: &Copying, mut buffer: Buffer, begun: Option<u64>) -> Buffer {
         self.counting.add(|counts| counts.misses += 1);
         if !copying.asks_mode {
             self.timed(Access::Miss, begun);
         }
         buffer.narrow(HEADER_BYTES + miss.part.start as usize, miss.part.len());
-        Ok(buffer)
+        buffer
     }
 
     /// Becomes an owner and READs the object, in one batch; whether it has become an owner.

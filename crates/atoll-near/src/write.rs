@@ -39,14 +39,14 @@ use crate::protocol::Promise;
 use crate::stripe::{self, Belief, CHANGE, GENERATION, StripeLine, Validity};
 use crate::switch::ONE_OPERATION;
 use crate::verbs::{add, read_word, swap};
-use atoll_fabric::{Address, Batch, Buffer, Endpoint, Identity};
+use atoll_fabric::{Address, Batch, Buffer, Endpoint, Identity, Messenger};
 
 /// How long a client waits, at first and at most at a time, for another one of its node that writes
 /// an object of the same stripe.
 const WRITER_PAUSE_NS: u64 = 500;
 const WRITER_PAUSE_NS_MAX: u64 = 1_000_000;
 
-impl<E: Endpoint> Near<E> {
+impl<E: Endpoint + Messenger> Near<E> {
     /// Writes a whole object from the buffer, which comes back.
     ///
     /// # Errors
@@ -70,9 +70,12 @@ impl<E: Endpoint> Near<E> {
         let part = start..start + u32::try_from(from.len()).expect("a part of an object");
         object.check(&part);
         let at = object.at().add(start.into());
-        let (false, Some((stripe, _))) = (object.is_uncached(&part), self.stripe(object)) else {
+        let (false, Some((stripe, hash))) = (object.is_uncached(&part), self.stripe(object)) else {
             return self.post_write(at, from).await;
         };
+        if self.has_manager() {
+            return self.write_by_manager(object, part, (stripe, hash), from).await;
+        }
         let begun = self.begun();
         let (line, losses, counted) = self.read_line(stripe).await?;
         let (buffer, did_invalidate) = match self.directory.options().promise {
@@ -106,7 +109,9 @@ impl<E: Endpoint> Near<E> {
         }
         Ok(buffers)
     }
+}
 
+impl<E: Endpoint> Near<E> {
     async fn post_write(&self, at: Address, from: Buffer) -> Result<Buffer, NearError> {
         let mut batch = Batch::new();
         let written = batch.write(at, from);
@@ -150,7 +155,7 @@ impl<E: Endpoint> Near<E> {
         at: Address,
         from: Buffer,
     ) -> Result<(Buffer, bool), NearError> {
-        let is_coherent = self.directory.options().protocol.is_coherent();
+        let is_coherent = self.directory.options().protocol.is_decentralized();
         let is_tracked = is_coherent && self.tracking(losses).await? == Tracking::Owners;
         let belief = if self.directory.options().protocol.is_adaptive() { line.belief } else { Belief::On };
         let mut batch = Batch::new();
