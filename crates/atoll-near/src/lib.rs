@@ -97,6 +97,8 @@ pub mod profit;
 pub mod protocol;
 mod read;
 mod records;
+#[cfg(test)]
+mod rows;
 pub mod stripe;
 mod switch;
 pub mod values;

@@ -76,3 +76,8 @@ pub enum Promise {
     /// Linearizable, as the memory node's words are.
     Linearizable,
 }
+
+impl Promise {
+    #[cfg(test)]
+    pub(crate) const ALL: [Self; 2] = [Self::Regular, Self::Linearizable];
+}

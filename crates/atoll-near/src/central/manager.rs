@@ -412,3 +412,70 @@ fn has_valid_range(head: &Head) -> bool {
 fn word_of(member: MemberWord, stripe: Stripe) -> atoll_fabric::Address {
     Layout::stripe_on(member.base(), stripe).add(INVALIDATIONS)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rows::{Row, follow};
+
+    const HEAD: Head = Head {
+        kind: Kind::FetchAndAdd,
+        place: 0,
+        session: 2,
+        sequence: 2,
+        member_or_answers: 0,
+        at: 8,
+        bytes: 16,
+        start: 8,
+        operands: [1, 0],
+    };
+
+    /// How far the latest change is.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Done {
+        Partly,
+        Underway,
+        Wholly,
+    }
+
+    /// The number of the latest change against that of the message, and how far it is.
+    type Case = Option<((u64, u64), Done)>;
+
+    fn is_latest(case: &Case, done: Done) -> bool {
+        *case == Some(((2, 2), done))
+    }
+
+    #[test]
+    fn one_row_of_the_table_matches_every_change_that_comes() {
+        let rows: [Row<Case, Admission>; 5] = [
+            ("later, or the first", |case| case.is_none_or(|(latest, _)| latest < (2, 2)), Admission::New),
+            ("bytes are missing", |case| is_latest(case, Done::Partly), Admission::Part),
+            ("being done", |case| is_latest(case, Done::Underway), Admission::Nothing),
+            ("done", |case| is_latest(case, Done::Wholly), Admission::Again),
+            ("earlier", |case| case.is_some_and(|(latest, _)| latest > (2, 2)), Admission::Nothing),
+        ];
+        let mut cases: Vec<Case> = vec![None];
+        for latest in [(1, 9), (2, 1), (2, 2), (2, 3), (3, 0)] {
+            cases.extend([Done::Partly, Done::Underway, Done::Wholly].map(|done| Some((latest, done))));
+        }
+        follow(&rows, cases, |case| {
+            let latest = case.map(|((session, sequence), done)| {
+                let state = match done {
+                    Done::Partly => State::Gathering(Gathered::none_of(8), Buffer::sized(8)),
+                    Done::Underway => State::Handling,
+                    Done::Wholly => State::Answered(HEAD),
+                };
+                Change { session, sequence, state }
+            });
+            admission(latest.as_ref(), &HEAD)
+        });
+    }
+
+    #[test]
+    fn a_change_beyond_its_object_is_refused() {
+        assert!(has_valid_range(&HEAD));
+        assert!(!has_valid_range(&Head { start: 16, ..HEAD }) && !has_valid_range(&Head { start: 4, ..HEAD }));
+        let write = |bytes| has_valid_range(&Head { kind: Kind::Write, operands: [bytes, 0], ..HEAD });
+        assert!(write(8) && !write(0) && !write(12) && !write(16) && !write(u64::MAX));
+    }
+}

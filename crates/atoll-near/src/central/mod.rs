@@ -29,6 +29,14 @@
 //! read may be done twice. Of each client, the manager remembers the latest change and its answer;
 //! so it does a change once. The bytes of a large object come in several messages.
 //!
+//! | a change comes | the manager |
+//! |---|---|
+//! | later than the client's latest, or the first | begins it |
+//! | the latest one, of which bytes are missing | takes the bytes |
+//! | the latest one, which is being done | does nothing |
+//! | the latest one, which is done | answers again |
+//! | an earlier one | does nothing: the client does not wait for it |
+//!
 //! | ends | outcome |
 //! |---|---|
 //! | a client | what it has asked for may still be done; its node is buried as in `members` |
