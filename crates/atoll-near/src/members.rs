@@ -37,8 +37,8 @@
 //! | the member | not known to be dead, asked few times | asks again after a pause |
 //! | the member | not known to be dead, asked often | gives up: [`NearError::Silent`](crate::NearError) |
 //!
-//! One client does the last two steps, because another node may use the place afterwards. It writes its
-//! identity into the place's burial word first. Another client takes over once it is dead.
+//! One client does the last two steps, because another node may use the place afterwards. It writes
+//! its identity into the place's burial word first. Another client takes over once it is dead.
 //!
 //! An application that releases the locks of a dead node calls [`Near::look_after_members`] first.
 

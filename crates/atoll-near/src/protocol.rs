@@ -77,7 +77,7 @@ pub enum Promise {
     Linearizable,
 }
 
+#[cfg(test)]
 impl Promise {
-    #[cfg(test)]
     pub(crate) const ALL: [Self; 2] = [Self::Regular, Self::Linearizable];
 }

@@ -1,4 +1,5 @@
-//! The tables of the module headers, as tests have them: a row is a condition and what is done then.
+//! The tables of the module headers, as tests have them. A row is a condition, and what is done
+//! then.
 
 use std::fmt::Debug;
 
