@@ -73,6 +73,9 @@ enum State {
     Answered(Head),
 }
 
+/// A request that is being handled.
+type Handling<'m> = Pin<Box<dyn Future<Output = Result<(), NearError>> + 'm>>;
+
 /// What the manager does with a message of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Admission {
@@ -111,7 +114,7 @@ impl<E: Endpoint + Messenger> Manager<E> {
     /// A verb's error. Then the manager has ended, and the directory is lost.
     pub async fn serve(&self, goes_on: impl Fn() -> bool) -> Result<(), NearError> {
         let endpoint = &self.near.endpoint;
-        let mut handled: Vec<Pin<Box<dyn Future<Output = Result<(), NearError>> + '_>>> = Vec::new();
+        let mut handled: Vec<Handling<'_>> = Vec::new();
         let mut arriving = Box::pin(endpoint.receive());
         let mut looking = Box::pin(endpoint.pause(LOOK_NS));
         poll_fn(|context| {
