@@ -10,9 +10,9 @@ use crate::near::{Near, Switch};
 use crate::object::Object;
 use crate::stripe::{Belief, CHANGE};
 use crate::verbs::{add, swap};
-use atoll_fabric::{Address, Endpoint};
+use atoll_fabric::{Address, Endpoint, Messenger};
 
-impl<E: Endpoint> Near<E> {
+impl<E: Endpoint + Messenger> Near<E> {
     /// Swaps the word `offset` bytes into the object, if it is `expected`; otherwise the word that
     /// is there.
     ///
@@ -28,6 +28,10 @@ impl<E: Endpoint> Near<E> {
         expected: u64,
         desired: u64,
     ) -> Result<Result<(), u64>, NearError> {
+        if self.is_by_manager(object, offset) {
+            let found = self.swap_by_manager(object, offset, [expected, desired]).await?;
+            return Ok(if found == expected { Ok(()) } else { Err(found) });
+        }
         let at = self.exclude(object, offset).await?;
         let swapped = swap(&self.endpoint, at, expected, desired).await?;
         self.after_atomic(object, offset).await?;
@@ -42,10 +46,22 @@ impl<E: Endpoint> Near<E> {
     /// # Panics
     /// If there is no such word in the object.
     pub async fn fetch_and_add(&self, object: &Object, offset: u32, addend: u64) -> Result<u64, NearError> {
+        if self.is_by_manager(object, offset) {
+            return self.add_by_manager(object, offset, addend).await;
+        }
         let at = self.exclude(object, offset).await?;
         let found = add(&self.endpoint, at, addend).await?;
         self.after_atomic(object, offset).await?;
         Ok(found)
+    }
+
+    /// Whether the manager does an atomic: the word may be in copies.
+    ///
+    /// # Panics
+    /// If there is no such word in the object.
+    fn is_by_manager(&self, object: &Object, offset: u32) -> bool {
+        object.check(&(offset..offset + 8));
+        self.has_manager() && self.stripe(object).is_some() && !object.is_uncached(&(offset..offset + 8))
     }
 
     /// Makes sure that no copy of the word exists, or will; where the word is.

@@ -7,6 +7,8 @@
 //! home    0  magic                              data
 //!         8  options                            data
 //!        16  tracking of owners                 atomics only
+//!        24  mailbox of the manager             atomics only
+//!        32  sessions with the manager so far   atomics only
 //!        64  64 x address of a table of modes   data
 //!       576  64 x member                        atomics only
 //!      1088  512 x further client             atomics only
@@ -37,6 +39,8 @@ const TABLES_MAX: usize = 64;
 pub(crate) const MAGIC: u64 = 0x0001_7261_656e_0001;
 const OPTIONS: u64 = 8;
 const TRACKING: u64 = 16;
+const MANAGER: u64 = 24;
+const SESSIONS: u64 = 32;
 const TABLES: u64 = 64;
 const MEMBERS: u64 = TABLES + 8 * TABLES_MAX as u64;
 const CLIENTS: u64 = MEMBERS + 8 * MEMBERS_MAX as u64;
@@ -98,9 +102,10 @@ impl DirectoryOptions {
             let wanted = "a power of two from 1 to 268435456";
             return Err(NearError::Option { what: "the number of stripes", found: self.stripes.into(), wanted });
         }
-        if self.promise == Promise::Linearizable && self.protocol != Protocol::Difache {
+        let may_be_linearizable = matches!(self.protocol, Protocol::Difache | Protocol::CmCache);
+        if self.promise == Promise::Linearizable && !may_be_linearizable {
             let (what, found) = ("the protocol of linearizable reads", Protocol::NUMBERS.number(self.protocol));
-            return Err(NearError::Option { what, found, wanted: "difache" });
+            return Err(NearError::Option { what, found, wanted: "difache or cmcache" });
         }
         Ok(())
     }
@@ -306,6 +311,16 @@ impl Directory {
     /// How writers find the compute nodes that they tell.
     pub(crate) fn tracking_at(&self) -> Address {
         self.home.add(TRACKING)
+    }
+
+    /// Where the manager writes its mailbox.
+    pub(crate) fn manager_at(&self) -> Address {
+        self.home.add(MANAGER)
+    }
+
+    /// How many sessions clients have begun with the manager.
+    pub(crate) fn sessions_at(&self) -> Address {
+        self.home.add(SESSIONS)
     }
 
     pub(crate) fn member_at(&self, place: usize) -> Address {

@@ -42,6 +42,12 @@ pub enum NearError {
         /// The valid values.
         wanted: &'static str,
     },
+    /// No manager is there, or none answers. A change that was asked for may have been done, and
+    /// may be done later.
+    #[error(
+        "no manager of the near caches answers: start one with `Manager::start`; if there was one, create the directory anew"
+    )]
+    NoManager,
     /// A compute node's near region cannot be reached, and the fabric does not say that it is dead.
     /// With [`Promise::Regular`](crate::Promise) the object was written, and copies on that node
     /// may be old until it answers or is buried. With

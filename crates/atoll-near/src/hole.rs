@@ -39,6 +39,10 @@ pub enum Hole {
     Bypasses,
     /// A hit looks at what the copy depends on, after it has copied.
     LookOfHits,
+    /// Central manager: it handles one request of an object at a time.
+    OneRequestAtATime,
+    /// Central manager: it does a change once, however often the request comes.
+    ChangesOnce,
 }
 
 /// The hole that is open.

@@ -19,7 +19,7 @@ impl<E: Endpoint> Near<E> {
         if !self.open.lacks(Hole::OwnChanges) {
             self.invalidate_own(stripe, addend).await?;
         }
-        if self.directory.options().protocol.is_coherent() {
+        if self.directory.options().protocol.is_decentralized() {
             self.invalidate_others(stripe, addend).await?;
         }
         Ok(())

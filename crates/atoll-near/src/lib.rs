@@ -31,6 +31,7 @@
 //! | [`profit`] | whether caching pays for an object |
 //! | [`near`] | a client: reads, writes, atomics |
 //! | `read`, `write`, `atomics`, `switch`, `invalidate` | the steps of the protocol |
+//! | [`central`] | the peer with a central manager |
 //! | [`count`] | what a client counts |
 //! | `hole` | guards that tests switch off |
 //! | [`values`] | copies of values by their keys, under a cache |
@@ -78,6 +79,7 @@
 #![forbid(unsafe_code)]
 
 mod atomics;
+pub mod central;
 pub mod count;
 pub mod directory;
 pub mod error;
@@ -95,12 +97,15 @@ pub mod profit;
 pub mod protocol;
 mod read;
 mod records;
+#[cfg(test)]
+mod rows;
 pub mod stripe;
 mod switch;
 pub mod values;
 mod verbs;
 mod write;
 
+pub use central::Manager;
 pub use count::Counts;
 pub use directory::{Directory, DirectoryOptions};
 pub use error::NearError;

@@ -30,8 +30,15 @@
 //! | clear its bit in every mode word ([`Promise::Linearizable`](crate::Promise)) | one | it may have died while it wrote |
 //! | free the places of its further clients, then its own | the same | they can be used again |
 //!
-//! One client does the last two, because another node may use the place afterwards. It writes its
-//! identity into the place's burial word first. Another client takes over once it is dead.
+//! | the place has | its clients are | the client that finds the region gone |
+//! |---|---|---|
+//! | another member, or none | | READs the table again |
+//! | the member | dead | buries it |
+//! | the member | not known to be dead, asked few times | asks again after a pause |
+//! | the member | not known to be dead, asked often | gives up: [`NearError::Silent`](crate::NearError) |
+//!
+//! One client does the last two steps, because another node may use the place afterwards. It writes
+//! its identity into the place's burial word first. Another client takes over once it is dead.
 //!
 //! An application that releases the locks of a dead node calls [`Near::look_after_members`] first.
 
@@ -60,6 +67,10 @@ const ASK_PAUSE_NS: u64 = 100_000;
 pub(crate) struct MemberWord(u64);
 
 impl MemberWord {
+    pub(crate) fn bits(self) -> u64 {
+        self.0
+    }
+
     pub(crate) fn is_free(self) -> bool {
         FIELDS.unpack(self.0)[2] == 0
     }
@@ -119,6 +130,26 @@ pub(crate) struct View {
 impl View {
     pub(crate) const EMPTY: Self =
         Self { joins: u64::MAX, losses: u64::MAX, tracking: Tracking::Both, members: [MemberWord(0); MEMBERS_MAX] };
+}
+
+/// What a client does about a member whose region is gone: a row of the last table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OnSilence {
+    Refresh,
+    Bury,
+    AskAgain,
+    GiveUp,
+}
+
+impl OnSilence {
+    fn of(is_member: bool, is_dead: bool, asked: u32) -> Self {
+        match (is_member, is_dead) {
+            (false, _) => Self::Refresh,
+            (true, true) => Self::Bury,
+            (true, false) if asked < ASKS_MAX => Self::AskAgain,
+            (true, false) => Self::GiveUp,
+        }
+    }
 }
 
 impl<E: Endpoint> Near<E> {
@@ -291,18 +322,24 @@ impl<E: Endpoint> Near<E> {
         if !matches!(error, VerbError::PeerDead | VerbError::ExportAbsent(_) | VerbError::Unreachable(_)) {
             return Err(error.into());
         }
-        for _ in 0..ASKS_MAX {
+        for asked in 1.. {
             // It may have left, or another client may have buried it.
-            if read_word(&self.endpoint, self.directory.member_at(place)).await? != member.0 {
-                return self.refresh().await;
+            let is_member = read_word(&self.endpoint, self.directory.member_at(place)).await? == member.0;
+            let is_dead = is_member && self.is_dead(place, member).await?;
+            match OnSilence::of(is_member, is_dead, asked) {
+                OnSilence::Refresh => break,
+                OnSilence::Bury => {
+                    self.bury(place, member).await?;
+                    break;
+                }
+                OnSilence::AskAgain => self.endpoint.pause(ASK_PAUSE_NS).await,
+                OnSilence::GiveUp => {
+                    let node = member.base().compute_node().unwrap_or_default();
+                    return Err(NearError::Silent { node });
+                }
             }
-            if self.is_dead(place, member).await? {
-                self.bury(place, member).await?;
-                return self.refresh().await;
-            }
-            self.endpoint.pause(ASK_PAUSE_NS).await;
         }
-        Err(NearError::Silent { node: member.base().compute_node().unwrap_or_default() })
+        self.refresh().await
     }
 
     /// Buries a dead member, as far as no other client does; whether its place was freed.
@@ -425,6 +462,31 @@ impl Drop for Burying<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rows::{Row, follow};
+
+    #[test]
+    fn one_row_of_the_last_table_matches_every_silence() {
+        type Case = (bool, bool, u32);
+        let rows: [Row<Case, OnSilence>; 4] = [
+            ("another member", |(is_member, ..)| !is_member, OnSilence::Refresh),
+            ("dead", |(is_member, is_dead, _)| *is_member && *is_dead, OnSilence::Bury),
+            (
+                "asked few times",
+                |(is_member, is_dead, asked)| *is_member && !is_dead && *asked < ASKS_MAX,
+                OnSilence::AskAgain,
+            ),
+            (
+                "asked often",
+                |(is_member, is_dead, asked)| *is_member && !is_dead && *asked >= ASKS_MAX,
+                OnSilence::GiveUp,
+            ),
+        ];
+        let asked = [1, ASKS_MAX - 1, ASKS_MAX, u32::MAX];
+        let cases = [(false, false), (false, true), (true, false), (true, true)]
+            .into_iter()
+            .flat_map(|(is_member, is_dead)| asked.map(|asked| (is_member, is_dead, asked)));
+        follow(&rows, cases, |(is_member, is_dead, asked)| OnSilence::of(*is_member, *is_dead, *asked));
+    }
 
     #[test]
     fn a_place_that_is_used_again_has_another_word() {

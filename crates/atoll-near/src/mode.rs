@@ -7,19 +7,24 @@
 //! +------+--------+-----------------------+---------------------+------+
 //! ```
 //!
-//! | from | by | to | before the next step, the client that switches |
-//! |---|---|---|---|
-//! | Off | a client whose reads would profit | Transition | tells every node to forget the mode |
-//! | Transition | the same client | On | |
-//! | On | a client whose reads no longer profit | Transition | tells every node to forget the mode and its copies |
-//! | Transition | the same client, another one that has seen it for a while (a switch to On among them), or one that wants Off | Off | tells every node |
-//! | Off, not pinned | an atomic of the application | Off, pinned | |
+//! | the mode | a client wants | the client |
+//! |---|---|---|
+//! | Off | Off | is done |
+//! | Off, pinned | On, pinned | is done: the mode stays |
+//! | Off, not pinned | pinned, for an atomic of the application | swaps it to Off, pinned |
+//! | Off, not pinned | On | swaps it to Transition, tells every node to forget the mode, swaps it to On |
+//! | On | On | is done |
+//! | On | Off, pinned | swaps it to Transition, tells every node to forget the mode and its copies, swaps it to Off |
+//! | Transition, seen not long ago | On | leaves it to the client that switches |
+//! | Transition, seen for a while | On | tells every node, swaps it to Off, begins again |
+//! | Transition | Off, pinned | the same |
 //!
 //! | mode | a read | a write |
 //! |---|---|---|
 //! | Off | READs | WRITEs |
 //! | Transition | READs, makes no copy | WRITEs, and invalidates |
 //! | On | hits, or READs and makes a copy | WRITEs, and invalidates |
+//! | On, while a node writes ([`Promise::Linearizable`](crate::Promise)) | READs, makes no copy | waits for its turn, then as On |
 //!
 //! A node remembers Off and On, never Transition. "To tell a node" is a fetch-and-add to its
 //! stripe's invalidation word, after which nothing that the node remembered before is valid. So
@@ -31,6 +36,7 @@
 //! they write. No copy is made while a bit is set. The bit of a dead node is cleared when the node
 //! is buried.
 
+use crate::near::Switch;
 use atoll_pool::fields::{Fields, Numbers};
 
 const FIELDS: Fields<4> = Fields::new([2, 1, 19, WRITERS_MAX as u32]);
@@ -51,6 +57,36 @@ pub enum Mode {
 }
 
 const MODES: Numbers<Mode, 3> = Numbers([(0, Mode::Off), (1, Mode::Transition), (2, Mode::On)]);
+
+/// What a client does to switch a stripe: a row of the first table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Nothing: the mode is the one that is wanted, or stays.
+    Done,
+    /// It pins the mode.
+    Pin,
+    /// It begins a transition, and ends it in the mode that is wanted.
+    Begin,
+    /// Nothing: another client switches.
+    Leave,
+    /// It ends a transition of another client.
+    End,
+}
+
+impl Step {
+    /// The step from this mode to the one that is wanted. `was_left` says whether the transition
+    /// has been there for a while.
+    pub(crate) fn of(mode: Mode, is_pinned: bool, to: Switch, was_left: bool) -> Self {
+        match (mode, to) {
+            (Mode::On, Switch::On) | (Mode::Off, Switch::Off) => Self::Done,
+            (Mode::Off, Switch::On | Switch::Pin) if is_pinned => Self::Done,
+            (Mode::Off, Switch::Pin) => Self::Pin,
+            (Mode::Off, Switch::On) | (Mode::On, Switch::Off | Switch::Pin) => Self::Begin,
+            (Mode::Transition, Switch::On) if !was_left => Self::Leave,
+            (Mode::Transition, _) => Self::End,
+        }
+    }
+}
 
 /// The word of a stripe. In the directory it is combined with the first mode by an exclusive or, so
 /// that a table of zeros has every stripe in its first mode.
@@ -86,6 +122,11 @@ impl ModeWord {
     /// Whether a compute node writes.
     pub fn has_writers(self) -> bool {
         FIELDS.unpack(self.0)[3] != 0
+    }
+
+    /// Whether a write has to invalidate copies.
+    pub fn needs_invalidations(self) -> bool {
+        self.mode() != Mode::Off
     }
 
     /// Whether a copy may be made.
@@ -141,6 +182,70 @@ const _: () = assert!(WRITERS_SHIFT == 2 + 1 + 19 && WRITERS_SHIFT as usize + WR
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rows::{Row, follow};
+
+    const SWITCHES: [Switch; 3] = [Switch::On, Switch::Off, Switch::Pin];
+
+    #[test]
+    fn one_row_of_the_first_table_matches_every_switch() {
+        type Case = (Mode, bool, Switch, bool);
+        let rows: [Row<Case, Step>; 9] = [
+            ("Off | Off", |(mode, _, to, _)| (*mode, *to) == (Mode::Off, Switch::Off), Step::Done),
+            (
+                "Off, pinned | On, pinned",
+                |(mode, pinned, to, _)| *mode == Mode::Off && *pinned && *to != Switch::Off,
+                Step::Done,
+            ),
+            (
+                "Off, not pinned | pinned",
+                |(mode, pinned, to, _)| !pinned && (*mode, *to) == (Mode::Off, Switch::Pin),
+                Step::Pin,
+            ),
+            (
+                "Off, not pinned | On",
+                |(mode, pinned, to, _)| !pinned && (*mode, *to) == (Mode::Off, Switch::On),
+                Step::Begin,
+            ),
+            ("On | On", |(mode, _, to, _)| (*mode, *to) == (Mode::On, Switch::On), Step::Done),
+            ("On | Off, pinned", |(mode, _, to, _)| *mode == Mode::On && *to != Switch::On, Step::Begin),
+            (
+                "Transition, seen not long ago | On",
+                |(mode, _, to, left)| !left && (*mode, *to) == (Mode::Transition, Switch::On),
+                Step::Leave,
+            ),
+            (
+                "Transition, seen for a while | On",
+                |(mode, _, to, left)| *left && (*mode, *to) == (Mode::Transition, Switch::On),
+                Step::End,
+            ),
+            ("Transition | Off, pinned", |(mode, _, to, _)| *mode == Mode::Transition && *to != Switch::On, Step::End),
+        ];
+        let cases = [Mode::Off, Mode::Transition, Mode::On].into_iter().flat_map(|mode| {
+            SWITCHES.into_iter().flat_map(move |to| {
+                [(false, false), (false, true), (true, false), (true, true)]
+                    .map(|(is_pinned, was_left)| (mode, is_pinned, to, was_left))
+            })
+        });
+        follow(&rows, cases, |(mode, is_pinned, to, was_left)| Step::of(*mode, *is_pinned, *to, *was_left));
+    }
+
+    #[test]
+    fn one_row_of_the_second_table_matches_every_word() {
+        // Whether a read makes a copy, and whether a write invalidates.
+        let rows: [Row<ModeWord, (bool, bool)>; 4] = [
+            ("Off", |word| word.mode() == Mode::Off, (false, false)),
+            ("Transition", |word| word.mode() == Mode::Transition, (false, true)),
+            ("On", |word| word.mode() == Mode::On && !word.has_writers(), (true, true)),
+            ("On, while a node writes", |word| word.mode() == Mode::On && word.has_writers(), (false, true)),
+        ];
+        let mut words = Vec::new();
+        for low in 0..8 {
+            for writers in [0, ModeWord::writer(0), ModeWord::writer(WRITERS_MAX - 1)] {
+                words.push(ModeWord::from_bits(low | writers));
+            }
+        }
+        follow(&rows, words, |word| (word.admits_copies(), word.needs_invalidations()));
+    }
 
     #[test]
     fn a_new_stripe_is_off_and_every_word_has_one_mode() {

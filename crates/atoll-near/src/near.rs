@@ -11,6 +11,7 @@
 //! **All clients of a compute node are of one process**, so that they end together. A burial waits
 //! until all are dead.
 
+use crate::central::{Asking, OBJECT_BYTES_MAX};
 use crate::count::{Counting, Counts};
 use crate::directory::{Directory, Stripe};
 use crate::error::NearError;
@@ -21,6 +22,7 @@ use crate::object::Object;
 use crate::profit::{Access, Latencies};
 use crate::records::Filling;
 use atoll_fabric::{Address, Buffer, Endpoint};
+use atoll_pool::loan::Lender;
 use std::cell::{Cell, RefCell};
 
 /// Buffers that a client keeps.
@@ -62,6 +64,8 @@ pub struct Near<E> {
     pub(crate) is_burying: Cell<bool>,
     /// The transition that this client saw last: stripe, mode word, and when it first saw that.
     pub(crate) transition: Cell<(u64, u64, u64)>,
+    /// For requests to the manager, one at a time.
+    pub(crate) asking: Lender<Asking>,
     /// For slots that are replaced by turns.
     pub(crate) turn: Cell<usize>,
     pub(crate) open: Open,
@@ -85,6 +89,7 @@ impl<E: Endpoint> Near<E> {
             writing: RefCell::default(),
             is_burying: Cell::new(false),
             transition: Cell::new((0, 0, 0)),
+            asking: Lender::new(Asking::default()),
             turn: Cell::new(0),
             open: Open::default(),
             operations: Cell::new(0),
@@ -187,7 +192,8 @@ impl<E: Endpoint> Near<E> {
 
     /// The stripe of an object, with the hash of its address. `None` if it is never cached.
     pub(crate) fn stripe(&self, object: &Object) -> Option<(Stripe, u64)> {
-        if !self.directory.options().protocol.caches() {
+        let protocol = self.directory.options().protocol;
+        if !protocol.caches() || protocol.has_manager() && object.bytes() > OBJECT_BYTES_MAX {
             return None;
         }
         let hash = rapidhash::v3::rapidhash_v3(&object.at().to_bits().to_le_bytes());

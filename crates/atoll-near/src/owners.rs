@@ -54,6 +54,18 @@ pub(crate) enum Tracking {
     Owners,
 }
 
+impl Tracking {
+    /// Whether a client that makes a copy sets its node's bit first.
+    pub(crate) const fn sets_bits(self) -> bool {
+        matches!(self, Self::Both | Self::Owners)
+    }
+
+    /// Whether a writer tells the members alone whose bits are set.
+    pub(crate) const fn tells_owners(self) -> bool {
+        matches!(self, Self::Owners)
+    }
+}
+
 /// The owners of a stripe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OwnersWord(u64);
@@ -102,7 +114,7 @@ impl<E: Endpoint> Near<E> {
     /// Brings the tracking to what suits the number of members.
     pub(crate) async fn adjust_tracking(&self) -> Result<(), NearError> {
         let options = self.directory.options();
-        if options.promise == Promise::Linearizable || !options.protocol.is_coherent() {
+        if options.promise == Promise::Linearizable || !options.protocol.is_decentralized() {
             return Ok(());
         }
         let members = self.others().len() + 1;
@@ -163,6 +175,19 @@ impl<E: Endpoint> Near<E> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rows::{Row, follow};
+
+    #[test]
+    fn one_row_of_the_table_matches_every_tracking() {
+        // Whether a copy needs a bit, and whether owners alone are told.
+        let rows: [Row<Tracking, (bool, bool)>; 3] = [
+            ("everyone", |tracking| *tracking == Tracking::Everyone, (false, false)),
+            ("both", |tracking| *tracking == Tracking::Both, (true, false)),
+            ("owners", |tracking| *tracking == Tracking::Owners, (true, true)),
+        ];
+        let known = (0..=u8::MAX).filter_map(|number| TRACKINGS.value(number.into()));
+        follow(&rows, known, |tracking| (tracking.sets_bits(), tracking.tells_owners()));
+    }
 
     #[test]
     fn a_bit_that_is_set_again_makes_a_new_version_and_places_share_bits() {

@@ -5,6 +5,7 @@
 //! | `difache` | cached while that pays | invalidate copies of what is cached | by profit |
 //! | `difache-noac` | always cached | always invalidate | never |
 //! | `nocc` | always cached | invalidate nothing | never |
+//! | `cmcache` | always cached; misses ask a central manager | the manager invalidates copies: [`central`](crate::central) | never |
 //! | `none` | never cached | | |
 //!
 //! `nocc` is incoherent. It bounds what a cache can bring, and is there to compare with.
@@ -19,7 +20,8 @@
 //!
 //! With **[`Promise::Linearizable`]** a write to a cached object removes all copies before it
 //! changes the object, and no copy is made until it has. So hits are as linearizable as READs of
-//! the memory node. A write to a cached object takes three round trips instead of two.
+//! the memory node. A write to a cached object takes three round trips instead of two. `cmcache`
+//! keeps this promise in either mode.
 
 use atoll_pool::fields::Numbers;
 
@@ -33,23 +35,30 @@ pub enum Protocol {
     DifacheNoAc,
     /// Caches without coherence.
     NoCc,
+    /// CMCache: a central manager keeps caches coherent.
+    CmCache,
     /// No caches.
     None,
 }
 
 impl Protocol {
     /// All protocols, with their numbers in the directory.
-    pub(crate) const NUMBERS: Numbers<Self, 4> =
-        Numbers([(1, Self::Difache), (2, Self::DifacheNoAc), (3, Self::NoCc), (4, Self::None)]);
+    pub(crate) const NUMBERS: Numbers<Self, 5> =
+        Numbers([(1, Self::Difache), (2, Self::DifacheNoAc), (3, Self::NoCc), (4, Self::None), (5, Self::CmCache)]);
 
     /// Whether anything is cached.
     pub(crate) const fn caches(self) -> bool {
         !matches!(self, Self::None)
     }
 
-    /// Whether writes invalidate copies.
-    pub(crate) const fn is_coherent(self) -> bool {
+    /// Whether writers themselves invalidate copies.
+    pub(crate) const fn is_decentralized(self) -> bool {
         matches!(self, Self::Difache | Self::DifacheNoAc)
+    }
+
+    /// Whether a manager invalidates copies.
+    pub(crate) const fn has_manager(self) -> bool {
+        matches!(self, Self::CmCache)
     }
 
     /// Whether each stripe has a mode.
@@ -66,4 +75,9 @@ pub enum Promise {
     Regular,
     /// Linearizable, as the memory node's words are.
     Linearizable,
+}
+
+#[cfg(test)]
+impl Promise {
+    pub(crate) const ALL: [Self; 2] = [Self::Regular, Self::Linearizable];
 }

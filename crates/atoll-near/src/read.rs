@@ -7,6 +7,9 @@
 //! | nothing, regular reads | READs the mode and what is asked for, in one round trip; makes no copy |
 //! | nothing, linearizable reads | adds 0 to the mode and READs what is asked for, in one round trip; makes a copy of a whole object if the mode is On |
 //!
+//! Where everything is cached, a node believes On. Beside a central manager the manager READs, and
+//! the reader makes a copy of what it is sent: see [`central`](crate::central).
+//!
 //! Two READs are in no order, so a read that READs the mode makes no copy. It costs no atomic:
 //! after a switch, all clients that read a popular object ask for its mode at once. Writes of
 //! linearizable objects end what nodes believe. So their readers ask often, and copy at once: a
@@ -25,37 +28,43 @@ use crate::mode::ModeWord;
 use crate::near::Near;
 use crate::node::{LINE_BYTES, Layout};
 use crate::object::Object;
-use crate::owners::{OwnersWord, Tracking};
+use crate::owners::OwnersWord;
 use crate::profit::Access;
 use crate::protocol::Promise;
 use crate::records::{Bucket, Found, HEADER_BYTES, Sample};
 use crate::stripe::{self, Belief, StripeLine};
 use crate::switch::{ONE_HIT, ONE_INVALID, ONE_OPERATION, ONE_READ};
 use crate::verbs::swap;
-use atoll_fabric::{BATCH_VERBS_MAX, Batch, Buffer, Endpoint, Ticket};
+use atoll_fabric::{BATCH_VERBS_MAX, Batch, Buffer, Endpoint, Messenger, Ticket};
 use std::ops::Range;
 
 /// What is needed to make a copy.
 #[derive(Clone, Copy, Debug)]
-struct Copying {
+pub(crate) struct Copying {
     hash: u64,
     bucket: Bucket,
     stripe: Stripe,
     line: StripeLine,
     losses: u64,
-    /// Whether the mode is unknown: it is asked for in the same batch.
-    asks_mode: bool,
+    way: Way,
     /// Whether the node has to become an owner first.
     becomes_owner: bool,
 }
 
+impl Copying {
+    /// Whether the mode is unknown: it is asked for in the same batch.
+    fn asks_mode(&self) -> bool {
+        matches!(self.way, Way::AskByRead | Way::AskByAtomic)
+    }
+}
+
 /// A read without a copy.
 #[derive(Debug)]
-struct Miss {
-    object: Object,
+pub(crate) struct Miss {
+    pub(crate) object: Object,
     part: Range<u32>,
     /// `None` if the object may not be cached: then the read only READs.
-    copying: Option<Copying>,
+    pub(crate) copying: Option<Copying>,
 }
 
 /// A miss whose verbs are in a batch.
@@ -70,13 +79,37 @@ enum Looked {
     Miss(Miss, Buffer),
 }
 
+/// What a read without a valid copy does: a row of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// It READs the object, and makes a copy.
+    Copy,
+    /// It READs what is asked for.
+    Bypass,
+    /// It READs the mode and what is asked for.
+    AskByRead,
+    /// It READs what is asked for behind an atomic on the mode.
+    AskByAtomic,
+}
+
+impl Way {
+    fn of(belief: Belief, promise: Promise) -> Self {
+        match (belief, promise) {
+            (Belief::On, _) => Self::Copy,
+            (Belief::Off | Belief::Pinned, _) => Self::Bypass,
+            (Belief::Nothing, Promise::Regular) => Self::AskByRead,
+            (Belief::Nothing, Promise::Linearizable) => Self::AskByAtomic,
+        }
+    }
+}
+
 /// How often a reader tries to become an owner, before it does without a copy.
 const OWNER_TRIES: u32 = 4;
 
 /// A stripe whose mode is to be judged.
 type Due = Option<(Stripe, u64)>;
 
-impl<E: Endpoint> Near<E> {
+impl<E: Endpoint + Messenger> Near<E> {
     /// Reads an object into the buffer, whose window then is the object's bytes.
     ///
     /// # Errors
@@ -101,6 +134,9 @@ impl<E: Endpoint> Near<E> {
                 let buffer = self.read_uncached(object, &part, buffer).await?;
                 self.timed(Access::Hit, begun);
                 buffer
+            }
+            Looked::Miss(miss, buffer) if self.has_manager() && miss.copying.is_some() => {
+                self.read_from_manager(&miss, buffer, begun).await?
             }
             Looked::Miss(miss, buffer) => {
                 let mut batch = Batch::new();
@@ -129,6 +165,9 @@ impl<E: Endpoint> Near<E> {
             dues.extend(due);
             match looked {
                 Looked::Hit(buffer) => buffers.push(self.read_uncached(object, &object.whole(), buffer).await?),
+                Looked::Miss(miss, buffer) if self.has_manager() && miss.copying.is_some() => {
+                    buffers.push(self.read_from_manager(&miss, buffer, self.begun()).await?);
+                }
                 Looked::Miss(miss, buffer) => {
                     buffers.push(Buffer::new());
                     misses.push((index, miss, buffer));
@@ -155,7 +194,9 @@ impl<E: Endpoint> Near<E> {
         }
         Ok(buffers)
     }
+}
 
+impl<E: Endpoint> Near<E> {
     /// Looks for a copy; without one, decides what the read does.
     async fn look(&self, object: &Object, part: &Range<u32>, into: Buffer) -> Result<(Looked, Due), NearError> {
         let bypass = |buffer| {
@@ -188,29 +229,28 @@ impl<E: Endpoint> Near<E> {
         self.give_back(words);
         let losses = batch.word(losses);
         let belief = if is_adaptive { line.belief } else { Belief::On };
-        let is_coherent = self.directory.options().protocol.is_coherent();
-        let may_copy = matches!(belief, Belief::On | Belief::Nothing);
-        let is_tracked = is_coherent && belief == Belief::On && self.tracking(losses).await? != Tracking::Everyone;
+        let is_coherent = self.directory.options().protocol.is_decentralized();
+        let way = Way::of(belief, self.directory.options().promise);
+        let is_tracked = is_coherent && way == Way::Copy && self.tracking(losses).await?.sets_bits();
         let becomes_owner = is_tracked && !line.is_owner() && !self.open.lacks(Hole::OwnerBits);
-        let asks_mode = belief == Belief::Nothing;
-        let copying = Copying { hash, bucket, stripe, line, losses, asks_mode, becomes_owner };
-        let miss = Miss { object: *object, part: part.clone(), copying: may_copy.then_some(copying) };
+        let copying = Copying { hash, bucket, stripe, line, losses, way, becomes_owner };
+        let miss = Miss { object: *object, part: part.clone(), copying: (way != Way::Bypass).then_some(copying) };
         Ok((Looked::Miss(miss, buffer), Some((stripe, counted))))
     }
 
     /// Adds the verbs of a miss. Its READ is in order behind the atomics.
     fn ask(&self, miss: &Miss, mut buffer: Buffer, batch: &mut Batch) -> Asked {
         let copying = miss.copying.as_ref();
-        let asking = copying.filter(|copying| copying.asks_mode);
-        let mode = asking.map(|copying| match self.directory.options().promise {
-            Promise::Regular => batch.read_word(copying.stripe.mode_at),
-            Promise::Linearizable => batch.fetch_and_add(copying.stripe.mode_at, 0),
+        let asking = copying.filter(|copying| copying.asks_mode());
+        let mode = asking.map(|copying| match copying.way {
+            Way::AskByAtomic => batch.fetch_and_add(copying.stripe.mode_at, 0),
+            _ => batch.read_word(copying.stripe.mode_at),
         });
         let owner = copying.filter(|copying| copying.becomes_owner);
         let owner = owner.map(|copying| self.add_owner(copying.stripe, OwnersWord::from_bits(0), batch));
         let part = match copying {
             // A copy is of the whole object.
-            Some(copying) if !copying.asks_mode => miss.object.whole(),
+            Some(copying) if !copying.asks_mode() => miss.object.whole(),
             _ => miss.part.clone(),
         };
         let start = if copying.is_some() { HEADER_BYTES } else { 0 };
@@ -241,7 +281,7 @@ impl<E: Endpoint> Near<E> {
         if let Some(mode) = asked.mode {
             let mode = self.directory.mode_of(batch.word(mode));
             self.believe(copying.stripe, &copying.line, mode).await?;
-            let is_in_order = self.directory.options().promise == Promise::Linearizable;
+            let is_in_order = copying.way == Way::AskByAtomic;
             if !is_in_order || !mode.admits_copies() || miss.part != miss.object.whole() {
                 self.counting.add(|counts| counts.bypasses += 1);
                 return Ok(buffer);
@@ -257,14 +297,31 @@ impl<E: Endpoint> Near<E> {
             None => {}
         }
         if may_copy {
-            buffer = self.copy(&miss.object, copying, buffer).await?;
+            return self.keep(&miss, copying, buffer, begun).await;
         }
+        Ok(self.end_miss(&miss, copying, buffer, begun))
+    }
+
+    /// Makes a copy of an object that was READ; what was asked for of it.
+    pub(crate) async fn keep(
+        &self,
+        miss: &Miss,
+        copying: &Copying,
+        buffer: Buffer,
+        begun: Option<u64>,
+    ) -> Result<Buffer, NearError> {
+        let buffer = self.copy(&miss.object, copying, buffer).await?;
+        Ok(self.end_miss(miss, copying, buffer, begun))
+    }
+
+    /// What was asked for of an object that was READ.
+    fn end_miss(&self, miss: &Miss, copying: &Copying, mut buffer: Buffer, begun: Option<u64>) -> Buffer {
         self.counting.add(|counts| counts.misses += 1);
-        if !copying.asks_mode {
+        if !copying.asks_mode() {
             self.timed(Access::Miss, begun);
         }
         buffer.narrow(HEADER_BYTES + miss.part.start as usize, miss.part.len());
-        Ok(buffer)
+        buffer
     }
 
     /// Becomes an owner and READs the object, in one batch; whether it has become an owner.
@@ -333,5 +390,23 @@ impl<E: Endpoint> Near<E> {
             Some((stripe, counted)) if self.is_due(counted) => self.judge(stripe).await,
             _ => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rows::{Row, follow};
+
+    #[test]
+    fn one_row_of_the_table_matches_every_read() {
+        let rows: [Row<(Belief, Promise), Way>; 4] = [
+            ("On", |(belief, _)| *belief == Belief::On, Way::Copy),
+            ("Off, or Off for good", |(belief, _)| matches!(belief, Belief::Off | Belief::Pinned), Way::Bypass),
+            ("nothing, regular", |case| *case == (Belief::Nothing, Promise::Regular), Way::AskByRead),
+            ("nothing, linearizable", |case| *case == (Belief::Nothing, Promise::Linearizable), Way::AskByAtomic),
+        ];
+        let cases = Belief::ALL.into_iter().flat_map(|belief| Promise::ALL.map(|promise| (belief, promise)));
+        follow(&rows, cases, |(belief, promise)| Way::of(*belief, *promise));
     }
 }

@@ -108,6 +108,16 @@ impl<E: Endpoint> Near<E> {
         is_inside.then_some(Named { segment, offset })
     }
 
+    /// READs the bucket of an object.
+    pub(crate) async fn read_bucket(&self, hash: u64) -> Result<Bucket, VerbError> {
+        let number = self.bucket_number(hash);
+        let line = self.endpoint.read(self.layout.bucket_at(number), self.spare(8 * BUCKET_SLOTS)).await?;
+        let mut slots = [0; BUCKET_SLOTS];
+        slots.copy_from_slice(line.words());
+        self.give_back(line);
+        Ok(Bucket { number, slots })
+    }
+
     /// Looks for a valid copy of a part of the object. `count` is a word to add to once a copy is
     /// found, valid or not, and the addend. Returns the sum, or 0 if nothing was added.
     pub(crate) async fn find(
@@ -119,11 +129,8 @@ impl<E: Endpoint> Near<E> {
         count: Option<(Address, u64)>,
         mut buffer: Buffer,
     ) -> Result<(Found, u64), NearError> {
-        let number = self.bucket_number(hash);
-        let line = self.endpoint.read(self.layout.bucket_at(number), self.spare(8 * BUCKET_SLOTS)).await?;
-        let mut slots = [0; BUCKET_SLOTS];
-        slots.copy_from_slice(line.words());
-        self.give_back(line);
+        let bucket = self.read_bucket(hash).await?;
+        let slots = bucket.slots;
         let record_bytes = HEADER_BYTES as u64 + u64::from(object.bytes());
         let mut counted = 0;
         let may_be =
@@ -174,7 +181,7 @@ impl<E: Endpoint> Near<E> {
                 return Ok((Found::Copy(buffer), counted));
             }
         }
-        Ok((Found::Nothing(buffer, Bucket { number, slots }), counted))
+        Ok((Found::Nothing(buffer, bucket), counted))
     }
 
     /// Makes a copy of an object. `buffer` has its bytes behind room for the header. Without room

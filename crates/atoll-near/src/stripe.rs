@@ -54,6 +54,9 @@ pub(crate) enum Belief {
 }
 
 impl Belief {
+    #[cfg(test)]
+    pub(crate) const ALL: [Self; 4] = [Self::Nothing, Self::Off, Self::Pinned, Self::On];
+
     /// What a node may remember of this mode word.
     pub(crate) fn of(word: crate::mode::ModeWord) -> Self {
         match word.mode() {

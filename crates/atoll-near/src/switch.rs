@@ -3,7 +3,7 @@
 use crate::directory::Stripe;
 use crate::error::NearError;
 use crate::hole::Hole;
-use crate::mode::{Mode, ModeWord};
+use crate::mode::{Mode, ModeWord, Step};
 use crate::near::{Near, Switch};
 use crate::node::LINE_BYTES;
 use crate::object::Object;
@@ -50,29 +50,24 @@ impl<E: Endpoint> Near<E> {
     pub(crate) async fn switch_stripe(&self, stripe: Stripe, to: Switch) -> Result<ModeWord, NearError> {
         let mut word = self.directory.mode_of(read_word(&self.endpoint, stripe.mode_at).await?);
         loop {
-            let (mode, is_pinned) = (word.mode(), word.is_pinned());
-            match (mode, to) {
-                (Mode::On, Switch::On) | (Mode::Off, Switch::Off) => return Ok(word),
-                (Mode::Off, Switch::On | Switch::Pin) if is_pinned => return Ok(word),
-                (Mode::Off, Switch::Pin) => match self.swap_mode(stripe, word, word.pinned()).await? {
+            let was_left = to == Switch::On && self.is_left_in_transition(stripe, word);
+            match Step::of(word.mode(), word.is_pinned(), to, was_left) {
+                Step::Done | Step::Leave => return Ok(word),
+                Step::Pin => match self.swap_mode(stripe, word, word.pinned()).await? {
                     Ok(done) => return Ok(done),
                     Err(found) => word = found,
                 },
-                (Mode::Off, Switch::On) | (Mode::On, Switch::Off | Switch::Pin) => {
-                    match self.swap_mode(stripe, word, word.with_mode(Mode::Transition)).await? {
-                        Ok(transition) => match self.finish(stripe, transition, to).await? {
-                            Ok(done) if to == Switch::Pin => word = done,
-                            Ok(done) => return Ok(done),
-                            Err(found) => word = found,
-                        },
+                Step::Begin => match self.swap_mode(stripe, word, word.with_mode(Mode::Transition)).await? {
+                    Ok(transition) => match self.finish(stripe, transition, to).await? {
+                        Ok(done) if to == Switch::Pin => word = done,
+                        Ok(done) => return Ok(done),
                         Err(found) => word = found,
-                    }
-                }
-                // Another client switches.
-                (Mode::Transition, Switch::On) if !self.is_left_in_transition(stripe, word) => return Ok(word),
-                (Mode::Transition, _) if self.open.lacks(Hole::HelpedTransition) => return Ok(word),
+                    },
+                    Err(found) => word = found,
+                },
+                Step::End if self.open.lacks(Hole::HelpedTransition) => return Ok(word),
                 // The client that began the switch may be dead. If it is slow, its swap fails.
-                (Mode::Transition, _) => match self.finish(stripe, word, Switch::Off).await? {
+                Step::End => match self.finish(stripe, word, Switch::Off).await? {
                     Ok(done) | Err(done) => word = done,
                 },
             }

@@ -22,31 +22,64 @@
 //! | Off | WRITE, counted as a bypass while it is under way | | |
 //! | On, nothing | set the node's bit in the mode | a generation, to every node, unless the mode is Off | WRITE, clear the bit |
 //!
+//! Where everything is cached, a node believes On. Beside a central manager the manager writes: see
+//! [`central`](crate::central).
+//!
 //! A client that switches a stripe on waits until no bypass is under way. While a bit is set, no
 //! copy is made. So no copy exists while an object changes. Clients of one node take turns, because
 //! they share the bit.
 
-use crate::directory::Stripe;
+use crate::directory::{DirectoryOptions, Stripe};
 use crate::error::NearError;
 use crate::hole::Hole;
-use crate::mode::{Mode, ModeWord};
+use crate::mode::ModeWord;
 use crate::near::Near;
 use crate::node::{LINE_BYTES, Layout};
 use crate::object::Object;
-use crate::owners::{OwnersWord, Tracking};
+use crate::owners::OwnersWord;
 use crate::profit::Access;
 use crate::protocol::Promise;
 use crate::stripe::{self, Belief, CHANGE, GENERATION, StripeLine, Validity};
 use crate::switch::ONE_OPERATION;
 use crate::verbs::{add, read_word, swap};
-use atoll_fabric::{Address, Batch, Buffer, Endpoint, Identity};
+use atoll_fabric::{Address, Batch, Buffer, Endpoint, Identity, Messenger};
+
+/// How a client writes: a row of the tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// A WRITE, then a change.
+    Change,
+    /// A WRITE, then a change if the belief has ended.
+    LookAgain,
+    /// A WRITE and a READ of the mode, then a change unless that is Off.
+    AskMode,
+    /// A WRITE.
+    Plain,
+    /// A WRITE that counts as a bypass.
+    Bypass,
+    /// A WRITE while no copy exists.
+    Exclude,
+}
+
+impl Way {
+    fn of(belief: Belief, promise: Promise) -> Self {
+        match (promise, belief) {
+            (Promise::Regular, Belief::On) => Self::Change,
+            (Promise::Regular, Belief::Off | Belief::Pinned) => Self::LookAgain,
+            (Promise::Regular, Belief::Nothing) => Self::AskMode,
+            (Promise::Linearizable, Belief::Pinned) => Self::Plain,
+            (Promise::Linearizable, Belief::Off) => Self::Bypass,
+            (Promise::Linearizable, Belief::On | Belief::Nothing) => Self::Exclude,
+        }
+    }
+}
 
 /// How long a client waits, at first and at most at a time, for another one of its node that writes
 /// an object of the same stripe.
 const WRITER_PAUSE_NS: u64 = 500;
 const WRITER_PAUSE_NS_MAX: u64 = 1_000_000;
 
-impl<E: Endpoint> Near<E> {
+impl<E: Endpoint + Messenger> Near<E> {
     /// Writes a whole object from the buffer, which comes back.
     ///
     /// # Errors
@@ -70,14 +103,23 @@ impl<E: Endpoint> Near<E> {
         let part = start..start + u32::try_from(from.len()).expect("a part of an object");
         object.check(&part);
         let at = object.at().add(start.into());
-        let (false, Some((stripe, _))) = (object.is_uncached(&part), self.stripe(object)) else {
+        let (false, Some((stripe, hash))) = (object.is_uncached(&part), self.stripe(object)) else {
             return self.post_write(at, from).await;
         };
+        if self.has_manager() {
+            return self.write_by_manager(object, part, (stripe, hash), from).await;
+        }
         let begun = self.begun();
         let (line, losses, counted) = self.read_line(stripe).await?;
-        let (buffer, did_invalidate) = match self.directory.options().promise {
-            Promise::Regular => self.write_regular(stripe, &line, losses, at, from).await?,
-            Promise::Linearizable => self.write_linearizable(stripe, &line, at, from).await?,
+        let DirectoryOptions { protocol, promise, .. } = self.directory.options();
+        let belief = if protocol.is_adaptive() { line.belief } else { Belief::On };
+        let (buffer, did_invalidate) = match Way::of(belief, promise) {
+            way @ (Way::Change | Way::LookAgain | Way::AskMode) => {
+                self.write_then_tell(way, stripe, &line, losses, (at, from)).await?
+            }
+            Way::Plain => (self.post_write(at, from).await?, false),
+            Way::Bypass => self.write_bypassing(stripe, &line, at, from).await?,
+            Way::Exclude => self.write_exclusively(stripe, at, from).await?,
         };
         let access = if did_invalidate { Access::WriteInvalidating } else { Access::WriteBypassing };
         self.timed(access, begun);
@@ -106,7 +148,9 @@ impl<E: Endpoint> Near<E> {
         }
         Ok(buffers)
     }
+}
 
+impl<E: Endpoint> Near<E> {
     async fn post_write(&self, at: Address, from: Buffer) -> Result<Buffer, NearError> {
         let mut batch = Batch::new();
         let written = batch.write(at, from);
@@ -142,31 +186,30 @@ impl<E: Endpoint> Near<E> {
     }
 
     /// Writes, and whether copies were invalidated.
-    async fn write_regular(
+    async fn write_then_tell(
         &self,
+        way: Way,
         stripe: Stripe,
         line: &StripeLine,
         losses: u64,
-        at: Address,
-        from: Buffer,
+        (at, from): (Address, Buffer),
     ) -> Result<(Buffer, bool), NearError> {
-        let is_coherent = self.directory.options().protocol.is_coherent();
-        let is_tracked = is_coherent && self.tracking(losses).await? == Tracking::Owners;
-        let belief = if self.directory.options().protocol.is_adaptive() { line.belief } else { Belief::On };
+        let is_coherent = self.directory.options().protocol.is_decentralized();
+        let is_tracked = is_coherent && self.tracking(losses).await?.tells_owners();
         let mut batch = Batch::new();
         let written = batch.write(at, from);
-        let mode = (belief == Belief::Nothing).then(|| batch.read_word(stripe.mode_at));
+        let mode = (way == Way::AskMode).then(|| batch.read_word(stripe.mode_at));
         let owners = is_tracked.then(|| batch.read_word(stripe.owners_at()));
         self.endpoint.post(&mut batch).await?;
-        let is_off = match belief {
-            Belief::On => false,
-            Belief::Off | Belief::Pinned if self.open.lacks(Hole::SecondLookOfWrites) => true,
-            Belief::Off | Belief::Pinned => self.is_same_generation(stripe, line).await?,
-            Belief::Nothing => {
+        let is_off = match way {
+            Way::LookAgain if self.open.lacks(Hole::SecondLookOfWrites) => true,
+            Way::LookAgain => self.is_same_generation(stripe, line).await?,
+            Way::AskMode => {
                 let mode = self.directory.mode_of(mode.map_or(0, |mode| batch.word(mode)));
                 self.believe(stripe, line, mode).await?;
-                mode.mode() == Mode::Off
+                !mode.needs_invalidations()
             }
+            _ => false,
         };
         match owners.map(|owners| OwnersWord::from_bits(batch.word(owners))) {
             _ if is_off => {}
@@ -176,29 +219,21 @@ impl<E: Endpoint> Near<E> {
         Ok((batch.take(written), !is_off))
     }
 
-    async fn write_linearizable(
+    /// Writes what the node believes to be off, unless the belief has ended.
+    async fn write_bypassing(
         &self,
         stripe: Stripe,
         line: &StripeLine,
         at: Address,
         from: Buffer,
     ) -> Result<(Buffer, bool), NearError> {
-        match line.belief {
-            Belief::Pinned => return Ok((self.post_write(at, from).await?, false)),
-            Belief::Off => {
-                let bypasses = self.layout.stripe_at(stripe).add(stripe::BYPASSES);
-                add(&self.endpoint, bypasses, 1).await?;
-                // A client that switches adds to the stripe before it READs the bypasses.
-                let is_off = self.is_same_generation(stripe, line).await?;
-                let from = if is_off { self.post_write(at, from).await? } else { from };
-                add(&self.endpoint, bypasses, 1_u64.wrapping_neg()).await?;
-                if is_off {
-                    return Ok((from, false));
-                }
-                self.write_exclusively(stripe, at, from).await
-            }
-            Belief::On | Belief::Nothing => self.write_exclusively(stripe, at, from).await,
-        }
+        let bypasses = self.layout.stripe_at(stripe).add(stripe::BYPASSES);
+        add(&self.endpoint, bypasses, 1).await?;
+        // A client that switches adds to the stripe before it READs the bypasses.
+        let is_off = self.is_same_generation(stripe, line).await?;
+        let from = if is_off { self.post_write(at, from).await? } else { from };
+        add(&self.endpoint, bypasses, 1_u64.wrapping_neg()).await?;
+        if is_off { Ok((from, false)) } else { self.write_exclusively(stripe, at, from).await }
     }
 
     /// Writes while no copy exists.
@@ -206,7 +241,7 @@ impl<E: Endpoint> Near<E> {
         let lacks_bit = self.open.lacks(Hole::WriterBits);
         let bit = if lacks_bit { 0 } else { ModeWord::writer(self.place.get()) };
         let mode = self.begin_writing(stripe, bit).await?;
-        let is_off = mode.mode() == Mode::Off;
+        let is_off = !mode.needs_invalidations();
         if !is_off && let Err(error) = self.invalidate(stripe, GENERATION).await {
             // Nothing was written. If the client can go on, the bit must not stay.
             add(&self.endpoint, stripe.mode_at, bit.wrapping_neg()).await?;
@@ -280,4 +315,33 @@ enum Turn {
     AfterDeath,
     /// Another one is.
     Later,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rows::{Row, follow};
+
+    #[test]
+    fn one_row_of_the_tables_matches_every_write() {
+        use Promise::{Linearizable, Regular};
+        let rows: [Row<(Belief, Promise), Way>; 6] = [
+            ("regular: On", |case| *case == (Belief::On, Regular), Way::Change),
+            (
+                "regular: Off, or Off for good",
+                |(belief, promise)| *promise == Regular && matches!(belief, Belief::Off | Belief::Pinned),
+                Way::LookAgain,
+            ),
+            ("regular: nothing", |case| *case == (Belief::Nothing, Regular), Way::AskMode),
+            ("linearizable: Off for good", |case| *case == (Belief::Pinned, Linearizable), Way::Plain),
+            ("linearizable: Off", |case| *case == (Belief::Off, Linearizable), Way::Bypass),
+            (
+                "linearizable: On, nothing",
+                |(belief, promise)| *promise == Linearizable && matches!(belief, Belief::On | Belief::Nothing),
+                Way::Exclude,
+            ),
+        ];
+        let cases = Belief::ALL.into_iter().flat_map(|belief| Promise::ALL.map(|promise| (belief, promise)));
+        follow(&rows, cases, |(belief, promise)| Way::of(*belief, *promise));
+    }
 }

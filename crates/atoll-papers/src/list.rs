@@ -36,6 +36,8 @@ experiments! {
     "ditto-fig22", ditto::fig22: "Ditto Fig. 22: hit ratios while the cache grows from 10 to 40 %, a block trace, 64 clients";
     "ditto-fig23", ditto::fig23: "Ditto Fig. 23: twelve policies on a block trace, 10 % cache, 64 clients";
     "ditto-fig24", ditto::fig24: "Ditto Fig. 24: without one technique after the other, two block traces, 10 % cache, 64 clients, no miss penalty";
+    "difache-fig1", difache::fig1: "DiFache Fig. 1: near caches and a central manager by compute nodes, a load like Twitter's cluster 4";
+    "difache-fig4", difache::fig4: "DiFache Fig. 4 (right): of what the latency of a central manager consists, by compute nodes";
     "difache-fig10", difache::fig10: "DiFache Fig. 10: near caches by clients, compute nodes, read ratio, skew, object size and number of objects";
     "difache-fig11", difache::fig11: "DiFache Fig. 11: near caches on loads like those of Twitter's 54 clusters, 128 clients";
     "difache-fig12", difache::fig12: "DiFache Fig. 12: latencies and verbs by kind of access, a load like Twitter's cluster 4, 128 clients";

@@ -3,7 +3,7 @@
 use crate::regular;
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, Kind};
 use atoll_near::{
-    Counts, Directory, DirectoryOptions, Hole, Near, NearError, NodeOptions, Object, Promise, Protocol, Switch,
+    Counts, Directory, DirectoryOptions, Hole, Manager, Near, NearError, NodeOptions, Object, Promise, Protocol, Switch,
 };
 use atoll_sim::history::{Call, Evictions, Outcome};
 use atoll_sim::sim::region;
@@ -11,7 +11,7 @@ use atoll_sim::{Control, Faults, Fencing, History, Random, Sim, SimEndpoint, Sim
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::pin::Pin;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::task::Poll;
 
 pub(crate) const DIRECTORY: Address = Address::new(0, 0, 0);
@@ -143,6 +143,22 @@ impl NearCase {
         buffer
     }
 
+    /// The manager outlives all nodes.
+    fn start_manager(&self, sim: &Sim, scene: &Rc<Scene>, present: Weak<()>) -> Result<(), String> {
+        let (endpoint, directory) = (sim.endpoint("manager"), scene.directory.clone());
+        let started = sim.block_on(Manager::start(endpoint, directory)).map_err(|error| error.to_string())?;
+        let mut manager = started.map_err(|error| error.to_string())?;
+        manager.open_hole(self.hole);
+        let scene = scene.clone();
+        sim.spawn_spared("manager", async move {
+            if let Err(error) = manager.serve(|| present.strong_count() > 0).await {
+                scene.wrong.replace(Some(format!("the manager: {error}")));
+            }
+            add_counts(&mut scene.counts.borrow_mut(), manager.counts());
+        });
+        Ok(())
+    }
+
     fn play(&self, sim: &Sim, promise: Promise) -> Result<Counts, String> {
         let history = Rc::new(History::new());
         let directory = self.prepare(sim, &history)?;
@@ -155,15 +171,19 @@ impl NearCase {
             counts: RefCell::default(),
             wrong: RefCell::default(),
         });
-        (0..self.nodes).for_each(|_| scene.clone().start_node());
-        if self.kills > 0 {
-            let (control, successors) = (sim.control(), scene.clone());
-            sim.spawn_spared("successors", async move {
-                while control.next_killed().await.is_some() {
-                    successors.clone().start_node();
-                }
-            });
+        // There while nodes are.
+        let present = Rc::new(());
+        if self.protocol == Protocol::CmCache {
+            self.start_manager(sim, &scene, Rc::downgrade(&present))?;
         }
+        (0..self.nodes).for_each(|_| scene.clone().start_node());
+        let (control, successors) = (sim.control(), scene.clone());
+        sim.spawn_spared("successors", async move {
+            while control.next_killed().await.is_some() {
+                successors.clone().start_node();
+            }
+            drop(present);
+        });
         sim.run().map_err(|error| error.to_string())?;
         if let Some(wrong) = scene.wrong.borrow_mut().take() {
             return Err(wrong);

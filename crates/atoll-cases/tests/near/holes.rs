@@ -19,9 +19,11 @@
 //! | 13 counters carry into mode bits | separate words | none can be written |
 //! | 14 a READ of 64 bytes is not atomic | a slot is one word; a record is checked after it was copied | `a_reader_looks...` |
 //! | 15 atomics in a cached object | they switch caching off for good | `an_atomic_switches...` |
+//!
+//! The guards of the central manager, the peer, have their tests at the end.
 
 use crate::case::NearCase;
-use atoll_near::{Hole, Promise};
+use atoll_near::{Hole, Promise, Protocol};
 use atoll_sim::replay_command;
 
 /// Of so many seeds, at least `wanted` must show the hole.
@@ -162,4 +164,19 @@ fn a_switch_waits_for_writes_that_invalidate_nothing() {
 #[test]
 fn a_burial_ends_the_validity_of_all_copies() {
     crate::explored::a_dead_writer_leaves_no_old_copy(Hole::LossesAtBurial);
+}
+
+/// The same beside a central manager.
+fn managed(seed: u64) -> NearCase {
+    NearCase { protocol: Protocol::CmCache, writes: 30, ..linearizable(seed) }
+}
+
+#[test]
+fn the_manager_handles_one_request_of_an_object_at_a_time() {
+    show(Hole::OneRequestAtATime, 100, 4, |seed| NearCase { in_flight: 2, ..managed(seed) });
+}
+
+#[test]
+fn the_manager_does_a_change_once_however_often_it_is_asked() {
+    show(Hole::ChangesOnce, 200, 4, managed);
 }

@@ -3,7 +3,9 @@
 use crate::case::{DIRECTORY, NearCase};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, VerbError};
 use atoll_near::mode::{Mode, ModeWord};
-use atoll_near::{Directory, DirectoryOptions, Hole, Near, NearError, NodeOptions, Object, Promise, Switch};
+use atoll_near::{
+    Directory, DirectoryOptions, Hole, Manager, Near, NearError, NodeOptions, Object, Promise, Protocol, Switch,
+};
 use atoll_sim::sim::region;
 use atoll_sim::{Sim, SimEndpoint, SimOptions};
 
@@ -26,6 +28,40 @@ fn script<T: 'static>(
         play(first, second).await
     });
     played.unwrap()
+}
+
+/// The same beside a central manager.
+fn managed_script<T: 'static>(
+    play: impl AsyncFnOnce(Near<SimEndpoint>, Near<SimEndpoint>) -> T + 'static,
+) -> (T, atoll_near::Counts) {
+    let sim = Sim::new(SimOptions::with_nodes(1, vec![vec![region(MEMORY, atoll_fabric::Kind::Host)]]));
+    let (first, second, manager) = (sim.endpoint("first"), sim.endpoint("second"), sim.endpoint("manager"));
+    let options = DirectoryOptions { protocol: Protocol::CmCache, ..stripes(16) };
+    let prepared = sim.block_on(async move {
+        let directory = Directory::create(&first, DIRECTORY, &[TABLE], options).await.unwrap();
+        let node = NodeOptions { bytes: 1 << 16, segment_bytes: 1 << 13 };
+        let first = Near::join(first, directory.clone(), node).await.unwrap();
+        let unanswered = first.read(&object(0, 8), Buffer::new()).await;
+        assert!(matches!(unanswered, Err(NearError::NoManager)), "no manager is there yet");
+        let manager = Manager::start(manager, directory.clone()).await.unwrap();
+        let second = Near::join(second, directory, node).await.unwrap();
+        (first, second, manager)
+    });
+    let (first, second, manager) = prepared.unwrap();
+    let present = std::rc::Rc::new(());
+    let goes_on = std::rc::Rc::downgrade(&present);
+    let counts = std::rc::Rc::new(std::cell::Cell::default());
+    let counted = counts.clone();
+    sim.spawn_spared("manager", async move {
+        manager.serve(|| goes_on.strong_count() > 0).await.unwrap();
+        counted.set(manager.counts());
+    });
+    let played = sim.block_on(async move {
+        let played = play(first, second).await;
+        drop(present);
+        played
+    });
+    (played.unwrap(), counts.get())
 }
 
 fn stripes(stripes: u32) -> DirectoryOptions {
@@ -302,4 +338,73 @@ fn a_write_under_way_may_be_seen_by_one_node_and_not_yet_by_another() {
     println!("{found} of 200 seeds");
     assert!(found > 0, "the regular mode shows it");
     assert_eq!(inversions(Promise::Linearizable), 0, "the linearizable mode does not");
+}
+
+#[test]
+fn a_central_manager_tells_the_sharers_alone_and_the_writer_keeps_a_copy() {
+    let ((), counts) = managed_script(async |first, second| {
+        let object = object(0, 24);
+        for value in 0..3 {
+            first.write(&object, words(&[value, 8, 9])).await.unwrap();
+            assert_eq!(read(&first, &object).await, [value, 8, 9]);
+            assert_eq!(first.counts().hits, value + 1, "the writer has a copy");
+        }
+        assert_eq!((read(&second, &object).await, read(&second, &object).await), (vec![2, 8, 9], vec![2, 8, 9]));
+        assert_eq!((second.counts().misses, second.counts().hits), (1, 1));
+        first.write_part(&object, 8, words(&[7])).await.unwrap();
+        assert_eq!((read(&first, &object).await, read(&second, &object).await), (vec![2, 7, 9], vec![2, 7, 9]));
+        assert_eq!(first.counts().misses, 1, "a part is no copy");
+    });
+    // Three writes tell the writer's node, the written part tells both.
+    assert_eq!(counts.invalidations_sent, 5);
+}
+
+#[test]
+fn atomics_of_managed_objects_end_their_copies() {
+    managed_script(async |first, second| {
+        let object = object(0, 16);
+        assert_eq!(read(&second, &object).await, [0, 0]);
+        assert_eq!(first.fetch_and_add(&object, 8, 5).await.unwrap(), 0);
+        assert_eq!(read(&second, &object).await, [0, 5]);
+        assert_eq!(second.compare_and_swap(&object, 8, 4, 9).await.unwrap(), Err(5));
+        assert_eq!(first.compare_and_swap(&object, 8, 5, 9).await.unwrap(), Ok(()));
+        assert_eq!((read(&first, &object).await, read(&second, &object).await), (vec![0, 9], vec![0, 9]));
+    });
+}
+
+#[test]
+fn managed_objects_of_several_messages_come_whole_although_messages_are_lost() {
+    managed_script(async |first, second| {
+        let large = Object::new(Address::new(0, 0, 1 << 14), 12_000);
+        for round in 0..20 {
+            let value: Vec<u64> = (0..1500).map(|word| word * 7 + round).collect();
+            first.write(&large, words(&value)).await.unwrap();
+            let many = second.read_many(&[large, large], vec![Buffer::new(), Buffer::new()]).await.unwrap();
+            assert!(many.iter().all(|buffer| buffer.words() == value));
+        }
+        let outside = Object::new(Address::new(0, 0, MEMORY), 8);
+        let refused = first.read(&outside, Buffer::new()).await;
+        assert!(matches!(refused, Err(NearError::Verb(VerbError::Unreachable(_)))));
+        let refused = first.write(&outside, words(&[1])).await;
+        assert!(matches!(refused, Err(NearError::Verb(VerbError::Unreachable(_)))));
+    });
+}
+
+#[test]
+fn a_directory_has_one_manager_and_none_that_it_does_not_need() {
+    let sim = Sim::new(SimOptions::with_nodes(1, vec![vec![region(MEMORY, atoll_fabric::Kind::Host)]]));
+    let endpoints: Vec<SimEndpoint> = (0..4).map(|_| sim.endpoint("manager")).collect();
+    let played = sim.block_on(async move {
+        let [maker, first, second, third] = endpoints.try_into().ok().unwrap();
+        let options = DirectoryOptions { protocol: Protocol::CmCache, ..stripes(4) };
+        let directory = Directory::create(&maker, DIRECTORY, &[TABLE], options).await.unwrap();
+        let manager = Manager::start(first, directory.clone()).await.unwrap();
+        let refused = Manager::start(second, directory).await;
+        assert!(matches!(refused, Err(NearError::NoDirectory { .. })));
+        drop(manager);
+        let directory = Directory::create(&maker, DIRECTORY, &[TABLE], stripes(4)).await.unwrap();
+        let refused = Manager::start(third, directory).await;
+        assert!(matches!(refused, Err(NearError::NoDirectory { .. })));
+    });
+    played.unwrap();
 }

@@ -44,6 +44,22 @@ fn peers_keep_the_regular_promise_where_they_have_one() {
 }
 
 #[test]
+fn a_central_manager_keeps_reads_linearizable_while_nodes_die_stop_and_join() {
+    let (mut hits, mut invalidations, mut burials) = (0, 0, 0);
+    for_each_seed(400, |seed| {
+        let case = NearCase { protocol: Protocol::CmCache, promise: Promise::Linearizable, ..NearCase::faulty(seed) };
+        // An atomic changes one word of an object.
+        let atomics = seed.is_multiple_of(3) && case.words == 1;
+        let counts = must_hold(&NearCase { atomics, ..case });
+        hits += counts.hits;
+        invalidations += counts.invalidations_sent;
+        burials += counts.burials;
+    });
+    println!("{hits} hits, {invalidations} invalidations, {burials} burials");
+    assert!(hits > 400 && invalidations > 400 && burials > 10, "everything happens");
+}
+
+#[test]
 fn caches_without_coherence_serve_old_values() {
     let case = |seed| NearCase { protocol: Protocol::NoCc, promise: Promise::Regular, ..NearCase::drawn(seed) };
     let old = (0..50).filter(|seed| case(*seed).run().is_err()).count();

@@ -2,8 +2,8 @@
 
 use super::point::{Measured, Point};
 use super::systems::{
-    CLIENTS_PER_NODE, COMPUTE_NODES, DIFACHE, NO_AC, NONE, THETA, beside, figures, over, peak, skewed, statements,
-    testbed,
+    CLIENTS_PER_NODE, CMCACHE, COMPUTE_NODES, DIFACHE, NO_AC, NONE, THETA, beside, figures, over, peak, skewed,
+    statements, testbed,
 };
 use crate::bench::sweep::Swept;
 use crate::bench::{Findings, Options};
@@ -37,9 +37,10 @@ pub(crate) fn measure(options: &Options) -> Result<Findings, LabError> {
         swept.push(measured);
     }
     let [a, b, c, d, e, f] = &swept[..] else { unreachable!("six panels") };
-    let peaks = Places::named("system", ["none"]);
-    let none = peaks.line("peak", [peak(b, NONE)]).beside([Some(11.05)]);
-    all.insert(0, peaks.figure("(b): peak throughput without a near cache", ("throughput", "Mops/s"), [none]));
+    let peaks = Places::named("system", ["none", "cmcache"]);
+    let peaks_of = [peak(b, NONE), peak(b, CMCACHE)];
+    let line = peaks.line("peak", peaks_of).beside([Some(11.05), Some(7.74)]);
+    all.insert(0, peaks.figure("(b): peak throughput", ("throughput", "Mops/s"), [line]));
     all.insert(0, statements("What the paper's text says, of throughput", &text(a, b, c, d, e, f)));
     let what = format!(
         "{objects} objects in place of 1 million, {requests} accesses a point, of which a fifth warms up. Near caches hold all objects: the paper's run out of memory with 4 KiB and more, and with more \
@@ -61,17 +62,24 @@ fn text(
     let least = |values: Vec<f64>| values.into_iter().fold(f64::MAX, f64::min);
     let reads = over(c, DIFACHE, NONE);
     let no_ac_by_theta = over(d, NO_AC, NONE);
+    let central = over(c, CMCACHE, NONE);
+    let at_peak = b.lines()[CMCACHE].iter().map(Measured::mops).enumerate().max_by(|a, b| a.1.total_cmp(&b.1));
     vec![
         ("(a) difache over none, most", most(over(a, DIFACHE, NONE)), 1.84),
         ("(b) difache over none, at the peaks", peak(b, DIFACHE) / peak(b, NONE).max(1e-9), 1.86),
+        ("(b) difache over cmcache, most", most(over(b, DIFACHE, CMCACHE)), 4.68),
+        ("(b) compute nodes at the peak of cmcache", at_peak.map_or(0.0, |(place, _)| place as f64 + 1.0), 3.0),
         ("(c) difache over none, reads only", reads[reads.len() - 1], 6.14),
         ("(c) difache over none, 99 % reads", reads[reads.len() - 2], 3.85),
+        ("(c) cmcache over none, 99 % reads", central[central.len() - 2], 1.6),
+        ("(c) cmcache over none, least", least(central), 0.339),
         ("(c) difache-noac over none, least", least(over(c, NO_AC, NONE)), 0.25),
         ("(d) difache over none, least", least(over(d, DIFACHE, NONE)), 1.79),
         ("(d) difache-noac over none, least skew", no_ac_by_theta[0], 2.33),
         ("(d) difache-noac over none, most skew", no_ac_by_theta[no_ac_by_theta.len() - 1], 0.93),
         ("(e) difache over none, most", most(over(e, DIFACHE, NONE)), 3.88),
         ("(e) difache over difache-noac, most", most(over(e, DIFACHE, NO_AC)), 2.13),
+        ("(e) difache over cmcache, most", most(over(e, DIFACHE, CMCACHE)), 5.07),
         ("(f) difache over none, least", least(over(f, DIFACHE, NONE)), 1.52),
     ]
 }

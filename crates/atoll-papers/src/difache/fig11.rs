@@ -1,7 +1,7 @@
 //! DiFache, Fig. 11: loads like those of Twitter's clusters.
 
 use super::point::Point;
-use super::systems::{DIFACHE, NO_AC, NONE, beside, figures, over, statements, testbed};
+use super::systems::{CMCACHE, DIFACHE, NO_AC, NONE, beside, figures, over, statements, testbed};
 use crate::bench::loads::real;
 use crate::bench::{Findings, Options};
 use atoll_lab::LabError;
@@ -28,6 +28,9 @@ pub(crate) fn measure(options: &Options) -> Result<Findings, LabError> {
     let mean = ratios.iter().sum::<f64>() / ratios.len() as f64;
     let least = ratios.iter().copied().fold(f64::MAX, f64::min);
     let most = ratios.iter().copied().fold(0.0, f64::max);
+    let over_central = over(&swept, DIFACHE, CMCACHE);
+    let central_mean = over_central.iter().sum::<f64>() / over_central.len() as f64;
+    let central_most = over_central.iter().copied().fold(0.0, f64::max);
     let over_no_ac = over(&swept, DIFACHE, NO_AC).into_iter().fold(0.0, f64::max);
     let mut all = vec![statements(
         "What the paper's text says, of throughput",
@@ -36,12 +39,14 @@ pub(crate) fn measure(options: &Options) -> Result<Findings, LabError> {
             ("difache over none, mean", mean, 1.85),
             ("difache over none, least", least, 1.0),
             ("difache over difache-noac, most", over_no_ac, 2.37),
+            ("difache over cmcache, most", central_most, 10.83),
+            ("difache over cmcache, mean", central_mean, 5.53),
         ],
     )];
     all.extend(figures("Twitter's clusters", &swept));
     let places = swept.places();
-    let line = places.line("difache over none", ratios);
-    all.push(places.factors("Throughput over that without a near cache", "factor", [line]));
+    let lines = [places.line("over none", ratios), places.line("over cmcache", over_central)];
+    all.push(places.factors("Throughput of difache over that of", "factor", lines));
     let what = format!(
         "Loads with the statistics of {} of Twitter's clusters, {requests} requests each, of which a fifth warms up; the paper replays the first part of the traces themselves. The order of requests is \
          random: real objects have theirs within a short time. Objects have the sizes of the load's values. Anything that is no GET writes the whole object.",

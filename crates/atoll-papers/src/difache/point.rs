@@ -1,5 +1,6 @@
 //! A point: clients of compute nodes read and write objects of a memory node through near caches.
 
+use super::manager::Central;
 use crate::bench::measured::{WARM_UP_ONE_IN, run_all, tell_speed};
 use crate::bench::point::ran;
 use crate::bench::tally::{Counted, Tally};
@@ -10,7 +11,7 @@ use atoll_lab::load::{self, Load, Stream};
 use atoll_lab::random::Random;
 use atoll_lab::trace::Operation;
 use atoll_near::{Counts, Directory, DirectoryOptions, Near, NearError, NodeOptions, Object, Promise, Protocol};
-use atoll_sim::network::{Network, Traffic, profiles};
+use atoll_sim::network::{Network, Profile, Traffic, profiles};
 use atoll_sim::sim::region;
 use atoll_sim::{Sim, SimEndpoint, SimOptions};
 use std::cell::RefCell;
@@ -18,6 +19,8 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
+/// The paper's testbed.
+pub(super) const PROFILE: Profile = profiles::CX4_100G;
 /// What a record takes besides its object, with slots, generously.
 const RECORD_BYTES: u64 = 128;
 const SEGMENT_BYTES: u64 = 1 << 18;
@@ -69,6 +72,8 @@ pub(super) struct Measured {
     pub(super) traffic: Traffic,
     pub(super) latencies: Latencies,
     by_access: [Latencies; 5],
+    /// Of writes and of reads.
+    by_kind: [Latencies; 2],
     verbs_simulated: u64,
 }
 
@@ -85,7 +90,24 @@ impl Measured {
     }
 
     pub(super) fn median_us(&self, access: Access) -> f64 {
-        self.by_access[access as usize].quantile(0.5) as f64 / 1e3
+        self.quantile_us(access, 0.5)
+    }
+
+    /// The latency that this share of the accesses of a kind did not pass.
+    pub(super) fn quantile_us(&self, access: Access, quantile: f64) -> f64 {
+        self.by_access[access as usize].quantile(quantile) as f64 / 1e3
+    }
+
+    /// The median latency of reads, or of writes.
+    pub(super) fn median_of(&self, reads: bool) -> f64 {
+        self.by_kind[usize::from(reads)].quantile(0.5) as f64 / 1e3
+    }
+
+    /// The median latency of what asks a central manager, and how many accesses that are.
+    pub(super) fn asking(&self) -> (f64, u64) {
+        let mut latencies = self.by_access[Access::Miss as usize].clone();
+        latencies.add(&self.by_access[Access::WriteInvalidating as usize]);
+        (latencies.quantile(0.5) as f64 / 1e3, self.counts.misses + self.counts.writes_invalidating)
     }
 
     /// Fetch-and-adds to other nodes, for each write that invalidated.
@@ -130,6 +152,7 @@ struct Shared {
     objects: Objects,
     tally: RefCell<Tally>,
     by_access: RefCell<[Latencies; 5]>,
+    by_kind: RefCell<[Latencies; 2]>,
     read_percent: Option<f64>,
 }
 
@@ -162,44 +185,55 @@ fn measure(point: &Point) -> Result<Measured, LabError> {
         .unwrap_or(2 * (objects.bytes + RECORD_BYTES * objects.by_key.len() as u64) + 8 * SEGMENT_BYTES);
     let node_options = NodeOptions { bytes: near_bytes, segment_bytes: SEGMENT_BYTES };
     let region_bytes = (first.offset() + objects.bytes).next_multiple_of(4096);
-    let network = Network::new(profiles::CX4_100G, point.compute_nodes);
-    let sim = Sim::new(SimOptions::timed(point.seed, vec![vec![region(region_bytes, Kind::Host)]], network));
+    let network = Network::new(PROFILE, point.compute_nodes);
+    let mut nodes = vec![vec![region(region_bytes, Kind::Host)]];
+    if point.protocol == Protocol::CmCache {
+        // The manager's machine.
+        nodes.push(vec![region(4096, Kind::Host)]);
+    }
+    let sim = Sim::new(SimOptions::timed(point.seed, nodes, network));
     let shared = Rc::new(Shared {
         objects,
         tally: RefCell::default(),
         by_access: RefCell::default(),
+        by_kind: RefCell::default(),
         read_percent: point.read_percent,
     });
-    let places = join(point, &sim, (table, options, node_options))?;
+    let (places, central) = join(point, &sim, (table, options, node_options))?;
+    let counts = || counts(&places).plus(&central.counts());
     let share = point.load.requests() / u64::from(point.clients);
     let warm_up = share / WARM_UP_ONE_IN;
-    phase(&sim, &shared, &places, warm_up)?;
-    let (before, counts_before, begun_ns) = (sim.traffic().expect("the run is timed"), counts(&places), sim.now_ns());
+    phase(&sim, &shared, &places, &central, warm_up)?;
+    let (before, counts_before, begun_ns) = (sim.traffic().expect("the run is timed"), counts(), sim.now_ns());
     *shared.tally.borrow_mut() = Tally::default();
     *shared.by_access.borrow_mut() = Default::default();
-    let verbs_simulated = phase(&sim, &shared, &places, share - warm_up)?;
+    *shared.by_kind.borrow_mut() = Default::default();
+    let verbs_simulated = phase(&sim, &shared, &places, &central, share - warm_up)?;
     let (Counted { requests, .. }, latencies, ended_ns) = shared.tally.take().into_counted();
     let traffic = sim.traffic().expect("the run is timed").since(&before);
     Ok(Measured {
         requests,
         ns: ended_ns.unwrap_or(begun_ns) - begun_ns,
-        counts: counts(&places).since(&counts_before),
+        counts: counts().since(&counts_before),
         traffic,
         latencies,
         by_access: shared.by_access.take(),
+        by_kind: shared.by_kind.take(),
         verbs_simulated,
     })
 }
 
-/// Lets all clients join, the first of each compute node as the node.
+/// Lets all clients join, the first of each compute node as the node, beside a manager if there is
+/// one.
 fn join(
     point: &Point,
     sim: &Sim,
     (table, options, node_options): (Address, DirectoryOptions, NodeOptions),
-) -> Result<Vec<Place>, LabError> {
+) -> Result<(Vec<Place>, Central), LabError> {
     let (home, maker) = (Address::new(0, 0, 0), sim.endpoint("maker"));
     let directory = sim.block_on(async move { Directory::create(&maker, home, &[table], options).await });
     let directory = near(ran(directory)?)?;
+    let central = Central::start(point, sim, &directory)?;
     let (mut regions, mut places) = (vec![None; usize::from(point.compute_nodes)], Vec::new());
     for number in 0..point.clients {
         let node = number % point.compute_nodes;
@@ -217,13 +251,15 @@ fn join(
         let random = Random::new(point.seed ^ u64::from(number) << 32);
         places.push(Rc::new(RefCell::new(Some(Client { near, stream, random, buffer: Buffer::new() }))));
     }
-    Ok(places)
+    Ok((places, central))
 }
 
 /// All clients are at work, until the first has no request left. Gives the verbs of the run.
-fn phase(sim: &Sim, shared: &Rc<Shared>, places: &[Place], requests: u64) -> Result<u64, LabError> {
+fn phase(sim: &Sim, shared: &Rc<Shared>, places: &[Place], central: &Central, requests: u64) -> Result<u64, LabError> {
+    let present = Rc::new(());
+    central.spawn(sim, Rc::downgrade(&present));
     for place in places {
-        let (place, shared) = (place.clone(), shared.clone());
+        let (place, shared, present) = (place.clone(), shared.clone(), present.clone());
         let mut client = place.take().expect("between phases every client is at its place");
         sim.spawn("client", async move {
             if let Err(error) = client.play(&shared, requests).await {
@@ -231,8 +267,10 @@ fn phase(sim: &Sim, shared: &Rc<Shared>, places: &[Place], requests: u64) -> Res
             }
             shared.tally.borrow_mut().end(client.near.endpoint().virtual_ns());
             *place.borrow_mut() = Some(client);
+            drop(present);
         });
     }
+    drop(present);
     let report = ran(sim.run())?;
     match shared.tally.borrow_mut().take_failure() {
         Some(error) => Err(error),
@@ -264,6 +302,7 @@ impl Client {
             let mut tally = shared.tally.borrow_mut();
             if !tally.has_ended() {
                 tally.count_request(ns);
+                shared.by_kind.borrow_mut()[usize::from(is_read)].record(ns);
                 if let Some(access) = access(before, self.near.counts()) {
                     shared.by_access.borrow_mut()[access as usize].record(ns);
                 }

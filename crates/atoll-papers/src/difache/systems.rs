@@ -11,16 +11,18 @@ use atoll_near::Protocol;
 use std::sync::Arc;
 
 /// Lines of a figure, in this order: a name, the protocol, and whether objects are cached at first.
-const SYSTEMS: [(&str, Protocol, bool); 5] = [
+const SYSTEMS: [(&str, Protocol, bool); 6] = [
     ("none", Protocol::None, false),
     ("nocc", Protocol::NoCc, true),
     ("difache-noac", Protocol::DifacheNoAc, true),
     ("difache, on at first", Protocol::Difache, true),
     ("difache", Protocol::Difache, false),
+    ("cmcache", Protocol::CmCache, true),
 ];
 pub(super) const NONE: usize = 0;
 pub(super) const NO_AC: usize = 2;
 pub(super) const DIFACHE: usize = 4;
+pub(super) const CMCACHE: usize = 5;
 
 /// The paper's compute nodes, and clients on each.
 pub(super) const COMPUTE_NODES: u16 = 8;

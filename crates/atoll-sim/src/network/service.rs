@@ -1,11 +1,12 @@
-//! The processor of a memory node: few slow cores that serve messages.
+//! The processor of a node that serves messages: the few slow cores of a memory node, or those of a
+//! server that has a machine to itself.
 //!
 //! One-sided verbs bypass it. Messages to a memory node (an allocation by RPC, CliqueMap's SETs) do
 //! not.
 //!
 //! The cost of a message covers all work of a core for it: receiving, handling, answering. So the
-//! task behind such an endpoint is charged nothing more. What it sends leaves at once. Its verbs to
-//! its own node are loads and stores, which pass no NIC.
+//! task behind such an endpoint is charged nothing more. What it sends or posts leaves at once. Its
+//! verbs to its own node are loads and stores, which pass no NIC.
 
 use super::traffic::ProcessorTraffic;
 use std::fmt;

@@ -285,6 +285,8 @@ impl Timed {
             cpu.batch_ps + client.batch_ps + count * (cpu.verb_ps + client.verb_ps) + written * client.kib_ps / 1024;
         let results_ps = client.completion_ps + count * cpu.completion_ps + read * client.kib_ps / 1024;
         let port = &mut self.ports[port as usize];
+        // The work of a processor that serves messages is in the time of the message.
+        let (posted_ps, results_ps) = if port.service.is_some() { (0, 0) } else { (posted_ps, results_ps) };
         let all = u32::MAX >> (32 - verbs);
         self.journeys[id as usize] =
             Journey { nic: port.nic, unsent: all, unanswered: all, answered_at: 0, results_ps };
