@@ -19,7 +19,7 @@ struct Panel {
 
 /// Measures the figure.
 pub(crate) fn measure(options: &Options) -> Result<Findings, LabError> {
-    let (objects, requests) = options.scaled((20_000, 1_500_000), (500, 8_000));
+    let (objects, requests) = options.scaled((20_000, 700_000), (500, 8_000));
     let load = |objects, theta| skewed(objects, theta, requests, options);
     let base = testbed(load(objects, THETA)?, options);
     let panels = [
