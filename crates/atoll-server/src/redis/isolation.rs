@@ -1,6 +1,7 @@
 //! Commands that run alone among all commands of the server.
 //!
-//! A batch runs beside the batches of other connections, and so do its commands. A transaction runs
+//! A batch runs beside the batches of other connections, and so do its commands. Where memory is
+//! near, a batch ends after [`TURN`], so that the others of its worker run. A transaction runs
 //! alone: the connection that has it waits until no other batch runs, and none begins before the
 //! transaction has ended. Other processes of the pool do not wait; see `transaction`.
 //!
