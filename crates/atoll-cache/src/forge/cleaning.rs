@@ -13,6 +13,7 @@
 //! | fewer bytes died than the last pass allows | evicts |
 //! | a group of which a twelfth is reclaimable | cleans it |
 //! | neither | continues its pass until a row above applies, or the pass is complete |
+//! | the pass is complete, and the client has no chunk to move objects to | waits a little for one, once |
 //!
 //! To clean a group, a client owns it, wherever in a ring its node is, and moves every live object
 //! to its queue's open group. The node stays behind. A client that finds a ring half full takes the
@@ -197,6 +198,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             return Ok(true);
         }
         let (mut looked, all) = (0, self.client.pool.layout.chunks());
+        let mut has_waited = false;
         loop {
             let allows_eviction = self.cleaning.borrow().allows_eviction();
             if allows_eviction && !Box::pin(self.sweep_due()).await? {
@@ -207,7 +209,13 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                 return Ok(true);
             }
             if looked >= all {
-                return Ok(false);
+                // Other clients that clean have all chunks for a moment. Evicting would lose objects
+                // that fit.
+                let waits = !allows_eviction && self.stock.chunks.is_empty() && !has_waited;
+                if !waits || !Box::pin(self.await_spare()).await? {
+                    return Ok(false);
+                }
+                (has_waited, looked) = (true, 0);
             }
             looked += Box::pin(self.look_for_dead(LOOK_FORCED)).await?;
         }
@@ -326,11 +334,12 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let descriptor = &candidate.descriptor;
         let contents = Contents::from_word(descriptor.contents);
         let queue = contents.queue;
-        // The live objects must be sure to find room.
-        let used_bytes = contents.used_bytes(self.client.pool.layout.chunk_bytes) + 8 * u64::from(contents.objects);
-        let live_bytes = used_bytes.saturating_sub(descriptor.dead_bytes);
+        // The live objects must be sure to find room. The dead bytes are an estimate from every second
+        // record, which is seldom twice the truth.
+        let used_bytes = contents.used_bytes(self.client.pool.layout.chunk_bytes);
+        let live_bytes_max = used_bytes.saturating_sub(descriptor.dead_bytes / 2);
         let is_alone = self.client.in_flight().count() <= 1;
-        let has_room = live_bytes == 0 || is_alone && self.has_room(queue, live_bytes);
+        let has_room = is_alone && self.has_room_for(queue, (u32::from(contents.objects), live_bytes_max));
         // The chunk is set aside because other operations of this client draw from the stock and
         // use the room.
         if !self.stock.set_aside() && !has_room {

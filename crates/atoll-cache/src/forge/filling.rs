@@ -24,7 +24,12 @@ use atoll_pool::{Chunk, ChunkId, ChunkState};
 impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// Whether the group that is filled for `queue` has room for a record of so many bytes.
     pub(super) fn has_room(&self, queue: Queue, record_bytes: u64) -> bool {
-        self.groups.borrow().has_room(queue, record_bytes, &self.client.pool.settings)
+        self.has_room_for(queue, (1, record_bytes))
+    }
+
+    /// The same for so many records, which have so many bytes together.
+    pub(super) fn has_room_for(&self, queue: Queue, records: (u32, u64)) -> bool {
+        self.groups.borrow().has_room(queue, records, &self.client.pool.settings)
     }
 
     /// Allocates the next place of the group that is filled for `queue`, if it has room.

@@ -109,12 +109,13 @@ impl OpenGroups {
         self.filled[queue as usize].as_ref()
     }
 
-    /// Whether the group that is filled for a queue has room for a record of so many bytes.
-    pub(super) fn has_room(&self, queue: Queue, record_bytes: u64, settings: &PoolSettings) -> bool {
+    /// Whether the group that is filled for a queue has room for so many records, which have so many
+    /// bytes together.
+    pub(super) fn has_room(&self, queue: Queue, (records, bytes): (u32, u64), settings: &PoolSettings) -> bool {
         self.filled(queue).is_some_and(|group| {
-            let map_bytes = 8 * (group.map.len() as u64 + 1);
-            group.used_bytes + record_bytes + map_bytes <= settings.chunk_bytes.into()
-                && group.map.len() < settings.group_objects_max as usize
+            let entries = group.map.len() as u64 + u64::from(records);
+            group.used_bytes + bytes + 8 * entries <= settings.chunk_bytes.into()
+                && entries <= settings.group_objects_max.into()
         })
     }
 
@@ -129,7 +130,7 @@ impl OpenGroups {
         settings: &PoolSettings,
     ) -> Option<Place> {
         let record_bytes = header.record_bytes();
-        let has_room = self.has_room(queue, record_bytes, settings);
+        let has_room = self.has_room(queue, (1, record_bytes), settings);
         let group = self.filled[queue as usize].as_mut().filter(|_| has_room)?;
         let place = Place {
             chunk: group.chunk,

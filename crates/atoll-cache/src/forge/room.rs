@@ -39,6 +39,10 @@ pub(super) const CHUNKS_PER_KEPT: u32 = 64;
 /// Tries to get a spare chunk while other clients' operations protect the chunks that this client
 /// emptied.
 const SPARE_TRIES: u32 = 8;
+/// Tries to get a spare chunk where a client would evict although much is dead, each after twice the
+/// pause of the last. Together they take ten milliseconds: as long as a client that cleans may be
+/// without a processor.
+const SPARE_TRIES_PATIENT: u32 = 10;
 
 /// How long a writer waits after so many tries. All waits together take two seconds. In that time
 /// dead clients are found and repaired.
@@ -125,6 +129,18 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             self.client.endpoint.pause(pause_ns(tried)).await;
         }
         Ok(())
+    }
+
+    /// Waits for a spare chunk that another client frees. Returns whether there is one.
+    pub(super) async fn await_spare(&self) -> Result<bool, CacheError> {
+        for tried in 0..SPARE_TRIES_PATIENT {
+            self.client.endpoint.pause(10_000 << tried).await;
+            self.obtain_spare().await?;
+            if !self.stock.chunks.is_empty() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Fills the stock to `chunks`. A search looks for the spare chunk, too.
