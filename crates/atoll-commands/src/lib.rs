@@ -39,6 +39,9 @@ pub use top::TopCommand;
 
 use atoll::fabric::PoolFabric;
 use atoll::{OpenError, Pool};
+use atoll_fabric::VerbError;
+use atoll_pool::PoolError;
+use std::time::{Duration, Instant};
 
 /// The requested capacity. The default is 1 GiB, or less if the host has no room for it; that is
 /// logged.
@@ -63,9 +66,33 @@ fn password_of(path: &std::path::Path) -> Result<Vec<u8>, String> {
     }
 }
 
-/// Opens a pool. If opening it emptied it, that is logged.
+/// How long a pool is waited for of which a memory node does not answer. By then the others go on
+/// without it.
+const NODE_PATIENCE: Duration = Duration::from_secs(20);
+const OPEN_AGAIN: Duration = Duration::from_millis(500);
+
+/// Opens a pool. If opening it emptied it, that is logged. A memory node beside the home that does
+/// not answer is waited for.
 fn open_pool<F: PoolFabric>(fabric: &F) -> Result<Pool<F>, OpenError> {
-    let pool = Pool::open_on(fabric)?;
+    let (begun, mut is_told) = (Instant::now(), false);
+    let pool = loop {
+        match Pool::open_on(fabric) {
+            Err(OpenError::Pool(PoolError::Verb(VerbError::NodeAbsent(absent))))
+                if absent.node > 0 && fabric.is_unanswered() && begun.elapsed() < NODE_PATIENCE =>
+            {
+                if !std::mem::replace(&mut is_told, true) {
+                    tracing::warn!(
+                        "memory node {} cannot be reached ({}): waiting for it up to {} s",
+                        absent.node,
+                        absent.why,
+                        NODE_PATIENCE.as_secs()
+                    );
+                }
+                std::thread::sleep(OPEN_AGAIN);
+            }
+            opened => break opened?,
+        }
+    };
     let name = fabric.address().unwrap_or("the pool");
     if pool.was_reformatted() {
         tracing::warn!(

@@ -228,8 +228,7 @@ impl ServeCommand {
     }
 
     fn serve<F: ServedFabric>(&self, server: Server, redis: Redis, pool: Pool<F>) -> Result<(), Box<dyn Error>> {
-        let (used, capacity, provided, clock, nodes, near) =
-            (pool.clone(), pool.clone(), pool.clone(), pool.clone(), pool.clone(), pool.clone());
+        let [used, capacity, provided, clock, nodes, near, joined] = std::array::from_fn(|_| pool.clone());
         let near_bytes = self.near.unwrap_or(0);
         let facts = PoolFacts {
             fabric: pool.fabric().to_owned(),
@@ -240,6 +239,9 @@ impl ServeCommand {
             used_bytes: Box::new(move || used.used_bytes()),
             wall_clock_ahead_ms: Box::new(move || clock.wall_clock_ahead_ms()),
             nodes_absent: Box::new(move || nodes.nodes_absent()),
+            try_join: Box::new(move || {
+                joined.client().map(|client| drop(client.leave())).map_err(|error| error.to_string())
+            }),
             near: Box::new(move || near_facts(&near, near_bytes)),
         };
         if let Some(bytes) = self.near {

@@ -64,6 +64,9 @@ pub enum Intent {
 pub enum RegionState {
     /// Nothing: it may be there, whether this endpoint reaches it or not.
     Unknown,
+    /// Its agent has not answered for long. It may be there, and clients may agree never to use it
+    /// again: see [`Endpoint::forsake`].
+    Silent,
     /// It is gone for good, and its agent is not there. No endpoint will reach its bytes again.
     Away,
     /// It is gone for good. Its agent is there and has none for this node, or an empty one: see
@@ -198,6 +201,34 @@ pub trait Endpoint {
     fn region_state(&self, node: u8) -> impl Future<Output = RegionState> {
         let _ = node;
         std::future::ready(RegionState::Unknown)
+    }
+
+    /// The memory nodes that are reached and [silent](RegionState::Silent), a bit each. By default
+    /// none is.
+    fn silent(&self) -> u64 {
+        0
+    }
+
+    /// Whether an endpoint is dead, but perhaps for its access to silent memory nodes. By default as
+    /// [`Endpoint::is_dead`].
+    fn has_ended(&self, who: Identity) -> impl Future<Output = Result<bool, VerbError>> {
+        self.is_dead(who)
+    }
+
+    /// Tells the fabric that no client will use the region of a silent memory node any more, nor any
+    /// other region of its agent. From now on an endpoint may be dead although its access to those
+    /// regions was not seen to end. By default there is nothing to tell.
+    fn forsake(&self, node: u8) -> impl Future<Output = Result<(), VerbError>> {
+        let _ = node;
+        std::future::ready(Ok(()))
+    }
+
+    /// Removes the region of a memory node that was forsaken and answers again, if its first words
+    /// show that it is that region. Returns whether it was removed. It may take long. By default
+    /// there is none.
+    fn remove_forsaken(&self, node: u8, is_it: &dyn Fn(&[u64]) -> bool) -> impl Future<Output = bool> {
+        let _ = (node, is_it);
+        std::future::ready(false)
     }
 
     /// The agent that has the region of a memory node, as this process's address names it: the one

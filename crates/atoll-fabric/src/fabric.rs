@@ -67,6 +67,11 @@ pub trait Fabric {
         1
     }
 
+    /// Whether one of the agents was asked something and is not there, or does not answer.
+    fn is_unanswered(&self) -> bool {
+        false
+    }
+
     /// Bytes that the agents have left in total for regions, if they have a limit of their own.
     fn room_bytes(&self) -> Result<Option<u64>, FabricError> {
         Ok(None)

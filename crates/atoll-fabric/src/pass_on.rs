@@ -20,7 +20,7 @@
 ///
 ///     pass_on!(inner: read read_into write_from post_unawaited flush expect purpose);
 ///     pass_on!(inner: reach export reach_export follow own_word);
-///     pass_on!(inner: region_state place remake);
+///     pass_on!(inner: region_state silent has_ended forsake remove_forsaken place remake);
 ///     pass_on!(inner: provide discard);
 ///     pass_on!(inner: region_attributes region_bytes provided note_provided charge);
 ///     pass_on!(inner: wait arrivals pause now_ns unix_ms agent_ms boot random traffic limits);
@@ -59,6 +59,18 @@ macro_rules! pass_on {
     };
     (@ $inner:tt region_state) => {
         $crate::pass_on!(= $inner region_state(node: u8) -> impl Future<Output = $crate::RegionState>);
+    };
+    (@ $inner:tt silent) => {
+        $crate::pass_on!(= $inner silent() -> u64);
+    };
+    (@ $inner:tt has_ended) => {
+        $crate::pass_on!(= $inner has_ended(who: $crate::Identity) -> impl Future<Output = Result<bool, $crate::VerbError>>);
+    };
+    (@ $inner:tt forsake) => {
+        $crate::pass_on!(= $inner forsake(node: u8) -> impl Future<Output = Result<(), $crate::VerbError>>);
+    };
+    (@ $inner:tt remove_forsaken) => {
+        $crate::pass_on!(= $inner remove_forsaken(node: u8, is_it: &dyn Fn(&[u64]) -> bool) -> impl Future<Output = bool>);
     };
     (@ $inner:tt place) => {
         $crate::pass_on!(= $inner place(node: u8) -> Option<String>);

@@ -256,7 +256,7 @@ impl<E: Endpoint> Endpoint for Gate<E> {
         self.endpoint.shut_out(who).await
     }
 
-    pass_on!(endpoint: region_state place remake);
+    pass_on!(endpoint: region_state silent has_ended forsake remove_forsaken place remake);
     pass_on!(endpoint: expect purpose export follow region_attributes region_bytes provided);
     pass_on!(endpoint: note_provided charge wait arrivals pause now_ns unix_ms agent_ms boot random);
     pass_on!(endpoint: traffic limits is_near identity origin fabric);

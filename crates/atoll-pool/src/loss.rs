@@ -6,8 +6,9 @@
 //! | from | to | by | when |
 //! |---|---|---|---|
 //! | ready | lost | any client | the fabric proves that the region is gone ([`Endpoint::region_state`]), or the user says so ([`Pool::give_up`]) |
+//! | ready | lost | a client that joins | the node is [silent](Endpoint::silent), and no other client uses it |
 //! | lost | cleared | a client that joins | no client is left that may use the region; dead ones are repaired; the node's chunks are free, and no word points into them |
-//! | cleared | returning, a new identity | any client | the node's agent is there again; this one is its place now |
+//! | cleared | returning, a new identity | any client | the node's agent is there again, with no old region; this one is its place now |
 //! | returning | ready | a client that joins | no client is left that uses the pool without the node; the new region is all zero and has its header |
 //! | returning | cleared | a client that joins | the node's agent is away again |
 //!
@@ -23,13 +24,19 @@
 //! | lost, cleared | uses the pool without the node, once that is cleared | returning |
 //! | returning | waits until the node is ready or cleared | |
 //!
+//! A client that uses a node which is silent ends, too, and uses it no more when it joins again. If
+//! other clients go on using the node, it is there, and this client cannot join. If none does, the
+//! node is lost although its region may be there. From then on nobody uses that region. Once its
+//! agent answers again, a client removes it.
+//!
 //! A client without a node sees zeros there, which is what the new region will hold (see
 //! [`gate`](crate::gate)). So a key whose bucket was on the node is absent, and a lookup of it
 //! misses. It cannot be stored before the node is back.
 //!
 //! | danger | why it does not happen |
 //! |---|---|
-//! | a client reads old bytes of the node after another client's miss | the region is gone, and its agent refuses verbs on it |
+//! | a client reads old bytes of the node after another client's miss | the region is gone, and its agent refuses verbs on it; or it was silent, and every client that used it has ended |
+//! | an ended client goes on using a silent node | the fabric keeps it from that: see [`Endpoint::forsake`] |
 //! | a slot that pointed into the old region is followed into the new one | all such slots are empty before "cleared", and only clients that may use the old region write such words |
 //! | a client that has not noticed writes such a word later | "cleared" waits until it has ended or was shut out |
 //! | a client misses a key that another client has stored on the new region | "ready" waits until every client without the node has ended |
@@ -55,6 +62,8 @@ pub enum Hole {
     KeptSlots,
     /// A node is ready although a client still uses the pool without it.
     HastyReturn,
+    /// A node is cleared although a client may still use its region.
+    HastyClearing,
 }
 
 #[cfg(feature = "holes")]
@@ -65,7 +74,14 @@ impl Pool {
     }
 
     fn is_hasty(&self, phase: Phase) -> bool {
-        let hole = if phase == Phase::Lost { Hole::KeptSlots } else { Hole::HastyReturn };
+        self.has_hole(if phase == Phase::Lost { Hole::KeptSlots } else { Hole::HastyReturn })
+    }
+
+    fn clears_hastily(&self) -> bool {
+        self.has_hole(Hole::HastyClearing)
+    }
+
+    fn has_hole(&self, hole: Hole) -> bool {
         self.layout.nodes.hole.load(std::sync::atomic::Ordering::Relaxed) == hole as u32 + 1
     }
 }
@@ -73,6 +89,10 @@ impl Pool {
 #[cfg(not(feature = "holes"))]
 impl Pool {
     fn is_hasty(&self, _: Phase) -> bool {
+        false
+    }
+
+    fn clears_hastily(&self) -> bool {
         false
     }
 }
@@ -98,14 +118,19 @@ async fn region_state<E: Endpoint>(
     }
 }
 
-/// Makes a node that is ready lost, if its region is proven to be gone. Returns whether it is.
+/// Makes a node that is ready lost, if its region is proven to be gone, or it is silent and no
+/// client but the one with the place `me` uses it. Returns whether it is. A client that has ended,
+/// and is not proven to be dead because the node is silent, does not count.
 pub(crate) async fn declare<E: Endpoint>(
     endpoint: &E,
     pool: &Pool,
     (node, chunks, identity): (u8, u32, u32),
+    me: u32,
 ) -> Result<bool, VerbError> {
-    if region_state(endpoint, pool, (node, identity)).await? == RegionState::Unknown {
-        return Ok(false);
+    match region_state(endpoint, pool, (node, identity)).await? {
+        RegionState::Gone | RegionState::Away => {}
+        RegionState::Silent if !registry::is_node_used(endpoint, pool, node, me).await? => {}
+        RegionState::Silent | RegionState::Unknown => return Ok(false),
     }
     // From the next step on, clients miss the keys of the node. No client that used it goes on
     // then, but another one of its process may find the copies. What the node held cannot be READ
@@ -206,14 +231,15 @@ impl<E: Endpoint> Client<E> {
         let mut table = nodes::table(&self.endpoint, &self.pool).await?;
         loop {
             let (absent, returning) = absent_of(&table);
+            let silent = self.endpoint.silent();
             let mut batch = Batch::new();
-            batch.write_word(layout.used_nodes(slot), !absent);
+            batch.write_word(layout.used_nodes(slot), !(absent | silent));
             batch.write_word(layout.absent_nodes(slot), absent & !returning);
             self.endpoint.post(&mut batch).await?;
             self.endpoint.set_absent(absent);
             // A node that became absent before the announcement was announced too late.
             let again = nodes::table(&self.endpoint, &self.pool).await?;
-            let is_gone = again == table && self.declare_lost(&table).await?;
+            let is_gone = again == table && self.declare_lost(&table, silent).await?;
             match again == table && !is_gone {
                 true => return Ok(table),
                 false if is_gone => table = nodes::table(&self.endpoint, &self.pool).await?,
@@ -223,16 +249,26 @@ impl<E: Endpoint> Client<E> {
     }
 
     /// Checks that this endpoint reaches the regions of all nodes that are ready. Returns whether
-    /// one of them is gone, which the table says then.
-    async fn declare_lost(&self, table: &[NodeState]) -> Result<bool, PoolError> {
+    /// one of them is gone, which the table says then. The client has not announced that it uses
+    /// the `silent` nodes.
+    async fn declare_lost(&self, table: &[NodeState], silent: u64) -> Result<bool, PoolError> {
         let mut is_gone = false;
         for (node, state) in (1..self.pool.layout.nodes_known()).zip(table) {
             let NodeState::Ready { identity, chunks } = *state else { continue };
             let ready = (node, chunks, identity);
-            let Err(error) = nodes::reach_and_check(&*self.endpoint, &self.pool, ready).await else { continue };
-            if declare(&*self.endpoint, &self.pool, ready).await? {
+            let is_silent = silent >> node & 1 == 1;
+            let reached = nodes::reach_and_check(&*self.endpoint, &self.pool, ready).await;
+            let error = match reached {
+                Ok(()) if is_silent => VerbError::node_absent(node, HEARD).into(),
+                Ok(()) => continue,
+                Err(error) => error,
+            };
+            if declare(&*self.endpoint, &self.pool, ready, self.me().slot).await? {
                 is_gone = true;
                 continue;
+            }
+            if is_silent {
+                return Err(error);
             }
             let is_reached = self.endpoint.region_bytes(node).is_some();
             match error {
@@ -246,15 +282,15 @@ impl<E: Endpoint> Client<E> {
         Ok(is_gone)
     }
 
-    /// Checks that the table, which it returns, agrees with this client's view of the nodes. If it
-    /// does not, the client is lost.
+    /// Checks that the table, which it returns, agrees with this client's view of the nodes, and that
+    /// none which it uses is silent. Otherwise the client is lost.
     pub(crate) async fn check_nodes(&self) -> Result<Vec<NodeState>, PoolError> {
         if self.pool.settings.nodes_max == 1 {
             return Ok(Vec::new());
         }
         let table = nodes::table(&self.endpoint, &self.pool).await?;
         let (absent, returning) = absent_of(&table);
-        if absent != self.endpoint.absent() || returning != 0 {
+        if absent != self.endpoint.absent() || returning != 0 || self.endpoint.silent() & !absent != 0 {
             self.endpoint.note(&VerbError::Fenced);
             return Err(VerbError::Fenced.into());
         }
@@ -268,7 +304,11 @@ impl<E: Endpoint> Client<E> {
     async fn call_back(&self, table: &[NodeState]) -> Result<(), PoolError> {
         for (node, state) in (1..).zip(table) {
             let NodeState::Absent { phase: Phase::Cleared, chunks, identity } = *state else { continue };
-            if region_state(&*self.endpoint, &self.pool, (node, identity)).await? == RegionState::Gone {
+            let mut state_of_region = region_state(&*self.endpoint, &self.pool, (node, identity)).await?;
+            if state_of_region == RegionState::Unknown && self.remove_forsaken(node, identity).await? {
+                state_of_region = region_state(&*self.endpoint, &self.pool, (node, identity)).await?;
+            }
+            if state_of_region == RegionState::Gone {
                 // Where it returns to.
                 nodes::write_place(&*self.endpoint, &self.pool, node).await?;
                 let identity = self.endpoint.random() as u32 & nodes::ABSENT_IDENTITY_MASK;
@@ -277,6 +317,15 @@ impl<E: Endpoint> Client<E> {
             }
         }
         Ok(())
+    }
+
+    /// Removes the region of a cleared node that was forsaken and answers again. Returns whether
+    /// there was one. Only clients that have ended may still think that they use it. A process that
+    /// names another place leaves it alone.
+    async fn remove_forsaken(&self, node: u8, identity: u32) -> Result<bool, VerbError> {
+        let is_forsaken = |words: &[u64]| nodes::is_region_of(&self.pool, (node, identity), words);
+        Ok(nodes::is_at_its_place(&*self.endpoint, &self.pool, node).await?
+            && self.endpoint.remove_forsaken(node, &is_forsaken).await)
     }
 
     /// Frees all chunks of a node that is lost. `false` if living clients still own some.
@@ -319,6 +368,13 @@ fn undecided(table: &[NodeState]) -> Option<(u8, NodeState)> {
     is(Phase::Returning).or_else(|| is(Phase::Lost))
 }
 
+/// Whether all memory nodes that are at the same place as this one are absent.
+fn is_agent_lost<E: Endpoint>(client: &Client<E>, table: &[NodeState], node: u8) -> bool {
+    let place = client.endpoint.place(node);
+    let mut there = (1..).zip(table).filter(|(_, state)| matches!(state, NodeState::Ready { .. }));
+    place.is_some() && !there.any(|(other, _)| client.endpoint.place(other) == place)
+}
+
 /// Brings a pool to use again, of which a node was lost or returns. The client joins, and has not
 /// used the pool yet.
 pub(crate) async fn recover<S: Estate>(estate: &S) -> Result<(), S::Error> {
@@ -334,6 +390,10 @@ pub(crate) async fn recover<S: Estate>(estate: &S) -> Result<(), S::Error> {
         let table = if has_read { client.check_nodes().await? } else { client.adopt_nodes().await? };
         let Some((node, state)) = undecided(&table) else { return Ok(()) };
         has_read |= matches!(state, NodeState::Absent { phase: Phase::Lost, .. });
+        if matches!(state, NodeState::Absent { phase: Phase::Lost, .. }) && is_agent_lost(client, &table, node) {
+            // Ended clients count as dead although the silent node does not say that they have ended.
+            client.endpoint.forsake(node).await?;
+        }
         if let Step::Waits(why) = Box::pin(take_step(estate, node, state)).await? {
             let client = estate.client();
             if client.endpoint.now_ns().wrapping_sub(begun_ns) > PATIENCE_NS {
@@ -354,6 +414,7 @@ enum Step {
     Waits(&'static str),
 }
 
+const HEARD: &str = "it was silent, and answers again: try again";
 const IN_USE: &str = "its region is gone, and a client that stands still may still use it";
 const WITHOUT_IT: &str = "it comes back, and a client that stands still may still use the pool without it";
 const HELD: &str = "its region is gone, and what dead clients held is not reclaimed yet";
@@ -367,7 +428,11 @@ async fn take_step<S: Estate>(estate: &S, node: u8, state: NodeState) -> Result<
     let client = estate.client();
     let NodeUsers { used, absent } = registry::node_users(&client.endpoint, &client.pool, client.me().slot).await?;
     let waited_for = if phase == Phase::Lost { used } else { absent };
-    if waited_for >> node & 1 == 1 && (phase == Phase::Lost || !client.pool.is_hasty(phase)) {
+    let is_waiting = match phase {
+        Phase::Lost => !client.pool.clears_hastily(),
+        _ => !client.pool.is_hasty(phase),
+    };
+    if waited_for >> node & 1 == 1 && is_waiting {
         // Clients that are alive end by themselves. What dead ones held is not read yet.
         Box::pin(repair::fence(estate, true, &mut 0)).await?;
         return Ok(Step::Waits(if phase == Phase::Lost { IN_USE } else { WITHOUT_IT }));

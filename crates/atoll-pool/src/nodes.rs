@@ -158,6 +158,17 @@ pub fn is_member_or_empty(first_word: u64) -> bool {
     first_word == 0 || first_word << 8 == MAGIC << 8
 }
 
+/// Whether a region that begins with these words is a node's, and has this identity by the bits that
+/// an absent node's word has.
+pub(crate) fn is_region_of(pool: &Pool, (node, identity): (u8, u32), words: &[u64]) -> bool {
+    let found = words.first_chunk::<WORDS>();
+    found.is_some_and(|found| {
+        found[..3] == [MAGIC, pool.id, node.into()]
+            && found[4] & u64::from(ABSENT_IDENTITY_MASK) == u64::from(identity)
+            && found[WORDS - 1] == checksum(&found[..WORDS - 1])
+    })
+}
+
 /// Bytes at the beginning of a region that tell whether it was used: the engine's words are among
 /// them, or the first chunk.
 const LOOKED_AT: u64 = 4096;
@@ -280,7 +291,7 @@ pub async fn learn<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<bool, PoolE
         if let Some(identity) = identity
             && let Err(error) = reach_and_check(endpoint, pool, (node, chunks, identity)).await
         {
-            if !loss::declare(endpoint, pool, (node, chunks, identity)).await? {
+            if !loss::declare(endpoint, pool, (node, chunks, identity), u32::MAX).await? {
                 return Err(error);
             }
             continue;

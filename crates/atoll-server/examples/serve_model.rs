@@ -21,6 +21,7 @@ fn main() -> Result<(), ServeError> {
         used_bytes: Box::new(|| 0),
         wall_clock_ahead_ms: Box::new(|| 0),
         nodes_absent: Box::new(|| 0),
+        try_join: Box::new(|| Ok(())),
         near: Box::new(|| None),
     };
     let redis = Redis::default();

@@ -200,6 +200,20 @@ impl Control {
         world.away &= !(1 << node);
     }
 
+    /// A memory node does not answer: what was posted to it ends in
+    /// [`VerbError::OutcomeUnknown`](atoll_fabric::VerbError::OutcomeUnknown), later batches in
+    /// [`VerbError::NodeAbsent`](atoll_fabric::VerbError::NodeAbsent). It keeps its bytes.
+    pub fn silence_node(&self, node: u8) {
+        let mut world = self.shared.world.borrow_mut();
+        world.assert_untimed();
+        world.silence_node(node);
+    }
+
+    /// A memory node answers again, with its bytes, unless its region is gone.
+    pub fn hear_node(&self, node: u8) {
+        self.shared.world.borrow_mut().silent &= !(1 << node);
+    }
+
     /// Cuts the link between a client and a node for this long. Batches posted then end in
     /// [`VerbError::OutcomeUnknown`](atoll_fabric::VerbError::OutcomeUnknown) at their deadline
     /// ([`SimOptions::deadline_ns`](crate::SimOptions)).

@@ -239,6 +239,15 @@ impl Endpoint for SimEndpoint {
         self.shared.world.borrow().region_state(node)
     }
 
+    fn silent(&self) -> u64 {
+        self.shared.world.borrow().silent
+    }
+
+    fn remove_forsaken(&self, node: u8, is_it: &dyn Fn(&[u64]) -> bool) -> impl Future<Output = bool> {
+        let removed = self.shared.world.borrow_mut().remove_forsaken(node, is_it);
+        std::future::ready(removed)
+    }
+
     async fn remake(&self, node: u8, _: u64) -> Result<(), VerbError> {
         let number = self.number;
         self.at_once(move |world| world.reaches_anew(number, node)).await?

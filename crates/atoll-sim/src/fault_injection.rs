@@ -12,6 +12,10 @@ use atoll_fabric::{Address, Identity, RegionState, VerbError};
 use std::cmp::Reverse;
 use std::task::{Poll, Waker};
 
+const SILENT: &str = "it does not answer";
+/// Words at the beginning of a region by which it is known.
+const FIRST_WORDS: u64 = 8;
+
 impl World {
     /// Whether an endpoint may post.
     #[inline]
@@ -25,8 +29,12 @@ impl World {
     pub(crate) fn check_losses(&self, port: u32, verbs: &[Verb]) -> Result<(), VerbError> {
         let lost =
             |verb: &Verb| self.losses.iter().any(|(node, ports)| Some(*node) == verb.at.memory_node() && port < *ports);
-        if self.losses.is_empty() {
+        if self.losses.is_empty() && self.silent == 0 {
             return Ok(());
+        }
+        let mut nodes = verbs.iter().filter_map(|verb| verb.at.memory_node());
+        if let Some(node) = nodes.find(|node| self.silent >> node & 1 == 1) {
+            return Err(VerbError::node_absent(node, SILENT));
         }
         if verbs.iter().any(lost) {
             return Err(VerbError::PeerDead);
@@ -38,6 +46,9 @@ impl World {
     /// What the control plane proves of a node's region. A region that was lost is gone until a
     /// client has written its first word.
     pub(crate) fn region_state(&self, node: u8) -> RegionState {
+        if self.silent >> node & 1 == 1 {
+            return RegionState::Silent;
+        }
         let is_lost = self.losses.iter().any(|(lost, _)| *lost == node);
         let is_empty = || self.memory.words(Address::new(node, 0, 0), 8).is_some_and(|words| words[0] == 0);
         match is_lost && is_empty() {
@@ -50,6 +61,9 @@ impl World {
     /// Whether an endpoint reaches the region that a node has now.
     pub(crate) fn reaches_anew(&self, port: u32, node: u8) -> Result<(), VerbError> {
         self.standing(port)?;
+        if self.silent >> node & 1 == 1 {
+            return Err(VerbError::node_absent(node, SILENT));
+        }
         let is_old = self.losses.iter().any(|(lost, ports)| *lost == node && port < *ports);
         match is_old || self.away >> node & 1 == 1 {
             true => Err(VerbError::node_absent(node, "it is away, or this endpoint reached the region that is gone")),
@@ -382,6 +396,22 @@ impl World {
         self.losses.push((node, self.ports.len() as u32));
         self.memory.zero(node);
         self.cut_all(Failure::PeerDead, |world, id| world.flights[id as usize].nodes() >> node & 1 == 1);
+    }
+
+    pub(crate) fn silence_node(&mut self, node: u8) {
+        self.record_fault(NOBODY, FaultEvent::NodeSilent { node });
+        self.silent |= 1 << node;
+        self.cut_all(Failure::OutcomeUnknown, |world, id| world.flights[id as usize].nodes() >> node & 1 == 1);
+    }
+
+    /// Removes the region of a node, if its first words show that it is the right one.
+    pub(crate) fn remove_forsaken(&mut self, node: u8, is_it: &dyn Fn(&[u64]) -> bool) -> bool {
+        let found = self.memory.words(Address::new(node, 0, 0), 8 * FIRST_WORDS);
+        let removes = self.silent >> node & 1 == 0 && found.is_some_and(|words| is_it(&words));
+        if removes {
+            self.lose_node(node);
+        }
+        removes
     }
 
     pub(crate) fn cut_link(&mut self, lane: u32, node: u8, direction: Direction, ns: u64) {

@@ -69,6 +69,8 @@ pub(crate) struct World {
     pub(crate) fault_at: u64,
     /// Nodes that lost their bytes; endpoints below the number knew them before.
     pub(crate) losses: Vec<(u8, u32)>,
+    /// Memory nodes that do not answer, a bit each.
+    pub(crate) silent: u64,
     /// Memory nodes that are away: a bit each.
     pub(crate) away: u64,
     /// Slow nodes, by how much.
@@ -181,6 +183,7 @@ impl World {
             faults: options.faults,
             fault_random,
             losses: Vec::new(),
+            silent: 0,
             away: 0,
             slow: Vec::new(),
             impaired: false,

@@ -36,6 +36,8 @@ pub struct FaultyCase<S: Subject = ForgeSubject> {
     pub sparse: bool,
     /// How often a memory node other than the home ends and comes back empty.
     pub absences: u32,
+    /// Whether it does not end, but is silent for a time.
+    pub are_silent: bool,
     /// The hole of the pool that is open.
     #[cfg(feature = "holes")]
     pub loss_hole: Option<atoll_pool::loss::Hole>,
@@ -103,6 +105,7 @@ impl<S: Subject> FaultyCase<S> {
             evictors: 0,
             sparse,
             absences: 0,
+            are_silent: false,
             #[cfg(feature = "holes")]
             loss_hole: None,
         }
@@ -116,6 +119,11 @@ impl<S: Subject> FaultyCase<S> {
         self.faults.node_losses_max = 0;
         self.absences = absences;
         self
+    }
+
+    /// The same with a memory node that does not answer for a time, so often.
+    pub fn with_silences(self, silences: u32) -> Self {
+        Self { are_silent: true, ..self.with_absences(silences) }
     }
 
     /// The same with so many evictors.

@@ -61,17 +61,18 @@ fn spawn<S: Subject>(run: &Rc<RunState<S>>, control: &Control, number: u32, pres
     run.numbers.borrow_mut().insert(client, number);
 }
 
-/// Lets a memory node other than the home end and come back empty, as often as the case says.
+/// Lets a memory node other than the home end and come back empty, or be silent for a time, as often
+/// as the case says.
 pub(crate) async fn end_nodes<S: Subject>(run: Rc<RunState<S>>, control: Control) {
     let endpoint = control.endpoint("ender");
     let further = u64::from(run.faulty.case.nodes - 1);
     for _ in 0..run.faulty.absences {
         endpoint.pause(1 + endpoint.random() % ABSENCE_NS_MAX).await;
         let node = 1 + (endpoint.random() % further) as u8;
-        control.take_node_away(node);
+        if run.faulty.are_silent { control.silence_node(node) } else { control.take_node_away(node) }
         // Some nodes are back before any client has noticed.
         endpoint.pause(1 + endpoint.random() % [1_000, ABSENCE_NS_MAX][(endpoint.random() % 2) as usize]).await;
-        control.return_node(node);
+        if run.faulty.are_silent { control.hear_node(node) } else { control.return_node(node) }
     }
 }
 

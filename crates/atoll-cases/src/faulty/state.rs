@@ -176,7 +176,7 @@ impl<S: Subject> RunState<S> {
             VerbError::Fenced if self.faulty.case.hole.is_some() => true,
             VerbError::Fenced if self.faulty.absences + faults.node_losses_max > 0 => true,
             VerbError::Fenced => *fencing == Fencing::Forced && control.is_shut_out(who),
-            VerbError::OutcomeUnknown => faults.unknowns_max + faults.link_cuts_max > 0,
+            VerbError::OutcomeUnknown => faults.unknowns_max + faults.link_cuts_max > 0 || self.faulty.are_silent,
             VerbError::PeerDead => faults.node_losses_max + self.faulty.absences > 0,
             VerbError::NodeAbsent(_) => self.faulty.absences + faults.node_losses_max > 0,
             _ => false,
@@ -192,7 +192,9 @@ impl<S: Subject> RunState<S> {
             PoolError::Verb(VerbError::Fenced) => {
                 self.faulty.fencing == Fencing::Forced || self.faulty.absences + faults.node_losses_max > 0
             }
-            PoolError::Verb(VerbError::OutcomeUnknown) => faults.unknowns_max + faults.link_cuts_max > 0,
+            PoolError::Verb(VerbError::OutcomeUnknown) => {
+                faults.unknowns_max + faults.link_cuts_max > 0 || self.faulty.are_silent
+            }
             PoolError::Verb(VerbError::PeerDead) => faults.node_losses_max + self.faulty.absences > 0,
             PoolError::Verb(VerbError::NodeAbsent(_)) => self.faulty.absences + faults.node_losses_max > 0,
             PoolError::NotAPool => faults.node_losses_max > 0,

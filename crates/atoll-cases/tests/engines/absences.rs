@@ -1,10 +1,11 @@
-//! A memory node other than the home ends, at any moment and more than once, and comes back empty.
-//! Nothing old is served, what is on other nodes stays, and afterwards the pool is whole.
+//! A memory node other than the home ends, at any moment and more than once, and comes back empty,
+//! or it does not answer for a time. Nothing old is served, what is on other nodes stays, and
+//! afterwards the pool is whole.
 
 use atoll_cases::promises::faults_do_no_harm;
 use atoll_cases::{DittoSubject, FaultyCase, ForgeSubject, KvsSubject, Subject};
 use atoll_pool::loss::Hole;
-use atoll_sim::{Faults, Random};
+use atoll_sim::{Faults, Fencing, Random};
 
 /// Runs in which an open hole is looked for.
 const SEEDS: u64 = 100;
@@ -14,6 +15,21 @@ fn ending<S: Subject>(seed: u64) -> FaultyCase<S> {
     let mut faulty = FaultyCase::<S>::drawn(seed);
     faulty.faults = Faults::none();
     faulty.with_absences(1 + Random::stream(seed, 60).below(3) as u32)
+}
+
+/// Nodes are silent, and nothing else goes wrong.
+fn being_silent<S: Subject>(seed: u64) -> FaultyCase<S> {
+    let faulty = ending::<S>(seed);
+    let silences = faulty.absences;
+    faulty.with_silences(silences)
+}
+
+/// Nodes are silent while clients die, stand still and are cut off. Operations of lost clients have
+/// unknown outcomes, which the checker must all try.
+fn being_silent_among_faults<S: Subject>(seed: u64) -> FaultyCase<S> {
+    let mut faulty = FaultyCase::<S>::drawn(seed).with_silences(1 + Random::stream(seed, 60).below(3) as u32);
+    faulty.case.load.operations = faulty.case.load.operations.min(20);
+    faulty
 }
 
 /// Nodes end while clients die, stand still and are cut off.
@@ -35,6 +51,16 @@ fn promise_4_nodes_end_while_clients_die_and_nothing_is_lost() {
     faults_do_no_harm(100, ending_among_faults::<KvsSubject>);
 }
 
+/// A node that is silent keeps its bytes; clients that stood still meanwhile find it as it was.
+#[test]
+fn promise_1_a_node_that_is_silent_for_a_time_serves_nothing_old() {
+    faults_do_no_harm(300, being_silent::<ForgeSubject>);
+    faults_do_no_harm(150, being_silent::<DittoSubject>);
+    faults_do_no_harm(100, being_silent::<KvsSubject>);
+    faults_do_no_harm(300, being_silent_among_faults::<ForgeSubject>);
+    faults_do_no_harm(150, being_silent_among_faults::<DittoSubject>);
+}
+
 /// Whether a run in which a hole of the pool is open fails, and one in which it is closed does not.
 fn is_seen(hole: Hole, seeds: u64, change: impl Fn(&mut FaultyCase<ForgeSubject>)) {
     let run = |seed| {
@@ -49,6 +75,17 @@ fn is_seen(hole: Hole, seeds: u64, change: impl Fn(&mut FaultyCase<ForgeSubject>
     let shown: Vec<_> = (0..seeds).filter_map(run).collect();
     println!("{hole:?}: shown by {} of {seeds} seeds, {:?}", shown.len(), shown.first());
     assert!(!shown.is_empty(), "{hole:?} is open and not seen");
+}
+
+/// A client that stands still may use the region of a node that the others have forsaken.
+#[test]
+fn a_silent_node_that_is_cleared_while_a_client_may_use_it_is_seen() {
+    is_seen(Hole::HastyClearing, 4 * SEEDS, |faulty| {
+        faulty.are_silent = true;
+        faulty.fencing = Fencing::Observed;
+        (faulty.faults.pauses_max, faulty.faults.steps_between, faulty.faults.ns_max) = (4, 100, 1_000_000);
+        faulty.case.load.operations = 100;
+    });
 }
 
 #[test]

@@ -223,6 +223,76 @@ fn a_pool_goes_on_without_a_killed_further_node_and_takes_it_in_again_empty() {
     assert!(printed(&["pool", "verify", &pool]).contains("sound"));
 }
 
+fn signal(pid: u32, signal: rustix::process::Signal) {
+    rustix::process::kill_process(rustix::process::Pid::from_raw(pid as i32).unwrap(), signal).unwrap();
+}
+
+/// A host that vanishes refuses nothing: its node stands still here. Once it goes on, it still has
+/// its bytes.
+#[test]
+fn a_pool_goes_on_without_a_silent_further_node_and_takes_it_in_again_empty() {
+    const KEYS: u32 = 200;
+    let (home, further) = (Node::start("127.0.0.1:0", &[]), Node::start("127.0.0.1:0", &[]));
+    let pool = format!("{},{}", home.pool(), further.address);
+    printed(&["pool", "create", &pool]);
+    let server = Serving::start(&["--pool", &pool, "--threads", "2"]);
+    let mut redis = server.connect();
+    let set = |redis: &mut redis::Connection, key: u32, value: &str| redis.set::<_, _, ()>(key, value);
+    let old = "old".repeat(1300);
+    (0..KEYS).for_each(|key| set(&mut redis, key, &old).unwrap());
+    signal(further.child.id(), rustix::process::Signal::STOP);
+    let (begun, mut found, mut longest) = (Instant::now(), Vec::new(), Duration::ZERO);
+    let mut pinging = server.connect();
+    while found.is_empty() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "the server goes on without the node");
+        let asked = Instant::now();
+        redis::cmd("PING").exec(&mut pinging).unwrap();
+        longest = longest.max(asked.elapsed());
+        // One at a time: a GET of a key of the silent node takes as long as a batch may take.
+        let got: Result<Vec<Option<String>>, _> = (0..KEYS).map(|key| redis.get(key)).collect();
+        found = got.unwrap_or_default();
+    }
+    println!("without the node after {:?}, the longest PING took {longest:?}", begun.elapsed());
+    let left = found.iter().flatten().count();
+    assert!(found.iter().flatten().all(|value| *value == old) && (1..KEYS as usize).contains(&left), "{left}");
+    let info: String = redis::cmd("INFO").query(&mut redis).unwrap();
+    assert!(info.contains("memory_nodes_absent:1\r\n"), "{info}");
+    assert!(longest < Duration::from_secs(1), "a PING took {longest:?}");
+    // It goes on, and the pool takes it in again without what it had.
+    signal(further.child.id(), rustix::process::Signal::CONT);
+    let mut has_old = false;
+    until("every key can be set", || {
+        (0..KEYS).all(|key| {
+            let is_miss = found[key as usize].is_none();
+            has_old |= is_miss && redis.get::<_, Option<String>>(key).is_ok_and(|got| got.is_some_and(|got| got == old));
+            set(&mut redis, key, "new").is_ok()
+        })
+    });
+    assert!(!has_old, "a key that was missed is there again as it was");
+    let found: Vec<Option<String>> = (0..KEYS).map(|key| redis.get(key).unwrap()).collect();
+    assert!(found.iter().all(|value| value.as_deref() == Some("new")), "{found:?}");
+    drop((redis, pinging, server));
+    printed(&["pool", "repair", &pool]);
+    assert!(printed(&["pool", "verify", &pool]).contains("sound"));
+}
+
+/// Nobody has seen the node end.
+#[test]
+fn a_server_starts_although_a_further_node_has_ended_while_no_client_was_there() {
+    let (home, further) = (Node::start("127.0.0.1:0", &[]), Node::start("127.0.0.1:0", &[]));
+    let (pool, listen) = (format!("{},{}", home.pool(), further.address), further.address.to_string());
+    printed(&["pool", "create", &pool]);
+    drop(further);
+    let begun = Instant::now();
+    let server = Serving::start(&["--pool", &pool]);
+    println!("served after {:?}", begun.elapsed());
+    let mut redis = server.connect();
+    let stored = (0..50).filter(|key| redis.set::<_, _, ()>(*key, "value").is_ok()).count();
+    assert!((1..50).contains(&stored), "{stored}");
+    let _further = Node::start(&listen, &[]);
+    until("every key can be set", || (0..50).all(|key| redis.set::<_, _, ()>(key, "new").is_ok()));
+}
+
 /// A command that names a part of the addresses, names them in another order, or names an agent
 /// that has nothing of the pool, is refused, and nothing is lost.
 #[test]

@@ -90,6 +90,8 @@ calls! {
         22 Beginning { node },
         /// Removes a region.
         23 Remove { node },
+        /// Removes the region of a node, if it is this one, although it may be in use.
+        27 RemoveRegion { node, region },
         /// The living compute nodes of the region that this connection has open, from one on.
         24 ComputeNodes { first },
         /// How much room there is.
@@ -124,6 +126,11 @@ calls! {
         43 Receive {},
         /// Names a session of this client with another agent, which ends when this one does.
         44 Elsewhere { agent, session } address,
+        /// Whether an endpoint is dead, but for its sessions with other agents.
+        47 HasEnded { who },
+        /// Nobody uses the regions of the agent with this address any more, as far as the pool of
+        /// this session goes.
+        46 Forsake {} address,
         /// Turns this connection into a watch of a region that a session exports.
         45 Watch { session, at },
 

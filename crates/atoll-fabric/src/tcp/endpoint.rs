@@ -13,7 +13,8 @@
 //! Invariants:
 //! - The session with the home's agent is the endpoint's identity. Once it has ended, no verb is
 //!   sent to any agent.
-//! - A verb is sent to a further agent only after the home's agent knows that session.
+//! - A verb is sent to a further agent only after the home's agent knows that session, and only if
+//!   the home's agent has answered within [`HOME_LEASE`].
 
 use super::arrivals::Readiness;
 use super::call::{Answer, Call};
@@ -24,7 +25,9 @@ use super::flight::{Flights, SlotId};
 use super::follow::Followed;
 use super::link::{Blocking, Link, SLEEP_MAX};
 use super::post::{Calling, Posting, Reading};
+use super::silence::host_ms;
 use super::wire::VERB_BYTES_MAX;
+use super::HOME_LEASE;
 use crate::batch::BATCH_VERBS_MAX;
 use crate::random::Random;
 use crate::shm::process::{self, ForkGuard};
@@ -44,6 +47,8 @@ pub(super) const BATCHES_MAX: usize = 512;
 const QUEUED_BYTES_MAX: usize = 4 << 20;
 /// Polls that do nothing after one that looked at the links, at most.
 pub(super) const IDLE_POLLS_MAX: usize = 64;
+/// The host has slept if its time is ahead by so much more: clocks drift apart a little.
+const SLEPT_MAX_MS: u64 = 500;
 
 /// One thread's access.
 pub struct TcpEndpoint {
@@ -65,6 +70,8 @@ pub struct TcpEndpoint {
     /// The home's agent, and the session with it, from the first connection on.
     home_session: Cell<Option<(u64, u64)>>,
     pub(super) followed: Followed,
+    /// Milliseconds that the host has slept, when the home's agent was last asked for that reason.
+    slept_ms: Cell<u64>,
 }
 
 /// Its links, and what is in flight.
@@ -128,6 +135,7 @@ impl TcpEndpoint {
             there: RefCell::default(),
             home_session: Cell::new(None),
             followed: Followed::default(),
+            slept_ms: Cell::new(slept_ms(&Clock::host())),
         }
     }
 
@@ -171,6 +179,9 @@ impl TcpEndpoint {
             return Err(error.clone());
         }
         let node = at.memory_node().unwrap_or(0);
+        if node != 0 {
+            self.renew_home(core)?;
+        }
         let region = self.reach.node(node).ok_or_else(|| VerbError::unreachable(at, 8))?;
         let (agent, id) = (region.agent(), region.id());
         if core.links[home].is_none() {
@@ -205,15 +216,35 @@ impl TcpEndpoint {
         Ok(())
     }
 
+    /// Makes sure that the home's agent has answered lately: a verb to a further agent may be posted
+    /// then. A client that makes its rounds never waits here.
+    fn renew_home(&self, core: &mut Core) -> Result<(), VerbError> {
+        let home = self.home_agent();
+        let Some(link) = &core.links[home] else { return Ok(()) };
+        let now_ns = self.clock.now_ns();
+        let slept_ms = slept_ms(&self.clock);
+        let has_slept = slept_ms.saturating_sub(self.slept_ms.get()) > SLEPT_MAX_MS;
+        let age_ns = now_ns.saturating_sub(link.answered_ns());
+        if age_ns < HOME_LEASE.as_nanos() as u64 && !has_slept {
+            return Ok(());
+        }
+        let slot = core.flights.begin(false);
+        self.queue_call(core, home, slot, &Call::Identity {});
+        self.block_on_slot(core, slot)?;
+        self.slept_ms.set(slept_ms);
+        Ok(())
+    }
+
     /// Connects with an agent. Gives the link, and the agent and the session there.
     fn connect(&self, agent: usize) -> Result<(Link, (u64, u64)), VerbError> {
         let fabric = self.reach.fabric();
         let failed = |error: FabricError| VerbError::node_absent(agent as u8, error.to_string());
+        let asked_ns = self.clock.now_ns();
         let control = fabric.connect(agent).map_err(failed)?;
         let session = (control.agent, control.session);
         let clock_ms = control.clock_ms;
         let (stream, tunnel, next) = control.into_stream();
-        let link = Link::new(stream, tunnel, next, clock_ms)
+        let link = Link::new(stream, tunnel, next, (clock_ms, asked_ns))
             .map_err(|error| VerbError::node_absent(agent as u8, error.to_string()))?;
         Ok((link, session))
     }
@@ -312,6 +343,11 @@ impl TcpEndpoint {
     }
 }
 
+/// By how much the host's time is ahead of the clock, which stands still while the host sleeps.
+fn slept_ms(clock: &Clock) -> u64 {
+    host_ms().saturating_sub(clock.now_ns() / 1_000_000)
+}
+
 /// Sleeps until something has arrived on a link, or can be sent, for at most this long.
 fn sleep_for_links(core: &Core, longest: Duration) {
     let busy = core.links.iter().flatten().filter(|link| link.is_busy());
@@ -387,6 +423,24 @@ impl Endpoint for TcpEndpoint {
 
     async fn region_state(&self, node: u8) -> RegionState {
         self.reach.fabric().region_state(node, self.reach.node(node))
+    }
+
+    fn silent(&self) -> u64 {
+        self.reach.silent()
+    }
+
+    async fn has_ended(&self, who: Identity) -> Result<bool, VerbError> {
+        let answer = Calling::new(self, Address::new(0, 0, 0), |_| Call::HasEnded { who: who.bits().into() }).await?;
+        Ok(matches!(answer, Answer::Number { number: 1 }))
+    }
+
+    async fn forsake(&self, node: u8) -> Result<(), VerbError> {
+        let address = self.reach.fabric().agent(self.reach.agent_of(node)).as_bytes().to_vec();
+        Calling::new(self, Address::new(0, 0, 0), |_| Call::Forsake { address: address.clone() }).await.map(drop)
+    }
+
+    async fn remove_forsaken(&self, node: u8, is_it: &dyn Fn(&[u64]) -> bool) -> bool {
+        self.reach.remove_forsaken(node, is_it).unwrap_or(false)
     }
 
     fn place(&self, node: u8) -> Option<String> {

@@ -8,6 +8,7 @@
 
 use super::call::{Answer, Call};
 use super::control::{Control, close};
+use super::silence::{Silence, is_refusal, is_silence};
 use super::{Authority, SECRET_FILE, Secret, TcpEndpoint, TcpOptions};
 use crate::fabric::BEGINNING_WORDS;
 use crate::shm::NODES_MAX;
@@ -34,6 +35,8 @@ struct Agents {
     address: String,
     /// `HOST:PORT`; never empty.
     agents: Vec<String>,
+    /// Of each agent.
+    silences: Vec<Arc<Silence>>,
     options: TcpOptions,
 }
 
@@ -64,7 +67,8 @@ impl TcpFabric {
         if !agents.iter().all(is_agent) || agents.len() > NODES_MAX {
             return Err(bad());
         }
-        Ok(Self(Arc::new(Agents { address: address.to_owned(), agents, options })))
+        let silences = agents.iter().map(|_| Arc::default()).collect();
+        Ok(Self(Arc::new(Agents { address: address.to_owned(), agents, silences, options })))
     }
 
     pub(super) fn options(&self) -> &TcpOptions {
@@ -76,8 +80,29 @@ impl TcpFabric {
         &self.0.agents[agent]
     }
 
+    /// Connects with an agent, unless it is known not to answer.
     pub(super) fn connect(&self, agent: usize) -> Result<Control, FabricError> {
-        Control::connect(self.agent(agent), self.options())
+        if self.0.silences[agent].lasts().is_some() && !self.0.silences[agent].refuses() {
+            return Err(FabricError::System {
+                name: format!("tcp:{}", self.agent(agent)),
+                what: "reach the memory node (atoll node)",
+                source: std::io::Error::new(
+                    std::io::ErrorKind::TimedOut,
+                    "it does not answer",
+                ),
+            });
+        }
+        Control::connect(self.agent(agent), self.options()).inspect_err(|error| {
+            if is_silence(error) || is_refusal(error) {
+                let silence = &self.0.silences[agent];
+                Silence::begin(silence, is_refusal(error), self.agent(agent), self.options());
+            }
+        })
+    }
+
+    /// Whether an agent has been silent for so long that its nodes may be forsaken.
+    pub(super) fn is_silent(&self, agent: usize) -> bool {
+        self.0.silences[agent].lasts().is_some_and(|silent| silent >= self.options().forsake_after)
     }
 
     /// The agent on which a node is made.
@@ -118,14 +143,19 @@ impl TcpFabric {
     pub(super) fn region_state(&self, node: u8, known: Option<&TcpRegion>) -> RegionState {
         let options = TcpOptions { connect_timeout: PROBE_TIMEOUT, ..self.options().clone() };
         let agent = known.map_or_else(|| self.maker(node), TcpRegion::agent);
+        let unproven = || if self.is_silent(agent) { RegionState::Silent } else { RegionState::Unknown };
+        let silence = &self.0.silences[agent];
+        if silence.lasts().is_some() && !silence.refuses() {
+            return unproven();
+        }
         match Control::connect(self.agent(agent), &options) {
             Ok(mut control) => match control.ask_once(&Call::Open { node: node.into() }) {
                 Ok(Answer::Absent { .. }) => RegionState::Gone,
                 _ => RegionState::Unknown,
             },
-            Err(FabricError::System { source, .. }) if source.kind() == std::io::ErrorKind::ConnectionRefused => {
+            Err(error) if is_refusal(&error) => {
                 let is_of_process = |region: &TcpRegion| region.attributes().lifetime == Lifetime::Process;
-                if known.is_some_and(is_of_process) { RegionState::Away } else { RegionState::Unknown }
+                if known.is_some_and(is_of_process) { RegionState::Away } else { unproven() }
             }
             Err(_) => RegionState::Unknown,
         }
@@ -194,6 +224,10 @@ impl Fabric for TcpFabric {
 
     fn agents(&self) -> u32 {
         self.0.agents.len() as u32
+    }
+
+    fn is_unanswered(&self) -> bool {
+        self.0.silences.iter().any(|silence| silence.lasts().is_some())
     }
 
     fn room_bytes(&self) -> Result<Option<u64>, FabricError> {
@@ -437,8 +471,34 @@ impl TcpReach {
 
     /// The agent of a node, as the user wrote it.
     pub(super) fn place(&self, node: u8) -> String {
-        let agent = self.node(node).map_or_else(|| self.fabric.maker(node), TcpRegion::agent);
-        self.fabric.agent(agent).to_ascii_lowercase()
+        self.fabric.agent(self.agent_of(node)).to_ascii_lowercase()
+    }
+
+    /// The agent that has the region of a node, or else the one on which it would be made.
+    pub(super) fn agent_of(&self, node: u8) -> usize {
+        self.node(node).map_or_else(|| self.fabric.maker(node), TcpRegion::agent)
+    }
+
+    /// The memory nodes beside the home whose agents are silent, a bit each.
+    pub(super) fn silent(&self) -> u64 {
+        let silent = |node: &u8| self.fabric.is_silent(self.agent_of(*node));
+        (1..NODES_MAX as u8).filter(|node| self.node(*node).is_some()).filter(silent).map(|node| 1 << node).sum()
+    }
+
+    /// Removes the region of a node, if its first words show that it is the right one.
+    pub(super) fn remove_forsaken(&self, node: u8, is_it: &dyn Fn(&[u64]) -> bool) -> Result<bool, FabricError> {
+        let mut control = self.fabric.connect(self.agent_of(node))?;
+        let Answer::Opened { region, .. } = control.ask(&Call::Open { node: node.into() })? else { return Ok(false) };
+        let Answer::Beginning { words, .. } = control.ask(&Call::Beginning { node: node.into() })? else {
+            return Ok(false);
+        };
+        let found: Vec<u64> = words.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word)).collect();
+        if !is_it(&found) {
+            return Ok(false);
+        }
+        // By its number: another client may have replaced it meanwhile.
+        let removed = control.ask(&Call::RemoveRegion { node: node.into(), region })?;
+        Ok(matches!(removed, Answer::Number { number: 1 }))
     }
 
     /// Opens the region of a node that another client has announced.

@@ -69,12 +69,19 @@ pub(super) struct Link {
     /// The agent's clock in milliseconds, and when it was heard: it is no earlier now than that and
     /// the time since. `None` if the agent has no clock.
     heard: Option<(u64, Instant)>,
+    /// When the last question was asked that is answered.
+    answered_ns: u64,
 }
 
 impl Link {
-    /// Over a connection that has proved itself, whose next frame has this number, to an agent with
-    /// this clock.
-    pub(super) fn new(stream: TcpStream, tunnel: Option<Tunnel>, next: u32, clock_ms: u64) -> io::Result<Self> {
+    /// Over a connection that has proved itself, whose next frame has this number, to an agent that
+    /// told this time of its clock when it was asked at that time of the endpoint's.
+    pub(super) fn new(
+        stream: TcpStream,
+        tunnel: Option<Tunnel>,
+        next: u32,
+        (clock_ms, asked_ns): (u64, u64),
+    ) -> io::Result<Self> {
         stream.set_read_timeout(Some(SLEEP_MAX))?;
         stream.set_nonblocking(tunnel.is_some())?;
         Ok(Self {
@@ -90,6 +97,7 @@ impl Link {
             attached: [0; NODES_MAX],
             attachments: 0,
             heard: (clock_ms > 0).then(|| (clock_ms, Instant::now())),
+            answered_ns: asked_ns,
         })
     }
 
@@ -115,6 +123,11 @@ impl Link {
             *ms += u64::from(ahead);
             *heard = Instant::now();
         }
+    }
+
+    /// When the last question was asked that is answered.
+    pub(super) fn answered_ns(&self) -> u64 {
+        self.answered_ns
     }
 
     pub(super) fn stream(&self) -> &TcpStream {
@@ -294,6 +307,7 @@ impl Link {
                 _ => return None,
             }
             clock = Some(head.clock);
+            self.answered_ns = frame.posted_ns;
             start = end;
         }
         clock.into_iter().for_each(|clock| self.hear(clock));

@@ -10,6 +10,7 @@
 //! | `wire` | the bytes: frames, verbs, limits |
 //! | `call` | calls that are no verbs, and their answers |
 //! | `tls` | TLS around connections, where the user asks for it |
+//! | `silence` | agents that do not answer |
 //! | `secret` | how each side proves that it knows the shared secret |
 //! | `control` | a connection for calls, one after the other |
 //! | `fabric` | the control plane |
@@ -39,6 +40,16 @@
 //! named there, have ended. A session ends with its connection. The kernels end the connection of a
 //! host that does not answer within [`SILENCE`]. Another client may have a session shut out that
 //! was silent for the agent's lease.
+//!
+//! **A memory node that is silent.** Nobody can tell whether an agent that does not answer is dead.
+//! Once it has been silent for [`TcpOptions::forsake_after`], a pool may go on without it. Its
+//! region is then never used again: it is removed when the agent answers.
+//!
+//! | danger | why it does not happen |
+//! |---|---|
+//! | an ended client's verbs still reach the forsaken region | no client uses that region any more |
+//! | a client whose session with the home has ended reads it | it sends nothing to further agents once the home has not answered for [`HOME_LEASE`] |
+//! | such a client has not noticed yet | the home's agent takes it for ended [`FORSAKEN_AFTER`] its session ended |
 
 pub mod agent;
 mod arrivals;
@@ -55,6 +66,7 @@ mod mirror;
 mod notice;
 mod post;
 mod secret;
+mod silence;
 #[cfg(test)]
 mod tests;
 mod tls;
@@ -74,6 +86,13 @@ use std::time::Duration;
 /// How long a host may not answer before the kernel takes a connection with it for broken.
 pub const SILENCE: Duration = Duration::from_secs(10);
 
+/// How long a client sends verbs to further agents after it has asked the home's agent something
+/// that was answered. Then it asks again. Longer than a batch may take.
+pub const HOME_LEASE: Duration = Duration::from_secs(7);
+/// How long after a client's session with its home has ended it counts as ended everywhere, but for
+/// agents that answer. Longer than [`HOME_LEASE`].
+pub const FORSAKEN_AFTER: Duration = Duration::from_secs(9);
+
 /// The environment variable that names the file of the shared secret.
 pub const SECRET_FILE: &str = "ATOLL_SECRET_FILE";
 
@@ -88,16 +107,19 @@ pub struct TcpOptions {
     pub deadline: Duration,
     /// How long a connection may take to be made.
     pub connect_timeout: Duration,
+    /// How long an agent must have been silent before the pool may go on without its memory nodes.
+    pub forsake_after: Duration,
 }
 
 impl Default for TcpOptions {
-    /// No secret, no TLS; five seconds for a batch, two for a connection.
+    /// No secret, no TLS; five seconds for a batch, two for a connection, ten of silence.
     fn default() -> Self {
         Self {
             secret: None,
             authority: None,
             deadline: Duration::from_secs(5),
             connect_timeout: Duration::from_secs(2),
+            forsake_after: SILENCE,
         }
     }
 }

@@ -1,5 +1,5 @@
 //! Processes on one pool are killed, stopped and resumed at random; over a network, their links are
-//! cut and memory nodes killed, too. Nothing may be wrong, lost or slower afterwards.
+//! cut, and memory nodes killed and stopped, too. Nothing may be wrong, lost or slower afterwards.
 //!
 //! | module | concept |
 //! |---|---|
@@ -20,7 +20,7 @@
 //! |---|---|
 //! | 10 %, at most 20 s | the pool fills |
 //! | 15 %, at most 20 s | the workers' throughput before |
-//! | the rest | kills, stops, partitions, deaths of memory nodes; the throughput during |
+//! | the rest | kills, stops, partitions, deaths and stops of memory nodes; the throughput during |
 //! | 1 s, over cut links 20 %, at most 12 s | the pool recovers |
 //! | 15 %, at most 20 s | the throughput after |
 //!
@@ -86,6 +86,9 @@ const STOP_MS: (f64, f64) = (1.0, 3000.0);
 const PARTITION_MS: (f64, f64) = (1.0, 15_000.0);
 /// A memory node is away for a time between these, likewise.
 const ABSENCE_MS: (f64, f64) = (1.0, 15_000.0);
+/// A memory node is stopped for a time between these, likewise, and at most for a quarter of the
+/// run: some for so long that the pool goes on without it.
+const SILENCE_MS: (f64, f64) = (100.0, 40_000.0);
 
 /// Workers with near caches, at most: each has up to three clients of the pool's 64, and those of
 /// killed ones have places for a while.
@@ -105,8 +108,8 @@ pub struct KillCommand {
     /// Minutes of load
     #[arg(long, default_value_t = 1.0)]
     minutes: f64,
-    /// Kills a minute while there are kills, and half as many stops, partitions, and deaths of
-    /// memory nodes
+    /// Kills a minute while there are kills, and half as many stops, partitions, and deaths and
+    /// stops of memory nodes
     #[arg(long, default_value_t = 60.0)]
     rate: f64,
     /// Worker processes, of one and two threads in turn
@@ -345,6 +348,8 @@ enum Blow {
     Cut,
     /// A memory node is killed, and comes back empty after a while.
     NodeKill,
+    /// A memory node does not answer for a while.
+    NodeStop,
 }
 
 /// The load's time.
@@ -422,7 +427,9 @@ impl Course<'_> {
         let end = Instant::now() + time;
         let mut blows = vec![Blow::Kill, Blow::Kill, Blow::Stop];
         blows.extend(self.processes.has_links().then_some(Blow::Cut));
-        blows.extend((self.members() > 0).then_some(Blow::NodeKill));
+        if self.members() > 0 {
+            blows.extend([Blow::NodeKill, Blow::NodeStop]);
+        }
         let mean_s = 60.0 * 2.0 / (blows.len() as f64 * self.command.rate);
         loop {
             let next = Instant::now() + Duration::from_secs_f64(-mean_s * (1.0 - random.unit()).ln());
@@ -446,6 +453,14 @@ impl Course<'_> {
                 Blow::NodeKill => {
                     let was_there = self.nodes.as_mut().is_some_and(|nodes| nodes.kill(member, some(ABSENCE_MS)));
                     self.counts.node_kills += u64::from(was_there);
+                }
+                Blow::NodeStop => {
+                    let silence = some(SILENCE_MS).min(time / 4);
+                    let was_there = match &mut self.nodes {
+                        Some(nodes) => nodes.stop(member, silence)?,
+                        None => false,
+                    };
+                    self.counts.node_stops += u64::from(was_there);
                 }
             }
         }

@@ -4,6 +4,7 @@
 use crate::LabError;
 use crate::fleet::{Post, Task, spawn};
 use atoll_fabric::tcp::{Agent, AgentOptions, RunningAgent, Secret};
+use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
@@ -74,6 +75,11 @@ impl Running {
         writeln!(input, "go").map_err(failed)?;
         Ok(Self { child, _input: input })
     }
+
+    fn signal(&self, signal: Signal) -> Result<(), LabError> {
+        let failed = |error: rustix::io::Errno| LabError::System { what: "signal a memory node", source: error.into() };
+        Pid::from_raw(self.child.id() as i32).map_or(Ok(()), |pid| kill_process(pid, signal)).map_err(failed)
+    }
 }
 
 impl Drop for Running {
@@ -88,7 +94,7 @@ impl Drop for Running {
 struct Member {
     task: NodeTask,
     running: Option<Running>,
-    /// When it is to be started again, if it is killed.
+    /// When it is to be started again, or to go on, if it is killed or stopped.
     back: Option<Instant>,
 }
 
@@ -142,11 +148,24 @@ impl Nodes {
         was_there
     }
 
-    /// Starts the nodes again whose time has come by `now`; all without one.
+    /// Stops a further node, which does not answer then, and lets it go on after this long. Says
+    /// whether it ran.
+    pub(super) fn stop(&mut self, member: usize, time: Duration) -> Result<bool, LabError> {
+        let member = &mut self.members[member];
+        let Some(running) = member.running.as_ref().filter(|_| member.back.is_none()) else { return Ok(false) };
+        running.signal(Signal::STOP)?;
+        member.back = Some(Instant::now() + time);
+        Ok(true)
+    }
+
+    /// Starts the nodes again, or lets them go on, whose time has come by `now`; all without one.
     pub(super) fn tend(&mut self, now: Option<Instant>) -> Result<(), LabError> {
         for member in &mut self.members {
             if member.back.is_some_and(|at| now.is_none_or(|now| at <= now)) {
-                member.running = Some(Running::start(&member.task)?);
+                match &member.running {
+                    Some(stopped) => stopped.signal(Signal::CONT)?,
+                    None => member.running = Some(Running::start(&member.task)?),
+                }
                 member.back = None;
             }
         }

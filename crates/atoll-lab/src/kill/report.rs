@@ -19,6 +19,8 @@ pub(super) struct Counts {
     pub(super) partitions: u64,
     /// Memory nodes killed and started again.
     pub(super) node_kills: u64,
+    /// Memory nodes stopped and resumed.
+    pub(super) node_stops: u64,
 }
 
 /// The workers' throughput over some time.
@@ -271,8 +273,8 @@ impl KillReport {
         let [before, during, after] = throughput.operations_per_s;
         let _ = writeln!(
             text,
-            "{} kills, {} stops, {} partitions, {} memory nodes killed",
-            counts.kills, counts.stops, counts.partitions, counts.node_kills
+            "{} kills, {} stops, {} partitions, {} memory nodes killed, {} stopped",
+            counts.kills, counts.stops, counts.partitions, counts.node_kills, counts.node_stops
         );
         let _ = writeln!(
             text,

@@ -44,7 +44,7 @@ pub use member::Member;
 pub(crate) use neighbours::Neighbours;
 pub use neighbours::Reach;
 pub use place::{Incarnation, PROTECTIONS, Place, PlaceState, is_quiet, was_quiet};
-pub(crate) use places::{NodeUsers, members_ever, node_users, some_places};
+pub(crate) use places::{NodeUsers, is_node_used, members_ever, node_users, some_places};
 pub use places::{is_still, origin, places};
 pub use protected::protected_among;
 pub use protection::Protection;

@@ -3,7 +3,7 @@
 use super::place::{ACCOUNT_BYTES, Incarnation, ORIGIN_WORDS, Place, PlaceState, SIGNAL_BYTES, account_word, unsealed};
 use crate::words::read_word;
 use crate::{Layout, Pool};
-use atoll_fabric::{Address, Batch, Buffer, Endpoint, Origin, VerbError};
+use atoll_fabric::{Address, Batch, Buffer, Endpoint, Identity, Origin, VerbError};
 use std::ops::Range;
 
 pub(crate) async fn members_ever<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<u64, VerbError> {
@@ -107,11 +107,40 @@ pub(crate) struct NodeUsers {
 /// READs what all living clients say of memory nodes, except that of the place `but`. A client that
 /// joins behind this READs the table of nodes behind it.
 pub(crate) async fn node_users<E: Endpoint>(endpoint: &E, pool: &Pool, but: u32) -> Result<NodeUsers, VerbError> {
+    let mut all = NodeUsers::default();
+    for (_, NodeUsers { used, absent }) in each_node_user(endpoint, pool, but).await? {
+        (all.used, all.absent) = (all.used | used, all.absent | absent);
+    }
+    Ok(all)
+}
+
+/// Whether a client that has not [ended](Endpoint::has_ended) may use a memory node, other than that
+/// of the place `but`. One that the fabric may shut out by force is shut out.
+pub(crate) async fn is_node_used<E: Endpoint>(
+    endpoint: &E,
+    pool: &Pool,
+    node: u8,
+    but: u32,
+) -> Result<bool, VerbError> {
+    for (who, NodeUsers { used, .. }) in each_node_user(endpoint, pool, but).await? {
+        let is_user = used >> node & 1 == 1 && !endpoint.has_ended(who).await?;
+        if is_user && !endpoint.shut_out(who).await? && !endpoint.has_ended(who).await? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+async fn each_node_user<E: Endpoint>(
+    endpoint: &E,
+    pool: &Pool,
+    but: u32,
+) -> Result<Vec<(Identity, NodeUsers)>, VerbError> {
     let before = places(endpoint, pool).await?;
     let accounts =
         read_first_places(endpoint, pool, |layout| layout.account(0), ACCOUNT_BYTES, before.len() as u64).await?;
     let after = first_places(endpoint, pool, before.len() as u64).await?;
-    let mut users = NodeUsers::default();
+    let mut users = Vec::new();
     let accounts = accounts.words().chunks((ACCOUNT_BYTES / 8) as usize);
     for ((before, after), account) in before.iter().zip(&after).zip(accounts) {
         if before.incarnation.slot == but || !before.state.is_alive() && !after.state.is_alive() {
@@ -120,8 +149,8 @@ pub(crate) async fn node_users<E: Endpoint>(endpoint: &E, pool: &Pool, but: u32)
         // Words of the same client if its place has not changed meanwhile.
         let is_told = before.signal == after.signal && before.state == PlaceState::Taken;
         let word = |index: usize| if is_told { account[index] } else { u64::MAX };
-        users.used |= word(account_word::USED_NODES);
-        users.absent |= word(account_word::ABSENT_NODES);
+        let used = NodeUsers { used: word(account_word::USED_NODES), absent: word(account_word::ABSENT_NODES) };
+        users.push((if after.state.is_alive() { after.identity } else { before.identity }, used));
     }
     Ok(users)
 }

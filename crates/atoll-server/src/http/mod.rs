@@ -5,6 +5,7 @@
 //! the number.
 
 use crate::NearFacts;
+use crate::serve::apart;
 use crate::serve::counters::{LATENCY_BUCKETS, SAMPLE_EVERY, Shared, latency_bound_ns};
 use atoll_cache::miniature::choice::CURVE;
 use atoll_cache::stats::MODELLED_MISSES;
@@ -34,7 +35,11 @@ pub(crate) async fn serve(listener: TcpListener, shared: Arc<Shared>) {
         };
         let shared = shared.clone();
         tokio::spawn(async move {
-            let answer = service_fn(|_: Request<Incoming>| std::future::ready(Ok::<_, Infallible>(response(&shared))));
+            let answer = service_fn(|_: Request<Incoming>| {
+                let shared = shared.clone();
+                // A pool that does not answer makes no connection wait.
+                async move { Ok::<_, Infallible>(apart(move || response(&shared)).await) }
+            });
             let mut http = hyper::server::conn::http1::Builder::new();
             let served = http.keep_alive(false).serve_connection(TokioIo::new(stream), answer);
             let _ = tokio::time::timeout(READER_PATIENCE, served).await;

@@ -25,6 +25,9 @@ pub struct PoolFacts {
     pub wall_clock_ahead_ms: Box<dyn Fn() -> i64 + Send + Sync>,
     /// Returns how many of the pool's memory nodes have ended and are not back. Called likewise.
     pub nodes_absent: Box<dyn Fn() -> u64 + Send + Sync>,
+    /// Joins the pool and leaves it, or says why it cannot. It may take long. Called on a thread of
+    /// its own before a worker joins again whose client was lost, so that the worker does not wait.
+    pub try_join: Box<dyn Fn() -> Result<(), String> + Send + Sync>,
     /// Returns what the server's near cache has, if it has one. Called likewise.
     pub near: Box<dyn Fn() -> Option<NearFacts> + Send + Sync>,
 }

@@ -72,7 +72,7 @@ use std::time::{Duration, Instant};
 use tls::Certificates;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::LocalSet;
 use tokio_rustls::rustls::ServerConfig;
 use worker::{Arrival, Worker};
@@ -397,6 +397,14 @@ pub(crate) async fn first(a: impl Future<Output = ()>, b: impl Future<Output = (
         if ended { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
     })
     .await;
+}
+
+/// Runs what may take long on a thread of its own. If the future is dropped, nobody waits for it.
+pub(crate) async fn apart<T: Send + 'static>(what: impl FnOnce() -> T + Send + 'static) -> T {
+    let (told, tells) = oneshot::channel();
+    let thread = std::thread::Builder::new().name("atoll-apart".to_owned());
+    thread.spawn(move || drop(told.send(what()))).expect("the system has room for one more thread");
+    tells.await.expect("it has not panicked")
 }
 
 /// Waits after a failed accept: without free descriptors the next accept would fail at once.

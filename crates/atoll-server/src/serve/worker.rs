@@ -19,7 +19,7 @@ use super::asking::{self, Asking, Waiters};
 use super::buffers::{Buffers, Outputs, Scratches};
 use super::connection::{Connection, unless_ended};
 use super::counters::{Counters, Shared, Tally};
-use super::first;
+use super::{apart, first};
 use super::handle::Handle;
 use super::protocol::{Client, Listener, Protocol};
 use super::socket::{Socket, Stream};
@@ -163,6 +163,7 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
 
     async fn serve(self: Rc<Self>, mut streams: UnboundedReceiver<Arrival>) {
         let publishing = tokio::task::spawn_local(self.clone().publish_regularly());
+        let telling = tokio::task::spawn_local(self.clone().tell_nodes_regularly());
         let waking = tokio::task::spawn_local(self.clone().wake_residents());
         let driving = tokio::task::spawn_local(asking::drive(self.clone()));
         let watching = tokio::task::spawn_local(self.clone().watch_regularly());
@@ -182,6 +183,7 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
         // A peer that has not taken its replies by now is cut off.
         let _ = tokio::time::timeout(STOP_GRACE, all_ended).await;
         publishing.abort();
+        telling.abort();
         waking.abort();
         driving.abort();
         watching.abort();
@@ -222,8 +224,11 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
             self.now_ms.set(self.shared.uptime_ms());
             let cache = self.cache();
             if self.asking(pin!(cache.tend())).await.is_err_and(|error| error.is_shut_out()) {
+                // Where the pool cannot be joined, that may take long to find out.
+                let shared = self.shared.clone();
+                let tried = apart(move || (shared.facts.try_join)()).await;
                 // If there is no place now, there may be one the next time.
-                match join().map_err(|error| error.to_string()) {
+                match tried.and_then(|()| join().map_err(|error| error.to_string())) {
                     Ok(cache) => {
                         tracing::warn!("worker {} was shut out of the pool, and has joined it again", self.index);
                         *self.cache.borrow_mut() = Rc::new(cache);
@@ -278,6 +283,16 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
         }
     }
 
+    /// The first worker logs when memory nodes end and come back.
+    async fn tell_nodes_regularly(self: Rc<Self>) {
+        let mut watch = Watch::default();
+        while self.index == 0 {
+            let shared = self.shared.clone();
+            watch.tell_nodes(apart(move || (shared.facts.nodes_absent)()).await);
+            tokio::time::sleep(PUBLISH_PERIOD).await;
+        }
+    }
+
     async fn publish_regularly(self: Rc<Self>) {
         let counters: &Counters = &self.shared.workers[self.index];
         let mut watch = Watch::default();
@@ -289,7 +304,6 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
             watch.tell_repairs(&cache.stats());
             drop(cache);
             if self.index == 0 {
-                watch.tell_nodes((self.shared.facts.nodes_absent)());
                 self.shared.rates.measure(&self.shared.totals());
             }
             self.end_idle();

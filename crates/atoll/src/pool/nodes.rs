@@ -111,9 +111,10 @@ impl<F: PoolFabric> Pool<F> {
         Ok(())
     }
 
-    /// Memory nodes whose regions are gone: see [`NodeInfo::is_absent`].
+    /// Memory nodes whose regions are gone: see [`NodeInfo::is_absent`]. While the home does not
+    /// answer, it is the one.
     pub fn nodes_absent(&self) -> u64 {
-        self.absent_nodes().map_or(0, |absent| absent.len() as u64)
+        self.absent_nodes().map_or(1, |absent| absent.len() as u64)
     }
 
     fn absent_nodes(&self) -> Result<Vec<u8>, CacheError> {

@@ -506,7 +506,10 @@ impl Connection {
                 return Ok(regions.in_use(node));
             }
             Call::Beginning { node: at } => return Ok(regions.beginning(node(at)).unwrap_or_else(|refused| refused)),
-            Call::Remove { node: at } => return Ok(regions.remove(node(at)).unwrap_or_else(|refused| refused)),
+            Call::Remove { node: at } => return Ok(regions.remove(node(at), None).unwrap_or_else(|refused| refused)),
+            Call::RemoveRegion { node: at, region } => {
+                return Ok(regions.remove(node(at), Some(region)).unwrap_or_else(|refused| refused));
+            }
             Call::Room {} => return Ok(regions.room()),
             Call::ComputeNodes { first } => {
                 let nodes = self.opened.and_then(|id| regions.opened_region(id)).map(|region| region.compute_nodes());

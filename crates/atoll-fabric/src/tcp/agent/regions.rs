@@ -251,8 +251,12 @@ impl Regions {
         Ok(Answer::Beginning { size: bytes, words: batch.take(read).bytes().to_vec() })
     }
 
-    pub(super) fn remove(&mut self, node: u8) -> Result<Answer, Refused> {
+    /// Removes the region of a node, if it is the `expected` one.
+    pub(super) fn remove(&mut self, node: u8, expected: Option<u64>) -> Result<Answer, Refused> {
         let id = self.named(node)?.id;
+        if expected.is_some_and(|expected| expected != id) {
+            return Ok(Answer::Number { number: 0 });
+        }
         if let Some(fabric) = &self.fabric {
             fabric.remove(node).map_err(refused)?;
         }

@@ -135,6 +135,7 @@ impl Session {
             Call::Attach { attachment, region } => self.attach(shared, attachment, region),
             Call::Identity {} => self.identity(shared),
             Call::IsDead { who } => self.is_dead(Identity::from_bits(who as u32)),
+            Call::HasEnded { who } => self.has_ended(shared, Identity::from_bits(who as u32)),
             Call::ShutOut { who } => self.shut_out(shared, Identity::from_bits(who as u32)),
             Call::Elsewhere { agent, session, address } => {
                 let mut part = self.part();
@@ -143,6 +144,10 @@ impl Session {
                     return Answer::Refused { why: b"the session has ended, or has too many others".to_vec() };
                 }
                 part.elsewhere.push(Elsewhere { address, agent, session });
+                Answer::Number { number: 1 }
+            }
+            Call::Forsake { address } => {
+                shared.ending.forsake(String::from_utf8(address).unwrap_or_default());
                 Answer::Number { number: 1 }
             }
             Call::EndSession { agent, session } => Answer::Number { number: shared.end_session(agent, session).into() },
@@ -202,6 +207,16 @@ impl Session {
     fn is_dead(&self, who: Identity) -> Answer {
         match self.home() {
             Some((_, region)) => Answer::Number { number: region.is_endpoint_dead(who).into() },
+            None => Answer::Absent { why: Vec::new() },
+        }
+    }
+
+    fn has_ended(&self, shared: &Shared, who: Identity) -> Answer {
+        match self.home() {
+            Some((_, region)) => {
+                let has_ended = region.is_endpoint_dead(who) || shared.ending.has(&region, who);
+                Answer::Number { number: has_ended.into() }
+            }
             None => Answer::Absent { why: Vec::new() },
         }
     }

@@ -50,6 +50,7 @@ pub(crate) fn facts() -> PoolFacts {
         used_bytes: Box::new(|| 12_345_678),
         wall_clock_ahead_ms: Box::new(|| -1500),
         nodes_absent: Box::new(|| 1),
+        try_join: Box::new(|| Ok(())),
         near: Box::new(|| None),
     }
 }
