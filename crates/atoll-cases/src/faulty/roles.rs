@@ -69,7 +69,11 @@ pub(crate) async fn end_nodes<S: Subject>(run: Rc<RunState<S>>, control: Control
     for _ in 0..run.faulty.absences {
         endpoint.pause(1 + endpoint.random() % ABSENCE_NS_MAX).await;
         let node = 1 + (endpoint.random() % further) as u8;
-        if run.faulty.are_silent { control.silence_node(node) } else { control.take_node_away(node) }
+        if run.faulty.are_silent {
+            control.silence_node(node)
+        } else {
+            control.take_node_away(node)
+        }
         // Some nodes are back before any client has noticed.
         endpoint.pause(1 + endpoint.random() % [1_000, ABSENCE_NS_MAX][(endpoint.random() % 2) as usize]).await;
         if run.faulty.are_silent { control.hear_node(node) } else { control.return_node(node) }

@@ -264,7 +264,8 @@ fn a_pool_goes_on_without_a_silent_further_node_and_takes_it_in_again_empty() {
     until("every key can be set", || {
         (0..KEYS).all(|key| {
             let is_miss = found[key as usize].is_none();
-            has_old |= is_miss && redis.get::<_, Option<String>>(key).is_ok_and(|got| got.is_some_and(|got| got == old));
+            has_old |=
+                is_miss && redis.get::<_, Option<String>>(key).is_ok_and(|got| got.is_some_and(|got| got == old));
             set(&mut redis, key, "new").is_ok()
         })
     });

@@ -16,6 +16,7 @@
 //! - A verb is sent to a further agent only after the home's agent knows that session, and only if
 //!   the home's agent has answered within [`HOME_LEASE`].
 
+use super::HOME_LEASE;
 use super::arrivals::Readiness;
 use super::call::{Answer, Call};
 use super::control::close;
@@ -27,7 +28,6 @@ use super::link::{Blocking, Link, SLEEP_MAX};
 use super::post::{Calling, Posting, Reading};
 use super::silence::host_ms;
 use super::wire::VERB_BYTES_MAX;
-use super::HOME_LEASE;
 use crate::batch::BATCH_VERBS_MAX;
 use crate::random::Random;
 use crate::shm::process::{self, ForkGuard};

@@ -86,10 +86,7 @@ impl TcpFabric {
             return Err(FabricError::System {
                 name: format!("tcp:{}", self.agent(agent)),
                 what: "reach the memory node (atoll node)",
-                source: std::io::Error::new(
-                    std::io::ErrorKind::TimedOut,
-                    "it does not answer",
-                ),
+                source: std::io::Error::new(std::io::ErrorKind::TimedOut, "it does not answer"),
             });
         }
         Control::connect(self.agent(agent), self.options()).inspect_err(|error| {

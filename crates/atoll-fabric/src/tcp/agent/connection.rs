@@ -506,9 +506,12 @@ impl Connection {
                 return Ok(regions.in_use(node));
             }
             Call::Beginning { node: at } => return Ok(regions.beginning(node(at)).unwrap_or_else(|refused| refused)),
-            Call::Remove { node: at } => return Ok(regions.remove(node(at), None).unwrap_or_else(|refused| refused)),
+            Call::Remove { node: at } => return Ok(regions.remove(node(at)).unwrap_or_else(|refused| refused)),
             Call::RemoveRegion { node: at, region } => {
-                return Ok(regions.remove(node(at), Some(region)).unwrap_or_else(|refused| refused));
+                let removed = regions.forsake(node(at), region).unwrap_or_else(|refused| refused);
+                drop(regions);
+                shared.end_sessions_of(region);
+                return Ok(removed);
             }
             Call::Room {} => return Ok(regions.room()),
             Call::ComputeNodes { first } => {

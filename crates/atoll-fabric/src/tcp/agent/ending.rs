@@ -12,11 +12,11 @@
 //! | does not answer | may go on: it is asked again |
 //! | does not answer, and clients have forsaken its memory nodes since | counts as ended, [`FORSAKEN_AFTER`] the client's: see [`tcp`](crate::tcp) |
 
-use crate::{Endpoint, FabricError, Identity};
 use crate::shm::{ShmEndpoint, ShmRegion};
 use crate::tcp::call::{Answer, Call};
 use crate::tcp::control::Control;
 use crate::tcp::{Authority, FORSAKEN_AFTER, Secret, TcpOptions};
+use crate::{Endpoint, FabricError, Identity};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -80,9 +80,8 @@ impl Ending {
     /// Whether this endpoint of a region is one whose sessions elsewhere may not have ended.
     pub(super) fn has(&self, region: &Arc<ShmRegion>, who: Identity) -> bool {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_it = |ended: &Ended| {
-            ended.endpoint.identity() == who && Arc::ptr_eq(&ended.endpoint.home_region(), region)
-        };
+        let is_it =
+            |ended: &Ended| ended.endpoint.identity() == who && Arc::ptr_eq(&ended.endpoint.home_region(), region);
         waiting.ended.iter().any(is_it)
     }
 

@@ -154,6 +154,12 @@ impl Shared {
         self.sessions().by_identity.get(&known).cloned()
     }
 
+    /// Ends the sessions whose first region is this one.
+    fn end_sessions_of(&self, region: u64) {
+        let sessions: Vec<Arc<Session>> = self.sessions().by_id.values().cloned().collect();
+        sessions.iter().filter(|session| session.is_of(region)).for_each(|session| session.end(self));
+    }
+
     /// Ends a session that another agent names; whether it has ended, or never was.
     fn end_session(&self, agent: u64, id: u64) -> bool {
         let found = self.sessions().by_id.get(&id).cloned();

@@ -251,12 +251,18 @@ impl Regions {
         Ok(Answer::Beginning { size: bytes, words: batch.take(read).bytes().to_vec() })
     }
 
-    /// Removes the region of a node, if it is the `expected` one.
-    pub(super) fn remove(&mut self, node: u8, expected: Option<u64>) -> Result<Answer, Refused> {
-        let id = self.named(node)?.id;
-        if expected.is_some_and(|expected| expected != id) {
+    /// Removes the region of a node, if it is this one. Connections do not keep it.
+    pub(super) fn forsake(&mut self, node: u8, id: u64) -> Result<Answer, Refused> {
+        if self.named(node)?.id != id {
             return Ok(Answer::Number { number: 0 });
         }
+        let removed = self.remove(node)?;
+        self.entries.retain(|entry| entry.id != id);
+        Ok(removed)
+    }
+
+    pub(super) fn remove(&mut self, node: u8) -> Result<Answer, Refused> {
+        let id = self.named(node)?.id;
         if let Some(fabric) = &self.fabric {
             fabric.remove(node).map_err(refused)?;
         }

@@ -89,6 +89,12 @@ impl Session {
         }
     }
 
+    /// Whether its first attachment is this region.
+    pub(super) fn is_of(&self, region: u64) -> bool {
+        let part = self.part();
+        part.endpoint.is_some() && part.home == region
+    }
+
     /// Ends it: no verb of it takes effect from now on. Its identity is free, and its exports are
     /// gone, once its watches are over and its sessions elsewhere have ended.
     pub(super) fn end(&self, shared: &Shared) {
