@@ -5,7 +5,10 @@ mod held;
 
 pub use held::Hold;
 
-use crate::{Attributes, CacheError, Cause, Change, Engine, KEY_BYTES_MAX, Lookup, Meta, Removal, Stats, Value};
+use crate::{
+    Attributes, CacheError, Cause, Change, Engine, Flushed, KEY_BYTES_MAX, Lookup, Meta, Removal, Stats, Value,
+};
+use atoll_pool::clock::SKEW_MS;
 use changes::{Edit, Expire, Remove, Removes, Rewrite, Rewritten, Set, give_back};
 use held::Held;
 use std::borrow::Cow;
@@ -434,6 +437,19 @@ impl<G: Engine> Cache<G> {
 
     /// Removes every key that was present at the start of the call; returns how many it removed.
     pub async fn flush(&self) -> Result<u64, CacheError> {
+        let (mut removed, mut cursor) = (0, 0);
+        loop {
+            let step = self.flush_from(cursor).await?;
+            (removed, cursor) = (removed + step.removed, step.next);
+            if cursor == 0 {
+                return Ok(removed);
+            }
+        }
+    }
+
+    /// One step of a flush: removes some keys from `cursor` on. The cursor 0 begins and ends a
+    /// flush. A key that is present from the first call to the last is removed.
+    pub async fn flush_from(&self, cursor: u64) -> Result<Flushed, CacheError> {
         self.let_go_if_held().await?;
         self.engine.flush().await
     }

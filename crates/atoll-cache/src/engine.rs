@@ -95,6 +95,15 @@ pub enum Lookup {
     Expired,
 }
 
+/// What a step of a flush has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flushed {
+    /// Keys that it removed.
+    pub removed: u64,
+    /// Where the next step begins; 0 after the last one.
+    pub next: u64,
+}
+
 /// How much of the present object a [`Change`] must see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Want {
@@ -184,8 +193,8 @@ macro_rules! pass_on_operations {
             self.$engine.random_key().await
         }
 
-        async fn flush(&self) -> Result<u64, $crate::CacheError> {
-            self.$engine.flush().await
+        async fn flush(&self, cursor: u64) -> Result<$crate::Flushed, $crate::CacheError> {
+            self.$engine.flush(cursor).await
         }
 
         async fn objects(&self) -> Result<u64, $crate::CacheError> {
@@ -273,8 +282,10 @@ pub trait Engine {
     /// Some key that is present.
     async fn random_key(&self) -> Result<Option<Vec<u8>>, CacheError>;
 
-    /// Removes every key that was present at the start of the call; returns how many it removed.
-    async fn flush(&self) -> Result<u64, CacheError>;
+    /// Removes keys from `cursor` on, at most so many that it takes a fraction of a millisecond
+    /// where memory is near. The cursor 0 begins and ends a flush. A key that is present from the
+    /// first call to the last is removed.
+    async fn flush(&self, cursor: u64) -> Result<Flushed, CacheError>;
 
     /// Objects in the pool, including expired objects that no client has found yet.
     async fn objects(&self) -> Result<u64, CacheError>;

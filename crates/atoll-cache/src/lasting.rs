@@ -15,7 +15,7 @@
 //! do without this.
 
 use crate::audit::Audit;
-use crate::{Ahead, CacheError, Change, Engine, Lookup, Mark, Meta, Pooled, Removals, Stats, Value};
+use crate::{Ahead, CacheError, Change, Engine, Flushed, Lookup, Mark, Meta, Pooled, Removals, Stats, Value};
 use atoll_fabric::{Arrivals, Endpoint};
 use atoll_pool::{Client, PoolError, Repaired};
 use std::cell::{Cell, RefCell};
@@ -229,7 +229,7 @@ impl<G: Engine + 'static> Engine for Lasting<G> {
 
     run_to_their_end! {
         random_key() -> Result<Option<Vec<u8>>, CacheError>,
-        flush() -> Result<u64, CacheError>,
+        flush(cursor: u64) -> Result<Flushed, CacheError>,
         objects() -> Result<u64, CacheError>,
         now_ms() -> Result<u64, CacheError>,
         follow_changes() -> Result<bool, CacheError>,

@@ -24,7 +24,7 @@ use crate::experts::ExpertSet;
 use crate::forge::ForgeOptions;
 use crate::near::Copied;
 use crate::pooled::{EnginePool, Pooled};
-use crate::{Ahead, CacheError, Change, Engine, Lookup, Meta, Removals, Reserve, Stats, Value};
+use crate::{Ahead, CacheError, Change, Engine, Flushed, Lookup, Meta, Removals, Reserve, Stats, Value};
 use atoll_fabric::{Arrivals, Endpoint};
 use atoll_pool::{Client, Pool, PoolError, PoolSettings, Repaired};
 use std::fmt;
@@ -382,8 +382,8 @@ impl<E: Endpoint> Engine for Chosen<E> {
         on_engine!(self, engine => engine.random_key().await)
     }
 
-    async fn flush(&self) -> Result<u64, CacheError> {
-        on_engine!(self, engine => engine.flush().await)
+    async fn flush(&self, cursor: u64) -> Result<Flushed, CacheError> {
+        on_engine!(self, engine => engine.flush(cursor).await)
     }
 
     async fn objects(&self) -> Result<u64, CacheError> {

@@ -8,7 +8,7 @@ use crate::at_once;
 use crate::index::copies::{self, Sharing};
 use crate::index::{Index, SlotWord, walk};
 use crate::near::Copied;
-use crate::{CacheError, Change, Engine, Lookup, Meta, Removals, Stats, Value, value};
+use crate::{CacheError, Change, Engine, Flushed, Lookup, Meta, Removals, Stats, Value, value};
 use atoll_fabric::{Endpoint, VerbError};
 use atoll_pool::{Client, registry};
 
@@ -137,10 +137,10 @@ impl<E: Endpoint, T: Technique<E>> Engine for Forge<E, T> {
         walk::some_key(self, op).await
     }
 
-    async fn flush(&self) -> Result<u64, CacheError> {
+    async fn flush(&self, cursor: u64) -> Result<Flushed, CacheError> {
         let op = &mut *self.operations.take(&self.client);
         self.client.begin(&mut op.entry).await?;
-        walk::remove_all(self, op).await
+        walk::remove_some(self, op, cursor).await
     }
 
     async fn objects(&self) -> Result<u64, CacheError> {

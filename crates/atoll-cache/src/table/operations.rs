@@ -18,7 +18,7 @@ use super::{Core, Hole, Objects, STOCK_KEPT};
 use crate::at_once;
 use crate::index::{Index, copies, walk};
 use crate::near::Copied;
-use crate::{CacheError, Change, Engine, Lookup, Meta, Removals, Stats, Value, value};
+use crate::{CacheError, Change, Engine, Flushed, Lookup, Meta, Removals, Stats, Value, value};
 use atoll_fabric::Endpoint;
 use atoll_pool::{Client, registry};
 
@@ -218,10 +218,10 @@ impl<E: Endpoint, R: Replacement<E>> Engine for Objects<E, R> {
         self.end(op, found).await
     }
 
-    async fn flush(&self) -> Result<u64, CacheError> {
+    async fn flush(&self, cursor: u64) -> Result<Flushed, CacheError> {
         let op = &mut *self.core.operations.take(&self.core.client);
         self.begin(op).await?;
-        let removed = walk::remove_all(self, op).await;
+        let removed = walk::remove_some(self, op, cursor).await;
         self.end(op, removed).await
     }
 

@@ -1,7 +1,9 @@
 //! The server around the commands: limits, hostile peers, workers, metrics, stopping.
 
-use crate::common::{Random, Raw, command, facts, options, start, start_with};
-use atoll_cache::{Cache, model::Model};
+use crate::common::memcached::Text;
+use crate::common::{Random, Raw, command, facts, options, start, start_on, start_with, with_memcached};
+use atoll_cache::ditto::DittoOptions;
+use atoll_cache::{Cache, EngineOptions, model::Model};
 use atoll_fabric::Clock;
 use atoll_server::{Redis, Server, ServerOptions};
 use std::convert::Infallible;
@@ -274,11 +276,18 @@ fn a_pipeline_of_costly_commands_makes_no_other_client_wait_for_all_of_them() {
     let fields: Vec<String> = (0..8000).map(|field| field.to_string()).collect();
     let set = ["HSET", "h"].into_iter().chain(fields.iter().map(String::as_str));
     busy.call(&set.collect::<Vec<_>>());
-    let began = Instant::now();
     busy.send(&command(&["HINCRBY", "h", "2", "1"]).repeat(300));
-    let (mut other, mut longest) = (Raw::connect(server.address), Duration::ZERO);
-    let answered = std::thread::scope(|scope| {
-        let all = scope.spawn(|| (0..300).for_each(|_| _ = busy.reply()));
+    let mut other = Raw::connect(server.address);
+    let (longest, answered) = longest_meanwhile(&mut other, || (0..300).for_each(|_| _ = busy.reply()));
+    assert!(longest < answered / 4, "a PING took {longest:?} while the pipeline took {answered:?}");
+}
+
+/// The longest time that a PING takes while `busy` waits for so many replies, and how long they
+/// take.
+fn longest_meanwhile(other: &mut Raw, busy: impl FnOnce() + Send) -> (Duration, Duration) {
+    let (began, mut longest) = (Instant::now(), Duration::ZERO);
+    let took = std::thread::scope(|scope| {
+        let all = scope.spawn(busy);
         while !all.is_finished() {
             let asked = Instant::now();
             assert_eq!(other.call(&["PING"]), b"+PONG\r\n");
@@ -286,7 +295,39 @@ fn a_pipeline_of_costly_commands_makes_no_other_client_wait_for_all_of_them() {
         }
         began.elapsed()
     });
-    assert!(longest < answered / 4, "a PING took {longest:?} while the pipeline took {answered:?}");
+    (longest, took)
+}
+
+/// Sets so many short keys.
+fn fill(raw: &mut Raw, keys: usize) {
+    for from in (0..keys).step_by(1000) {
+        let keys = from..keys.min(from + 1000);
+        raw.send(&keys.clone().flat_map(|key| command(&["SET", &format!("key{key}"), "v"])).collect::<Vec<_>>());
+        keys.for_each(|_| assert_eq!(raw.reply(), b"+OK\r\n"));
+    }
+}
+
+#[test]
+fn a_flush_of_many_keys_makes_no_other_client_wait_for_all_of_them() {
+    for engine in [EngineOptions::default(), EngineOptions::Ditto(DittoOptions::default())] {
+        let server = start_on(&engine, with_memcached());
+        let (mut busy, mut other) = (Raw::connect(server.address), Raw::connect(server.address));
+        let mut memcached = Text::connect(server.memcached());
+        for flush in ["FLUSHALL", "FLUSHDB", "flush_all"] {
+            fill(&mut busy, 150_000);
+            let (longest, took) = longest_meanwhile(&mut other, || match flush {
+                "flush_all" => assert_eq!(memcached.say("flush_all\r\n"), "OK\r\n"),
+                _ => assert_eq!(busy.call(&[flush]), b"+OK\r\n"),
+            });
+            assert!(longest < took / 4, "{engine:?}: a PING took {longest:?} while {flush} took {took:?}");
+            assert_eq!(busy.call(&["DBSIZE"]), b":0\r\n", "{engine:?} {flush}");
+        }
+        // As one step.
+        fill(&mut busy, 2000);
+        busy.send(&[command(&["MULTI"]), command(&["FLUSHALL"]), command(&["DBSIZE"]), command(&["EXEC"])].concat());
+        let replies: Vec<u8> = (0..4).flat_map(|_| busy.reply()).collect();
+        assert_eq!(String::from_utf8_lossy(&replies), "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n+OK\r\n:0\r\n");
+    }
 }
 
 #[test]
