@@ -42,7 +42,7 @@ pub mod glob;
 pub mod hash;
 pub mod hyperloglog;
 pub(crate) mod instance;
-mod isolation;
+pub(crate) mod isolation;
 mod kind;
 mod monitors;
 mod pause;

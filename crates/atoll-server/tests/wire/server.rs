@@ -331,6 +331,24 @@ fn a_flush_of_many_keys_makes_no_other_client_wait_for_all_of_them() {
 }
 
 #[test]
+fn requests_of_memcached_make_no_other_client_wait_for_all_of_them() {
+    let server = start_on(&EngineOptions::default(), with_memcached());
+    let mut other = Raw::connect(server.address);
+    let mut memcached = Text::connect(server.memcached());
+    assert_eq!(memcached.say(format!("set k 0 0 2000000\r\n{}\r\n", "x".repeat(2_000_000))), "STORED\r\n");
+    // Each makes the value anew.
+    let appends = "append k 0 0 1\r\ny\r\n".repeat(200);
+    let (longest, took) =
+        longest_meanwhile(&mut other, || assert_eq!(memcached.say(appends), "STORED\r\n".repeat(200)));
+    assert!(longest < took / 4, "a PING took {longest:?} while the appends took {took:?}");
+    // The keys of one request.
+    let line = format!("get{}\r\n", " absent".repeat(140_000));
+    let lines = line.repeat(8);
+    let (longest, took) = longest_meanwhile(&mut other, || assert_eq!(memcached.say(lines), "END\r\n".repeat(8)));
+    assert!(longest < took / 4, "a PING took {longest:?} while the lookups took {took:?}");
+}
+
+#[test]
 fn ttl_and_expiretime_round_to_the_nearest_second() {
     // A clock that stands still: what is set now is asked after now.
     let (clock, _hand) = Clock::manual(1_000_000 * 1_000_000_000);
