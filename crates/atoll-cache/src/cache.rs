@@ -12,6 +12,7 @@ use atoll_pool::clock::SKEW_MS;
 use changes::{Edit, Expire, Remove, Removes, Rewrite, Rewritten, Set, give_back};
 use held::Held;
 use std::borrow::Cow;
+use std::ops::Range;
 
 /// A cache as one client uses it.
 pub struct Cache<G: Engine> {
@@ -173,6 +174,23 @@ impl<G: Engine> Cache<G> {
             return Ok(is_there.then(|| value.meta()));
         }
         let (lookup, meta) = self.engine.get_to(checked(key)?, into).await?;
+        Ok((lookup == Lookup::Hit).then_some(meta))
+    }
+
+    /// Looks `key` up; returns its metadata, or `None` if the key is not there. The bytes of its
+    /// value that `part` chooses are in `into`. Of a large object only these are read, if they are
+    /// at most half of it.
+    pub async fn get_part<P>(&self, key: &[u8], part: P, into: &mut Value) -> Result<Option<Meta>, CacheError>
+    where
+        P: Fn(Meta) -> Range<usize> + 'static,
+    {
+        if self.is_held() {
+            let is_there = Box::pin(self.get_held(key, into)).await?;
+            let meta = is_there.then(|| into.meta());
+            meta.into_iter().for_each(|meta| into.narrow(part(meta)));
+            return Ok(meta);
+        }
+        let (lookup, meta) = self.engine.get_part(checked(key)?, part, into).await?;
         Ok((lookup == Lookup::Hit).then_some(meta))
     }
 
@@ -412,13 +430,13 @@ impl<G: Engine> Cache<G> {
         end: i64,
         into: &'v mut Value,
     ) -> Result<&'v [u8], CacheError> {
-        if !self.get(key, into).await? {
-            return Ok(&[]);
-        }
-        let length = into.bytes().len() as i64;
-        let from = |index: i64| if index < 0 { length.saturating_add(index).max(0) } else { index };
-        let (start, end) = (from(start), from(end).min(length - 1));
-        Ok(if start > end { &[] } else { &into.bytes()[start as usize..=end as usize] })
+        let part = move |meta: Meta| {
+            let length = meta.value_bytes as i64;
+            let from = |index: i64| if index < 0 { length.saturating_add(index).max(0) } else { index };
+            let (start, end) = (from(start), from(end).min(length - 1));
+            if start > end { 0..0 } else { start as usize..end as usize + 1 }
+        };
+        Ok(if self.get_part(key, part, into).await?.is_some() { into.bytes() } else { &[] })
     }
 
     /// Shows at least `count` keys from `cursor` on, if there are as many, and returns the next
@@ -451,7 +469,7 @@ impl<G: Engine> Cache<G> {
     /// flush. A key that is present from the first call to the last is removed.
     pub async fn flush_from(&self, cursor: u64) -> Result<Flushed, CacheError> {
         self.let_go_if_held().await?;
-        self.engine.flush().await
+        self.engine.flush(cursor).await
     }
 
     /// Objects in the pool, including expired objects that no client has found yet.

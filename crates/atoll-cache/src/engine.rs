@@ -7,6 +7,7 @@ use crate::{Attributes, Meta, Removals, Stats, Value};
 use atoll_fabric::{Arrivals, VerbError};
 use atoll_near::values::words::Sample;
 use atoll_pool::PoolError;
+use std::ops::Range;
 
 /// Why an operation could not be done. It changed nothing, unless the variant says otherwise.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -244,6 +245,21 @@ pub trait Engine {
             place.copy_from_slice(value.bytes());
         }
         Ok((lookup, value.meta()))
+    }
+
+    /// As [`Engine::get`], but a hit puts only the bytes of the value into `into` that `part`
+    /// chooses, and returns the metadata of the whole. Of a large object an engine may READ those
+    /// bytes alone, and cannot hold them against the object's checksum then.
+    async fn get_part<P>(&self, key: &[u8], part: P, into: &mut Value) -> Result<(Lookup, Meta), CacheError>
+    where
+        P: Fn(Meta) -> Range<usize> + 'static,
+    {
+        let lookup = self.get(key, into).await?;
+        let meta = into.meta();
+        if lookup == Lookup::Hit {
+            into.narrow(part(meta));
+        }
+        Ok((lookup, meta))
     }
 
     /// Looks many keys up at once; `found(i, lookup, value)` is called once for every `keys[i]`, in

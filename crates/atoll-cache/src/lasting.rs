@@ -20,6 +20,7 @@ use atoll_fabric::{Arrivals, Endpoint};
 use atoll_pool::{Client, PoolError, Repaired};
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
+use std::ops::Range;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -168,6 +169,20 @@ impl<G: Engine + 'static> Engine for Lasting<G> {
         });
         let (found, value) = got.await;
         into.copy_from_slice(&value);
+        found
+    }
+
+    async fn get_part<P>(&self, key: &[u8], part: P, into: &mut Value) -> Result<(Lookup, Meta), CacheError>
+    where
+        P: Fn(Meta) -> Range<usize> + 'static,
+    {
+        let (engine, key, mut value) = (self.engine.clone(), key.to_vec(), std::mem::take(into));
+        let got = self.run(async move {
+            let found = engine.get_part(&key, part, &mut value).await;
+            (found, value)
+        });
+        let (found, value) = got.await;
+        *into = value;
         found
     }
 

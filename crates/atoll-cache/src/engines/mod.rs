@@ -28,6 +28,7 @@ use crate::{Ahead, CacheError, Change, Engine, Flushed, Lookup, Meta, Removals, 
 use atoll_fabric::{Arrivals, Endpoint};
 use atoll_pool::{Client, Pool, PoolError, PoolSettings, Repaired};
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Makes the types of all engines from their list.
@@ -356,6 +357,13 @@ impl<E: Endpoint> Engine for Chosen<E> {
 
     async fn get_to(&self, key: &[u8], into: &mut [u8]) -> Result<(Lookup, Meta), CacheError> {
         on_engine!(self, engine => engine.get_to(key, into).await)
+    }
+
+    async fn get_part<P>(&self, key: &[u8], part: P, into: &mut Value) -> Result<(Lookup, Meta), CacheError>
+    where
+        P: Fn(Meta) -> Range<usize> + 'static,
+    {
+        on_engine!(self, engine => engine.get_part(key, part, into).await)
     }
 
     async fn get_many<F: FnMut(usize, Lookup, &mut Value)>(&self, keys: &[&[u8]], found: F) -> Result<(), CacheError> {

@@ -21,6 +21,7 @@ use crate::near::Copied;
 use crate::{CacheError, Change, Engine, Flushed, Lookup, Meta, Removals, Stats, Value, value};
 use atoll_fabric::Endpoint;
 use atoll_pool::{Client, registry};
+use std::ops::Range;
 
 impl<E: Endpoint> Core<E> {
     /// Whether this client publishes when it is at rest.
@@ -165,6 +166,20 @@ impl<E: Endpoint, R: Replacement<E>> Engine for Objects<E, R> {
         self.begin(op).await?;
         let look = async |value: &mut Value| self.lookup(op, key, value).await;
         let found = value::look_up_to(self.core.extent_io(), key, into, look).await;
+        self.end(op, found).await
+    }
+
+    async fn get_part<P>(&self, key: &[u8], part: P, into: &mut Value) -> Result<(Lookup, Meta), CacheError>
+    where
+        P: Fn(Meta) -> Range<usize> + 'static,
+    {
+        let op = &mut *self.core.operations.take(&self.core.client);
+        self.begin(op).await?;
+        let look = async |place: Option<&mut Value>| match place {
+            Some(value) => Ok(Some((self.lookup(op, key, value).await?, value.meta()))),
+            None => Ok(self.present(op, key).await?.map(|meta| (Lookup::Hit, meta))),
+        };
+        let found = value::look_up_part(self.core.extent_io(), key, part, into, look).await;
         self.end(op, found).await
     }
 
