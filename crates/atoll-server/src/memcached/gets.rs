@@ -154,6 +154,8 @@ pub(super) async fn run<'a, G: Engine>(
             let place = |wanted: &Wanted| client.first_command + wanted.asked.id() as usize;
             wanted[..replied].iter().for_each(|wanted| tally.calls[place(wanted)] += 1);
             missed.iter().for_each(|key| tally.missed[place(&wanted[*key])] += 1);
+            tally.keys_found += (replied - missed.len()) as u64;
+            tally.keys_missed += missed.len() as u64;
             tally.end_many(client.first_command + Id::Get as usize, replied, began);
         }
         if let (Err(error), Some(failed)) = (looked, wanted.get(replied)) {
@@ -212,6 +214,7 @@ async fn touch<G: Engine>(
             let mut tally = client.tally.borrow_mut();
             tally.calls[place] += 1;
             tally.missed[place] += u64::from(!is_there);
+            tally.looked(is_there);
             if let Some(took) = began.map(|began| began.elapsed()) {
                 tally.timed(place, took);
                 tally.sampled(took);

@@ -86,11 +86,10 @@ pub async fn persist<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 }
 
 async fn show_expiry<G: Engine>(c: &mut Context<'_, G>, unit: Unit) -> Outcome {
-    let shown = match c.cache.peek(&c.key(1)).await?.map(|meta| meta.expiry_ms) {
-        None => {
-            c.notify_missed(c.args.get(1));
-            -2
-        }
+    let meta = c.cache.peek(&c.key(1)).await?;
+    c.looked(c.args.get(1), meta.is_some());
+    let shown = match meta.map(|meta| meta.expiry_ms) {
+        None => -2,
         Some(None) => -1,
         Some(Some(expiry_ms)) => {
             let since_ms = if unit.relative { c.cache.now_ms().await? } else { 0 };

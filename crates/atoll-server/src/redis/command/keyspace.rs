@@ -241,6 +241,7 @@ async fn of_kind<G: Engine>(c: &Context<'_, G>, found: &Found, name: &[u8]) -> R
     let (database, mut right, mut turn) = (c.database(), Found::default(), Turn::begin());
     for key in found.keys() {
         let meta = c.cache.peek(&database.stored(key)).await?;
+        c.looked(key, meta.is_some());
         if meta.is_some_and(|meta| is(name, Kind::of(meta).name())) {
             right.push(key);
         }

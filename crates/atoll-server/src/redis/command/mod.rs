@@ -122,12 +122,13 @@ impl<'a, G: Engine> Context<'a, G> {
 }
 
 impl<G: Engine> Context<'_, G> {
-    /// Looks up the value of argument `index`, which is a key. Refuses a value of another kind, and
-    /// tells that a key is missed.
+    /// Looks up the value of argument `index`, which is a key. Refuses a value of another kind,
+    /// counts the read, and tells that a key is missed.
     #[inline]
     pub(crate) async fn look(&mut self, index: usize, kind: Kind) -> Result<bool, CommandError> {
-        if !self.cache.get(&self.key(index), self.value).await? {
-            self.notify_missed(self.args.get(index));
+        let is_there = self.cache.get(&self.key(index), self.value).await?;
+        self.looked(self.args.get(index), is_there);
+        if !is_there {
             return Ok(false);
         }
         kind.check(self.value.meta()).inspect_err(|_| string::forget(self.value))?;

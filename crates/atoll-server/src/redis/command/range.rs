@@ -27,10 +27,8 @@ pub async fn append<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 /// `STRLEN key`
 pub async fn strlen<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let meta = c.cache.peek(&c.key(1)).await?;
-    match meta {
-        Some(meta) => Kind::STRING.check(meta)?,
-        None => c.notify_missed(c.args.get(1)),
-    }
+    c.looked(c.args.get(1), meta.is_some());
+    meta.map_or(Ok(()), |meta| Kind::STRING.check(meta))?;
     c.reply.count(meta.map_or(0, |meta| meta.value_bytes));
     Ok(())
 }
