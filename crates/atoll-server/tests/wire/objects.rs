@@ -25,10 +25,25 @@ fn a_value_is_encoded_as_redis_would_encode_it() {
         });
         assert_eq!(expected, found, "{value:?}");
     }
-    let refused = |command: &str| text(Raw::connect(ours.address).call(&["OBJECT", command, "k"]));
-    assert!(refused("FREQ").starts_with("-ERR An LFU maxmemory policy is not selected"));
-    assert!(refused("idletime").starts_with("-ERR An LFU maxmemory policy is selected, idle time not tracked"));
-    assert_eq!(refused("REFCOUNT"), ":1\r\n");
+    assert_eq!(text(Raw::connect(ours.address).call(&["OBJECT", "REFCOUNT", "k"])), ":1\r\n");
+}
+
+#[test]
+fn frequency_and_idle_time_are_refused_as_the_policy_that_is_reported_demands() {
+    let Some(redis) = Redis::start() else { return };
+    let ours = start(options());
+    let mut servers = [redis.address, ours.address].map(Raw::connect);
+    let policy = text(servers[1].call(&["CONFIG", "GET", "maxmemory-policy"]));
+    assert!(policy.ends_with("\r\nallkeys-lfu\r\n"), "{policy}");
+    servers[0].call(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lfu"]);
+    let [expected, found] = servers.each_mut().map(|server| {
+        server.call(&["SET", "k", "v"]);
+        text(server.call(&["OBJECT", "IDLETIME", "k"]))
+    });
+    assert_eq!(expected, found);
+    // Redis has a number here.
+    let found = text(servers[1].call(&["OBJECT", "FREQ", "k"]));
+    assert!(found.starts_with("-ERR the engine counts accesses in the memory of its clients"), "{found}");
 }
 
 #[test]
