@@ -42,7 +42,8 @@ pub enum Expiry {
     Never,
     /// Keeps the expiry of the present object; never if there is none.
     Keep,
-    /// After so many milliseconds on the pool's clock.
+    /// After so many milliseconds on the pool's clock, and never before: a few more pass, because
+    /// clients' clocks are [`SKEW_MS`] apart at most. 0 is in the past.
     InMs(u64),
     /// At so many milliseconds since the Unix epoch on the pool's clock.
     AtMs(u64),
@@ -54,10 +55,17 @@ impl Expiry {
         match self {
             Self::Never => None,
             Self::Keep => old.and_then(|old| old.expiry_ms),
-            Self::InMs(ms) => Some(now_ms.saturating_add(ms)),
+            Self::InMs(0) => Some(now_ms),
+            Self::InMs(ms) => Some(now_ms.saturating_add(ms).saturating_add(SKEW_MS)),
             Self::AtMs(ms) => Some(ms),
         }
     }
+}
+
+/// How long an object is left at least that expires at this moment: for one that was to expire
+/// [after some time](Expiry::InMs), never more than what remains of that.
+pub fn left_ms(expiry_ms: u64, now_ms: u64) -> u64 {
+    expiry_ms.saturating_sub(now_ms).saturating_sub(SKEW_MS)
 }
 
 /// The options of a [`Cache::set`].
@@ -652,6 +660,9 @@ mod tests {
             hand.fetch_add(150_000_000, std::sync::atomic::Ordering::Relaxed);
             assert!(cache.peek(b"k").await.unwrap().is_some());
             hand.fetch_add(50_000_000, std::sync::atomic::Ordering::Relaxed);
+            // A client whose clock is behind has set the expiry.
+            assert!(cache.peek(b"k").await.unwrap().is_some());
+            hand.fetch_add(SKEW_MS * 1_000_000, std::sync::atomic::Ordering::Relaxed);
             assert!(cache.peek(b"k").await.unwrap().is_none());
         });
     }

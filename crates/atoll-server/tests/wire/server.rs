@@ -5,6 +5,7 @@ use crate::common::{Random, Raw, command, facts, options, start, start_on, start
 use atoll_cache::ditto::DittoOptions;
 use atoll_cache::{Cache, EngineOptions, model::Model};
 use atoll_fabric::Clock;
+use atoll_pool::clock::SKEW_MS;
 use atoll_server::{Redis, Server, ServerOptions};
 use std::convert::Infallible;
 use std::io::{Read, Write};
@@ -349,16 +350,46 @@ fn requests_of_memcached_make_no_other_client_wait_for_all_of_them() {
 }
 
 #[test]
+fn a_key_never_expires_before_its_time_has_passed() {
+    for engine in [EngineOptions::default(), EngineOptions::Ditto(DittoOptions::default())] {
+        let server = start_on(&engine, with_memcached());
+        let (mut raw, mut other) = (Raw::connect(server.address), Raw::connect(server.address));
+        for round in 0..100_u64 {
+            let ms = 3 + round % 7;
+            let began = Instant::now();
+            match round % 3 {
+                0 => raw.call(&["SET", "k", "v", "PX", &ms.to_string()]),
+                1 => raw.call(&["PSETEX", "k", &ms.to_string(), "v"]),
+                _ => {
+                    raw.call(&["SET", "k", "v"]);
+                    raw.call(&["PEXPIRE", "k", &ms.to_string()])
+                }
+            };
+            let left = String::from_utf8(raw.call(&["PTTL", "k"])).unwrap();
+            assert!(left.trim_start_matches(':').trim_end().parse::<u64>().unwrap() <= ms, "{left} of {ms}");
+            while other.call(&["EXISTS", "k"]) == b":1\r\n" {
+                assert!(began.elapsed() < Duration::from_secs(5), "it expires at last");
+            }
+            let took = began.elapsed();
+            assert!(took >= Duration::from_millis(ms), "{engine:?}: {ms} ms were over after {took:?}");
+        }
+    }
+}
+
+#[test]
 fn ttl_and_expiretime_round_to_the_nearest_second() {
     // A clock that stands still: what is set now is asked after now.
     let (clock, _hand) = Clock::manual(1_000_000 * 1_000_000_000);
     let server = start_with(options(), move |_| Ok::<_, Infallible>(Cache::new(Model::new(clock.clone()))));
     let mut raw = Raw::connect(server.address);
-    for (ms, seconds) in [(1, 0), (499, 0), (500, 1), (1499, 1), (1500, 2), (59_999, 60), (60_000, 60)] {
+    for (ms, seconds) in [(1, 0), (497, 0), (500, 1), (1497, 1), (1500, 2), (59_999, 60), (60_000, 60)] {
         assert_eq!(raw.call(&["SET", "k", "v", "PX", &ms.to_string()]), b"+OK\r\n");
-        for (command, expected) in
-            [("PTTL", ms), ("TTL", seconds), ("PEXPIRETIME", 1_000_000_000 + ms), ("EXPIRETIME", 1_000_000 + seconds)]
-        {
+        for (command, expected) in [
+            ("PTTL", ms),
+            ("TTL", seconds),
+            ("PEXPIRETIME", 1_000_000_000 + ms + SKEW_MS),
+            ("EXPIRETIME", 1_000_000 + seconds),
+        ] {
             assert_eq!(raw.call(&[command, "k"]), format!(":{expected}\r\n").into_bytes(), "{command} with {ms} ms");
         }
     }

@@ -98,9 +98,8 @@ fn options<'a, G: Engine>(c: &Context<'a, G>, index: usize, set: bool) -> Result
 /// The moment that `amount` of `unit` is, which must be in positive time.
 async fn expiry<G: Engine>(c: &mut Context<'_, G>, unit: Unit, amount: &[u8]) -> Result<Expiry, CommandError> {
     let amount = integer(amount)?;
-    let now_ms = c.cache.now_ms().await?;
-    match unit.at_ms(amount, now_ms) {
-        Some(at_ms) if amount > 0 => Ok(Expiry::AtMs(at_ms as u64)),
+    match unit.expiry(amount, c.cache.now_ms().await?) {
+        Some(expiry) if amount > 0 => Ok(expiry),
         _ => Err(CommandError::InvalidExpire(c.spec.name)),
     }
 }
@@ -239,7 +238,7 @@ pub async fn getex<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     if c.cache.get_and_expire(&c.key(1), expiry, c.value).await? {
         match expiry {
             Expiry::AtMs(at_ms) if at_ms <= now_ms => c.notify(Class::GENERIC, "del", c.args.get(1)),
-            Expiry::AtMs(_) => c.notify(Class::GENERIC, "expire", c.args.get(1)),
+            Expiry::AtMs(_) | Expiry::InMs(_) => c.notify(Class::GENERIC, "expire", c.args.get(1)),
             _ if c.value.meta().expiry_ms.is_some() => c.notify(Class::GENERIC, "persist", c.args.get(1)),
             _ => {}
         }
