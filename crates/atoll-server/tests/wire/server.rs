@@ -261,6 +261,9 @@ fn shutdown_stops_the_server_and_says_what_it_does_not_do() {
         (&["SHUTDOWN", "never"][..], "-ERR syntax error\r\n"),
         (&["SHUTDOWN", "SAVE", "NOSAVE"], "-ERR syntax error\r\n"),
         (&["SHUTDOWN", "ABORT"], "-ERR No shutdown in progress.\r\n"),
+        (&["MULTI"], "+OK\r\n"),
+        (&["SHUTDOWN"], "-ERR Command not allowed inside a transaction\r\n"),
+        (&["EXEC"], "-EXECABORT Transaction discarded because of previous errors.\r\n"),
     ] {
         assert_eq!(String::from_utf8(raw.call(words)).unwrap(), reply);
     }
