@@ -218,6 +218,20 @@ fn gets_that_are_looked_up_together_are_counted_one_by_one() {
 }
 
 #[test]
+fn fragmentation_is_the_part_of_the_capacity_that_holds_no_live_object() {
+    let server = start(options());
+    let mut raw = Raw::connect(server.address);
+    // The pool has 1 GiB, of which 12345678 bytes are in use.
+    for live in [0, 16 + 1 + 10_000_000] {
+        let memory = info(&mut raw, &["memory"]);
+        assert_eq!(number(&memory, "mem_fragmentation_bytes"), 12_345_678 - live);
+        let ratio = if live == 0 { "1.01" } else { "1.00" };
+        assert_eq!(field(&memory, "mem_fragmentation_ratio"), ratio);
+        raw.call(&["SET", "k", &"x".repeat(10_000_000)]);
+    }
+}
+
+#[test]
 fn memory_is_that_of_the_live_objects() {
     let server = start_on(&EngineOptions::default(), options());
     let mut raw = Raw::connect(server.address);
