@@ -5,10 +5,14 @@ mod held;
 
 pub use held::Hold;
 
-use crate::{Attributes, CacheError, Cause, Change, Engine, KEY_BYTES_MAX, Lookup, Meta, Removal, Stats, Value};
+use crate::{
+    Attributes, CacheError, Cause, Change, Engine, Flushed, KEY_BYTES_MAX, Lookup, Meta, Removal, Stats, Value,
+};
+use atoll_pool::clock::SKEW_MS;
 use changes::{Edit, Expire, Remove, Removes, Rewrite, Rewritten, Set, give_back};
 use held::Held;
 use std::borrow::Cow;
+use std::ops::Range;
 
 /// A cache as one client uses it.
 pub struct Cache<G: Engine> {
@@ -38,7 +42,8 @@ pub enum Expiry {
     Never,
     /// Keeps the expiry of the present object; never if there is none.
     Keep,
-    /// After so many milliseconds on the pool's clock.
+    /// After so many milliseconds on the pool's clock, and never before: a few more pass, because
+    /// clients' clocks are [`SKEW_MS`] apart at most. 0 is in the past.
     InMs(u64),
     /// At so many milliseconds since the Unix epoch on the pool's clock.
     AtMs(u64),
@@ -50,10 +55,17 @@ impl Expiry {
         match self {
             Self::Never => None,
             Self::Keep => old.and_then(|old| old.expiry_ms),
-            Self::InMs(ms) => Some(now_ms.saturating_add(ms)),
+            Self::InMs(0) => Some(now_ms),
+            Self::InMs(ms) => Some(now_ms.saturating_add(ms).saturating_add(SKEW_MS)),
             Self::AtMs(ms) => Some(ms),
         }
     }
+}
+
+/// How long an object is left at least that expires at this moment: for one that was to expire
+/// [after some time](Expiry::InMs), never more than what remains of that.
+pub fn left_ms(expiry_ms: u64, now_ms: u64) -> u64 {
+    expiry_ms.saturating_sub(now_ms).saturating_sub(SKEW_MS)
 }
 
 /// The options of a [`Cache::set`].
@@ -170,6 +182,23 @@ impl<G: Engine> Cache<G> {
             return Ok(is_there.then(|| value.meta()));
         }
         let (lookup, meta) = self.engine.get_to(checked(key)?, into).await?;
+        Ok((lookup == Lookup::Hit).then_some(meta))
+    }
+
+    /// Looks `key` up; returns its metadata, or `None` if the key is not there. The bytes of its
+    /// value that `part` chooses are in `into`. Of a large object only these are read, if they are
+    /// at most half of it.
+    pub async fn get_part<P>(&self, key: &[u8], part: P, into: &mut Value) -> Result<Option<Meta>, CacheError>
+    where
+        P: Fn(Meta) -> Range<usize> + 'static,
+    {
+        if self.is_held() {
+            let is_there = Box::pin(self.get_held(key, into)).await?;
+            let meta = is_there.then(|| into.meta());
+            meta.into_iter().for_each(|meta| into.narrow(part(meta)));
+            return Ok(meta);
+        }
+        let (lookup, meta) = self.engine.get_part(checked(key)?, part, into).await?;
         Ok((lookup == Lookup::Hit).then_some(meta))
     }
 
@@ -409,13 +438,13 @@ impl<G: Engine> Cache<G> {
         end: i64,
         into: &'v mut Value,
     ) -> Result<&'v [u8], CacheError> {
-        if !self.get(key, into).await? {
-            return Ok(&[]);
-        }
-        let length = into.bytes().len() as i64;
-        let from = |index: i64| if index < 0 { length.saturating_add(index).max(0) } else { index };
-        let (start, end) = (from(start), from(end).min(length - 1));
-        Ok(if start > end { &[] } else { &into.bytes()[start as usize..=end as usize] })
+        let part = move |meta: Meta| {
+            let length = meta.value_bytes as i64;
+            let from = |index: i64| if index < 0 { length.saturating_add(index).max(0) } else { index };
+            let (start, end) = (from(start), from(end).min(length - 1));
+            if start > end { 0..0 } else { start as usize..end as usize + 1 }
+        };
+        Ok(if self.get_part(key, part, into).await?.is_some() { into.bytes() } else { &[] })
     }
 
     /// Shows at least `count` keys from `cursor` on, if there are as many, and returns the next
@@ -434,8 +463,21 @@ impl<G: Engine> Cache<G> {
 
     /// Removes every key that was present at the start of the call; returns how many it removed.
     pub async fn flush(&self) -> Result<u64, CacheError> {
+        let (mut removed, mut cursor) = (0, 0);
+        loop {
+            let step = self.flush_from(cursor).await?;
+            (removed, cursor) = (removed + step.removed, step.next);
+            if cursor == 0 {
+                return Ok(removed);
+            }
+        }
+    }
+
+    /// One step of a flush: removes some keys from `cursor` on. The cursor 0 begins and ends a
+    /// flush. A key that is present from the first call to the last is removed.
+    pub async fn flush_from(&self, cursor: u64) -> Result<Flushed, CacheError> {
         self.let_go_if_held().await?;
-        self.engine.flush().await
+        self.engine.flush(cursor).await
     }
 
     /// Objects in the pool, including expired objects that no client has found yet.
@@ -618,6 +660,9 @@ mod tests {
             hand.fetch_add(150_000_000, std::sync::atomic::Ordering::Relaxed);
             assert!(cache.peek(b"k").await.unwrap().is_some());
             hand.fetch_add(50_000_000, std::sync::atomic::Ordering::Relaxed);
+            // A client whose clock is behind has set the expiry.
+            assert!(cache.peek(b"k").await.unwrap().is_some());
+            hand.fetch_add(SKEW_MS * 1_000_000, std::sync::atomic::Ordering::Relaxed);
             assert!(cache.peek(b"k").await.unwrap().is_none());
         });
     }

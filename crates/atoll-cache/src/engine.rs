@@ -7,6 +7,7 @@ use crate::{Attributes, Meta, Removals, Stats, Value};
 use atoll_fabric::{Arrivals, VerbError};
 use atoll_near::values::words::Sample;
 use atoll_pool::PoolError;
+use std::ops::Range;
 
 /// Why an operation could not be done. It changed nothing, unless the variant says otherwise.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -93,6 +94,15 @@ pub enum Lookup {
     Absent,
     /// The object with the key has expired.
     Expired,
+}
+
+/// What a step of a flush has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flushed {
+    /// Keys that it removed.
+    pub removed: u64,
+    /// Where the next step begins; 0 after the last one.
+    pub next: u64,
 }
 
 /// How much of the present object a [`Change`] must see.
@@ -184,8 +194,8 @@ macro_rules! pass_on_operations {
             self.$engine.random_key().await
         }
 
-        async fn flush(&self) -> Result<u64, $crate::CacheError> {
-            self.$engine.flush().await
+        async fn flush(&self, cursor: u64) -> Result<$crate::Flushed, $crate::CacheError> {
+            self.$engine.flush(cursor).await
         }
 
         async fn objects(&self) -> Result<u64, $crate::CacheError> {
@@ -237,6 +247,21 @@ pub trait Engine {
         Ok((lookup, value.meta()))
     }
 
+    /// As [`Engine::get`], but a hit puts only the bytes of the value into `into` that `part`
+    /// chooses, and returns the metadata of the whole. Of a large object an engine may READ those
+    /// bytes alone, and cannot hold them against the object's checksum then.
+    async fn get_part<P>(&self, key: &[u8], part: P, into: &mut Value) -> Result<(Lookup, Meta), CacheError>
+    where
+        P: Fn(Meta) -> Range<usize> + 'static,
+    {
+        let lookup = self.get(key, into).await?;
+        let meta = into.meta();
+        if lookup == Lookup::Hit {
+            into.narrow(part(meta));
+        }
+        Ok((lookup, meta))
+    }
+
     /// Looks many keys up at once; `found(i, lookup, value)` is called once for every `keys[i]`, in
     /// order. It may take the value's memory.
     async fn get_many<F: FnMut(usize, Lookup, &mut Value)>(
@@ -273,8 +298,10 @@ pub trait Engine {
     /// Some key that is present.
     async fn random_key(&self) -> Result<Option<Vec<u8>>, CacheError>;
 
-    /// Removes every key that was present at the start of the call; returns how many it removed.
-    async fn flush(&self) -> Result<u64, CacheError>;
+    /// Removes keys from `cursor` on, at most so many that it takes a fraction of a millisecond
+    /// where memory is near. The cursor 0 begins and ends a flush. A key that is present from the
+    /// first call to the last is removed.
+    async fn flush(&self, cursor: u64) -> Result<Flushed, CacheError>;
 
     /// Objects in the pool, including expired objects that no client has found yet.
     async fn objects(&self) -> Result<u64, CacheError>;

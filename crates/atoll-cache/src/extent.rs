@@ -33,6 +33,7 @@ use atoll_fabric::{Batch, Buffer, Endpoint};
 use atoll_pool::{Chunk, ChunkId, ChunkState, Client, Layout, chunks};
 use rounds::{in_lanes, rounds};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// An empty chunk in state Open that its client owns, with its generation.
 pub(crate) type OpenChunk = (ChunkId, u32);
@@ -206,6 +207,24 @@ impl<E: Endpoint> ExtentIo<'_, E> {
         };
         self.read_rounds(&extents, header.body_bytes(), place).await?;
         Ok(read_key == key && self.is_sound(body, key, into))
+    }
+
+    /// READs a part of the value of a large object; `None` if it is another key's. What was READ is
+    /// the object's if that is still there afterwards.
+    pub(crate) async fn read_part(
+        &self,
+        header: &Header,
+        body: &LargeBody,
+        key: &[u8],
+        part: Range<usize>,
+        mut buffer: Buffer,
+    ) -> Result<Option<Buffer>, CacheError> {
+        let Some(extents) = self.extents(header, body).await? else { return Ok(None) };
+        let (mut read_key, mut spare) = (vec![0; header.key_bytes], Buffer::new());
+        self.read_span(&extents, 0, &mut read_key, &mut spare).await?;
+        buffer.resize(part.len());
+        self.read_span(&extents, header.key_bytes + part.start, buffer.bytes_mut(), &mut spare).await?;
+        Ok((read_key == key).then_some(buffer))
     }
 
     /// Whether these are the key and the value that were written.

@@ -15,11 +15,12 @@
 //! do without this.
 
 use crate::audit::Audit;
-use crate::{Ahead, CacheError, Change, Engine, Lookup, Mark, Meta, Pooled, Removals, Stats, Value};
+use crate::{Ahead, CacheError, Change, Engine, Flushed, Lookup, Mark, Meta, Pooled, Removals, Stats, Value};
 use atoll_fabric::{Arrivals, Endpoint};
 use atoll_pool::{Client, PoolError, Repaired};
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
+use std::ops::Range;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -171,6 +172,20 @@ impl<G: Engine + 'static> Engine for Lasting<G> {
         found
     }
 
+    async fn get_part<P>(&self, key: &[u8], part: P, into: &mut Value) -> Result<(Lookup, Meta), CacheError>
+    where
+        P: Fn(Meta) -> Range<usize> + 'static,
+    {
+        let (engine, key, mut value) = (self.engine.clone(), key.to_vec(), std::mem::take(into));
+        let got = self.run(async move {
+            let found = engine.get_part(&key, part, &mut value).await;
+            (found, value)
+        });
+        let (found, value) = got.await;
+        *into = value;
+        found
+    }
+
     async fn get_many<F>(&self, keys: &[&[u8]], mut found: F) -> Result<(), CacheError>
     where
         F: FnMut(usize, Lookup, &mut Value),
@@ -229,7 +244,7 @@ impl<G: Engine + 'static> Engine for Lasting<G> {
 
     run_to_their_end! {
         random_key() -> Result<Option<Vec<u8>>, CacheError>,
-        flush() -> Result<u64, CacheError>,
+        flush(cursor: u64) -> Result<Flushed, CacheError>,
         objects() -> Result<u64, CacheError>,
         now_ms() -> Result<u64, CacheError>,
         follow_changes() -> Result<bool, CacheError>,

@@ -77,7 +77,7 @@ pub use atoll_near::values::words::Words;
 pub use cache::{
     Beginning, Cache, Condition, ExpireCondition, ExpireOutcome, Expiry, Hold, Number, SetOptions, SetOutcome,
 };
-pub use engine::{CacheError, Change, Engine, Lookup, Mark, Old, Verdict, Want};
+pub use engine::{CacheError, Change, Engine, Flushed, Lookup, Mark, Old, Verdict, Want};
 pub use engines::{Chosen, ChosenPool, EngineId, EngineKind, EngineOptions};
 pub use lasting::Lasting;
 pub use near::{Copied, Near, NearCache};

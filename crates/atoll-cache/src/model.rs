@@ -2,7 +2,9 @@
 //! it. Programs built on [`Engine`] can be tested on it without a pool.
 
 use crate::stats::Counters;
-use crate::{Attributes, CacheError, Change, Engine, Lookup, Meta, Old, Stats, VALUE_BYTES_MAX, Value, Verdict};
+use crate::{
+    Attributes, CacheError, Change, Engine, Flushed, Lookup, Meta, Old, Stats, VALUE_BYTES_MAX, Value, Verdict,
+};
 use atoll_fabric::{Clock, Traffic};
 use atoll_pool::Upkeep;
 use std::cell::{Cell, RefCell};
@@ -109,10 +111,9 @@ impl Engine for Model {
         Ok(self.entries.borrow().iter().find(|(_, entry)| entry.is_live(now_ms)).map(|(key, _)| key.clone()))
     }
 
-    async fn flush(&self) -> Result<u64, CacheError> {
-        let removed = self.entries.borrow().len() as u64;
-        self.entries.borrow_mut().clear();
-        Ok(removed)
+    async fn flush(&self, _cursor: u64) -> Result<Flushed, CacheError> {
+        let removed = std::mem::take(&mut *self.entries.borrow_mut()).len() as u64;
+        Ok(Flushed { removed, next: 0 })
     }
 
     async fn objects(&self) -> Result<u64, CacheError> {

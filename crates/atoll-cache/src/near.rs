@@ -20,7 +20,7 @@ use atoll_pool::sharers::Hole;
 use atoll_pool::{Client, PoolError};
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -285,6 +285,20 @@ impl<G: Copied> Engine for Near<G> {
                 Ok((lookup, value.meta()))
             }
         }
+    }
+
+    async fn get_part<P>(&self, key: &[u8], part: P, into: &mut Value) -> Result<(Lookup, Meta), CacheError>
+    where
+        P: Fn(Meta) -> Range<usize> + 'static,
+    {
+        if let Some(near) = &self.near
+            && let Looked::Copy(copy) = self.look(near, self.engine.stripe(key), key).await?
+        {
+            let meta = meta_of(&copy);
+            into.assign(&copy.bytes[part(meta)], meta);
+            return Ok((Lookup::Hit, meta));
+        }
+        self.engine.get_part(key, part, into).await
     }
 
     async fn get_many<F: FnMut(usize, Lookup, &mut Value)>(

@@ -4,6 +4,7 @@ use crate::extent::ExtentIo;
 use crate::record::{Header, LargeBody};
 use crate::{CacheError, Lookup};
 use atoll_fabric::{Buffer, Endpoint};
+use std::ops::Range;
 
 /// What a protocol says of a value. It is kept with the object; no engine reads it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -122,9 +123,16 @@ impl Value {
         (self.start, self.meta) = (0, Meta { value_bytes: bytes.len(), ..meta });
     }
 
+    /// Makes it hold a part of its value.
+    pub(crate) fn narrow(&mut self, part: Range<usize>) {
+        assert!(part.start <= part.end && part.end <= self.meta.value_bytes, "a part lies within its value");
+        self.start += part.start;
+        self.meta.value_bytes = part.len();
+    }
+
     /// Frees the memory of a large value, so that a client does not keep it for ever.
     pub fn shrink_beyond(&mut self, bytes_max: usize) {
-        if self.meta.value_bytes > bytes_max {
+        if self.buffer.len() > bytes_max {
             *self = Self::new();
         }
     }
@@ -155,6 +163,48 @@ pub(crate) async fn look_up_to<E: Endpoint>(
             }
         };
         if is_whole {
+            return Ok((lookup, meta));
+        }
+    }
+    unreachable!("a value that a lookup has READ is whole")
+}
+
+/// Looks `key` up by `look`, and puts the bytes of a hit's value that `part` chooses into `into`.
+/// Of a large object these alone are READ, if they are at most half of it. Without a place `look`
+/// gives the metadata alone.
+///
+/// A part has no checksum. While the object has the same token, its extents have not been reused.
+pub(crate) async fn look_up_part<E: Endpoint>(
+    io: ExtentIo<'_, E>,
+    key: &[u8],
+    part: impl Fn(Meta) -> Range<usize>,
+    into: &mut Value,
+    mut look: impl AsyncFnMut(Option<&mut Value>) -> Result<Option<(Lookup, Meta)>, CacheError>,
+) -> Result<(Lookup, Meta), CacheError> {
+    // The lookup repairs what it finds damaged, if it READs the value itself.
+    for defers in [true, true, false] {
+        into.defers = defers;
+        let found = look(Some(&mut *into)).await?;
+        into.defers = false;
+        let (lookup, meta) = found.expect("a lookup with a place says how it ended");
+        if lookup != Lookup::Hit {
+            return Ok((lookup, meta));
+        }
+        let Some(large) = into.deferred.take() else {
+            into.narrow(part(meta));
+            return Ok((lookup, meta));
+        };
+        let chosen = part(meta);
+        if chosen.len() > meta.value_bytes / 2 {
+            continue;
+        }
+        let bytes = Box::pin(io.read_part(&large.0, &large.1, key, chosen, into.take_buffer())).await?;
+        let after = look(None).await?;
+        if let (Some(bytes), Some((_, Meta { token, .. }))) = (bytes, after)
+            && token == meta.token
+        {
+            let value_bytes = bytes.bytes().len();
+            into.hold(bytes, 0, Meta { value_bytes, ..meta });
             return Ok((lookup, meta));
         }
     }

@@ -6,6 +6,7 @@ use atoll_cache::{
     Value,
 };
 use atoll_fabric::Endpoint;
+use atoll_pool::clock::SKEW_MS;
 use atoll_sim::Random;
 use atoll_sim::history::{self, Call, History, Outcome, Pending, Seen};
 use std::cell::RefCell;
@@ -112,6 +113,12 @@ pub fn unique_value(client: u32, step: u64, bytes: u64) -> Vec<u8> {
     let fill = (client as u8).wrapping_mul(17).wrapping_add(step as u8);
     value.resize(value.len().max(bytes as usize), fill);
     value
+}
+
+/// An expiry after so many milliseconds, for the cache and for the history. The cache adds what the
+/// clocks of clients differ.
+fn in_ms(ms: u64) -> (Expiry, history::Expiry) {
+    (Expiry::InMs(ms), history::Expiry::InMs(ms + SKEW_MS))
 }
 
 fn key_of(index: u64) -> Vec<u8> {
@@ -268,7 +275,7 @@ impl<G: Engine + 'static, R: Recorder> Part<'_, G, R> {
     async fn expiry_soon(&mut self) -> Result<(Expiry, history::Expiry), CacheError> {
         let ms = 1 + self.random.below(LIFE_MS_MAX);
         Ok(match self.random.below(4) {
-            0 => (Expiry::InMs(ms), history::Expiry::InMs(ms)),
+            0 => in_ms(ms),
             1 => (Expiry::Keep, history::Expiry::Keep),
             _ => {
                 let at_ms = self.cache.now_ms().await? + ms;
@@ -387,7 +394,7 @@ impl<G: Engine + 'static, R: Recorder> Part<'_, G, R> {
         let (expiry, until) = match self.random.below(2) {
             0 => (Expiry::Never, history::Expiry::Never),
             _ if self.expiring => self.expiry_soon().await?,
-            _ => (Expiry::InMs(1 << 40), history::Expiry::InMs(1 << 40)),
+            _ => in_ms(1 << 40),
         };
         let mut value = Value::new();
         self.begin(key, Call::Expire { expiry: until });

@@ -38,7 +38,9 @@
 //!
 //! **Judging.** A client judges expiry by a value that the word has had. It uses the value for at
 //! most [`REFRESH_NS`] of its monotone clock. Hence, once an object has expired for one client, an
-//! operation that any client begins [`SKEW_MS`] later finds it expired.
+//! operation that any client begins [`SKEW_MS`] later finds it expired. The value is a whole number
+//! of milliseconds, too. So it is less than [`SKEW_MS`] behind the time, and a client that lets an
+//! object expire after some time adds as much.
 
 use crate::Layout;
 use crate::words::{self, read_word};

@@ -25,6 +25,7 @@ use crate::fabric::{self, AddressedFabric, EndpointOf, PoolFabric};
 use atoll_cache::audit::Audit;
 use atoll_cache::experts::ExpertSet;
 use atoll_cache::{CacheError, Chosen, ChosenPool, Engine, EngineId, Near, NearCache, Words};
+use atoll_fabric::shm::host::Room;
 use atoll_fabric::{Endpoint, FabricError, Identity, Reach, Region, Sharing, VerbError, block_on, block_on_with};
 use atoll_near::NearError;
 use atoll_pool::boot::{self, Verdict};
@@ -47,6 +48,14 @@ pub enum OpenError {
     /// This process can have no near cache on it.
     #[error(transparent)]
     Near(#[from] NearError),
+    /// The host has no memory for such a near cache.
+    #[error("no room for a near cache of {bytes} bytes: {why}; choose a smaller one, or free memory")]
+    NoRoomNear {
+        /// Bytes requested.
+        bytes: u64,
+        /// The limit, and how to change it.
+        why: String,
+    },
 }
 
 /// Why a pool could not be repaired or enlarged. The pool is unchanged.
@@ -404,9 +413,13 @@ impl<F: PoolFabric> Pool<F> {
     /// pool can have near caches.
     ///
     /// # Errors
-    /// [`OpenError::Near`] if it is too small, or the fabric or the pool lets this process have
-    /// none; then it has none.
+    /// [`OpenError::NoRoomNear`] if the host lacks the memory. [`OpenError::Near`] if it is too
+    /// small, or the fabric or the pool lets this process have none; then it has none.
     pub fn near(&self, bytes: u64) -> Result<(), OpenError> {
+        // Its memory is allocated as it fills, so that nothing else refuses what the host lacks.
+        if let Some(room) = Room::of_memory(None).filter(|room| room.usable_bytes() < bytes) {
+            return Err(OpenError::NoRoomNear { bytes, why: room.to_string() });
+        }
         NearCache::new(bytes, 0)?;
         self.0.near_bytes.store(bytes, Ordering::Release);
         let followed = self.client().and_then(|client| client.follow());

@@ -87,7 +87,7 @@ use accesses::Log;
 use atoll_cache::pooled::{EnginePool, Pooled};
 use atoll_cache::record::Hasher;
 use atoll_cache::stats::Counters;
-use atoll_cache::{CacheError, Change, Engine, Lookup, Meta, Stats, Value};
+use atoll_cache::{CacheError, Change, Engine, Flushed, Lookup, Meta, Stats, Value};
 use atoll_fabric::purpose::Scope;
 use atoll_fabric::{Address, Buffer, Endpoint, Messenger, Purpose, VerbError};
 use atoll_pool::in_flight::ROUNDS_PROVING;
@@ -303,10 +303,10 @@ impl<E: Endpoint + Messenger> Engine for CliqueMap<E> {
         session.some_key().await
     }
 
-    async fn flush(&self) -> Result<u64, CacheError> {
+    async fn flush(&self, _cursor: u64) -> Result<Flushed, CacheError> {
         let mut session = self.session.lent().await;
         session.begin().await?;
-        session.remove_all().await
+        Ok(Flushed { removed: session.remove_all().await?, next: 0 })
     }
 
     async fn objects(&self) -> Result<u64, CacheError> {

@@ -24,10 +24,11 @@ use crate::experts::ExpertSet;
 use crate::forge::ForgeOptions;
 use crate::near::Copied;
 use crate::pooled::{EnginePool, Pooled};
-use crate::{Ahead, CacheError, Change, Engine, Lookup, Meta, Removals, Reserve, Stats, Value};
+use crate::{Ahead, CacheError, Change, Engine, Flushed, Lookup, Meta, Removals, Reserve, Stats, Value};
 use atoll_fabric::{Arrivals, Endpoint};
 use atoll_pool::{Client, Pool, PoolError, PoolSettings, Repaired};
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Makes the types of all engines from their list.
@@ -358,6 +359,13 @@ impl<E: Endpoint> Engine for Chosen<E> {
         on_engine!(self, engine => engine.get_to(key, into).await)
     }
 
+    async fn get_part<P>(&self, key: &[u8], part: P, into: &mut Value) -> Result<(Lookup, Meta), CacheError>
+    where
+        P: Fn(Meta) -> Range<usize> + 'static,
+    {
+        on_engine!(self, engine => engine.get_part(key, part, into).await)
+    }
+
     async fn get_many<F: FnMut(usize, Lookup, &mut Value)>(&self, keys: &[&[u8]], found: F) -> Result<(), CacheError> {
         on_engine!(self, engine => engine.get_many(keys, found).await)
     }
@@ -382,8 +390,8 @@ impl<E: Endpoint> Engine for Chosen<E> {
         on_engine!(self, engine => engine.random_key().await)
     }
 
-    async fn flush(&self) -> Result<u64, CacheError> {
-        on_engine!(self, engine => engine.flush().await)
+    async fn flush(&self, cursor: u64) -> Result<Flushed, CacheError> {
+        on_engine!(self, engine => engine.flush(cursor).await)
     }
 
     async fn objects(&self) -> Result<u64, CacheError> {

@@ -8,9 +8,10 @@ use crate::at_once;
 use crate::index::copies::{self, Sharing};
 use crate::index::{Index, SlotWord, walk};
 use crate::near::Copied;
-use crate::{CacheError, Change, Engine, Lookup, Meta, Removals, Stats, Value, value};
+use crate::{CacheError, Change, Engine, Flushed, Lookup, Meta, Removals, Stats, Value, value};
 use atoll_fabric::{Endpoint, VerbError};
 use atoll_pool::{Client, registry};
+use std::ops::Range;
 
 impl<E: Endpoint, T: Technique<E>> Copied for Forge<E, T> {
     type Endpoint = E;
@@ -70,6 +71,19 @@ impl<E: Endpoint, T: Technique<E>> Engine for Forge<E, T> {
         let op = &mut *self.operations.take(&self.client);
         self.client.begin(&mut op.entry).await?;
         value::look_up_to(self.extent_io(), key, into, async |value| self.lookup(op, key, value, true).await).await
+    }
+
+    async fn get_part<P>(&self, key: &[u8], part: P, into: &mut Value) -> Result<(Lookup, Meta), CacheError>
+    where
+        P: Fn(Meta) -> Range<usize> + 'static,
+    {
+        let op = &mut *self.operations.take(&self.client);
+        self.client.begin(&mut op.entry).await?;
+        let look = async |place: Option<&mut Value>| match place {
+            Some(value) => Ok(Some((self.lookup(op, key, value, true).await?, value.meta()))),
+            None => Ok(self.present(op, key).await?.map(|meta| (Lookup::Hit, meta))),
+        };
+        value::look_up_part(self.extent_io(), key, part, into, look).await
     }
 
     async fn get_many<F: FnMut(usize, Lookup, &mut Value)>(&self, keys: &[&[u8]], found: F) -> Result<(), CacheError> {
@@ -137,10 +151,10 @@ impl<E: Endpoint, T: Technique<E>> Engine for Forge<E, T> {
         walk::some_key(self, op).await
     }
 
-    async fn flush(&self) -> Result<u64, CacheError> {
+    async fn flush(&self, cursor: u64) -> Result<Flushed, CacheError> {
         let op = &mut *self.operations.take(&self.client);
         self.client.begin(&mut op.entry).await?;
-        walk::remove_all(self, op).await
+        walk::remove_some(self, op, cursor).await
     }
 
     async fn objects(&self) -> Result<u64, CacheError> {

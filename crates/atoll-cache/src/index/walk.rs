@@ -7,11 +7,13 @@
 use super::{ATTEMPTS_MAX, Index, Look, SlotWord, Unlink, first_slot};
 use crate::operation::Operation;
 use crate::record::{Header, LargeBody};
-use crate::{CacheError, Cause, Meta, Value};
+use crate::{CacheError, Cause, Flushed, Meta, Value};
 use atoll_fabric::Endpoint;
 
 /// Buckets READ at once by a walk that looks at their objects.
 const BUCKETS_AT_ONCE: u32 = 16;
+/// Keys that a step of a flush removes: in a quarter of a millisecond where memory is near.
+const REMOVED_AT_ONCE: usize = 256;
 /// How many slots [`some_key`] draws.
 const DRAWS: usize = 16;
 /// Buckets READ at once by a walk that looks at slot words alone.
@@ -20,13 +22,31 @@ const WORDS_BUCKETS_AT_ONCE: u32 = 1024;
 /// A walk over the slot words of all buckets.
 pub(crate) struct SlotWalk<'i, I: Index> {
     index: &'i I,
+    /// The next one.
     bucket: u32,
+    /// Where it ends, if the index does not end before.
+    end: u64,
 }
 
 impl<'i, I: Index> SlotWalk<'i, I> {
     /// Begins at the first bucket.
     pub(crate) fn new(index: &'i I) -> Self {
-        Self { index, bucket: 0 }
+        Self { index, bucket: 0, end: u64::MAX }
+    }
+
+    /// A step of a walk for `count` keys from bucket `cursor` on. A step over an empty index would
+    /// be long, so the buckets of a step are bounded, too.
+    fn from(index: &'i I, cursor: u64, count: usize) -> Self {
+        let end = cursor.saturating_add((count as u64).saturating_mul(4).max(1024));
+        Self { index, bucket: u32::try_from(cursor).unwrap_or(u32::MAX), end }
+    }
+
+    /// Where the next step begins; 0 at the end of the index.
+    async fn cursor(&self) -> Result<u64, CacheError> {
+        if self.bucket >= self.index.buckets() {
+            self.index.learn_buckets().await?;
+        }
+        Ok(if self.bucket >= self.index.buckets() { 0 } else { self.bucket.into() })
     }
 
     /// The next slots, each with its number; `None` at the end.
@@ -38,6 +58,9 @@ impl<'i, I: Index> SlotWalk<'i, I> {
         &mut self,
         most: u32,
     ) -> Result<Option<impl Iterator<Item = (u64, I::Word)> + use<I>>, CacheError> {
+        if u64::from(self.bucket) >= self.end {
+            return Ok(None);
+        }
         if self.bucket >= self.index.buckets() {
             self.index.learn_buckets().await?;
             if self.bucket >= self.index.buckets() {
@@ -69,12 +92,11 @@ pub(crate) async fn keys<I: Index>(
     count: usize,
     mut each: impl FnMut(&[u8]),
 ) -> Result<u64, CacheError> {
-    // A walk over an empty index would be long, so its steps are bounded too.
-    let last = cursor.saturating_add((count as u64).saturating_mul(4).max(1024));
-    let mut walk = SlotWalk { index, bucket: u32::try_from(cursor).unwrap_or(u32::MAX) };
+    let mut walk = SlotWalk::from(index, cursor, count);
     let (mut shown, mut value) = (0, Value::new());
-    while shown < count && u64::from(walk.bucket) < last {
-        let Some(slots) = walk.next_of(BUCKETS_AT_ONCE).await? else { break };
+    while shown < count
+        && let Some(slots) = walk.next_of(BUCKETS_AT_ONCE).await?
+    {
         for (slot, word) in slots {
             if word.is_live() && key_of(index, op, slot, word, &mut value).await? {
                 each(value.bytes());
@@ -82,10 +104,7 @@ pub(crate) async fn keys<I: Index>(
             }
         }
     }
-    if walk.bucket >= index.buckets() {
-        index.learn_buckets().await?;
-    }
-    Ok(if walk.bucket >= index.buckets() { 0 } else { walk.bucket.into() })
+    walk.cursor().await
 }
 
 /// Some key. Every key is as likely as every other, unless nearly all slots are free: slots are
@@ -113,18 +132,21 @@ pub(crate) async fn some_key<I: Index>(
     Ok(None)
 }
 
-/// Removes every key that is present now; returns how many.
-pub(crate) async fn remove_all<S: Unlink>(
+/// Removes the keys of some buckets from bucket `cursor` on, about [`REMOVED_AT_ONCE`].
+pub(crate) async fn remove_some<S: Unlink>(
     cache: &S,
     op: &mut Operation<<S::Index as Index>::Word, <S::Index as Index>::Notes>,
-) -> Result<u64, CacheError> {
-    let (mut walk, mut removed) = (SlotWalk::new(cache.index()), 0);
-    while let Some(slots) = walk.next_of(BUCKETS_AT_ONCE).await? {
+    cursor: u64,
+) -> Result<Flushed, CacheError> {
+    let (mut walk, mut removed) = (SlotWalk::from(cache.index(), cursor, REMOVED_AT_ONCE), 0);
+    while removed < REMOVED_AT_ONCE
+        && let Some(slots) = walk.next_of(BUCKETS_AT_ONCE).await?
+    {
         for (slot, word) in slots {
-            removed += u64::from(remove_slot(cache, op, slot, word).await?);
+            removed += usize::from(remove_slot(cache, op, slot, word).await?);
         }
     }
-    Ok(removed)
+    Ok(Flushed { removed: removed as u64, next: walk.cursor().await? })
 }
 
 /// Removes the object of a slot, even if the slot has changed to another object; returns whether

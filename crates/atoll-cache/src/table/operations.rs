@@ -18,9 +18,10 @@ use super::{Core, Hole, Objects, STOCK_KEPT};
 use crate::at_once;
 use crate::index::{Index, copies, walk};
 use crate::near::Copied;
-use crate::{CacheError, Change, Engine, Lookup, Meta, Removals, Stats, Value, value};
+use crate::{CacheError, Change, Engine, Flushed, Lookup, Meta, Removals, Stats, Value, value};
 use atoll_fabric::Endpoint;
 use atoll_pool::{Client, registry};
+use std::ops::Range;
 
 impl<E: Endpoint> Core<E> {
     /// Whether this client publishes when it is at rest.
@@ -168,6 +169,20 @@ impl<E: Endpoint, R: Replacement<E>> Engine for Objects<E, R> {
         self.end(op, found).await
     }
 
+    async fn get_part<P>(&self, key: &[u8], part: P, into: &mut Value) -> Result<(Lookup, Meta), CacheError>
+    where
+        P: Fn(Meta) -> Range<usize> + 'static,
+    {
+        let op = &mut *self.core.operations.take(&self.core.client);
+        self.begin(op).await?;
+        let look = async |place: Option<&mut Value>| match place {
+            Some(value) => Ok(Some((self.lookup(op, key, value).await?, value.meta()))),
+            None => Ok(self.present(op, key).await?.map(|meta| (Lookup::Hit, meta))),
+        };
+        let found = value::look_up_part(self.core.extent_io(), key, part, into, look).await;
+        self.end(op, found).await
+    }
+
     async fn get_many<F: FnMut(usize, Lookup, &mut Value)>(&self, keys: &[&[u8]], found: F) -> Result<(), CacheError> {
         let op = &mut *self.core.operations.take(&self.core.client);
         self.begin(op).await?;
@@ -218,10 +233,10 @@ impl<E: Endpoint, R: Replacement<E>> Engine for Objects<E, R> {
         self.end(op, found).await
     }
 
-    async fn flush(&self) -> Result<u64, CacheError> {
+    async fn flush(&self, cursor: u64) -> Result<Flushed, CacheError> {
         let op = &mut *self.core.operations.take(&self.core.client);
         self.begin(op).await?;
-        let removed = walk::remove_all(self, op).await;
+        let removed = walk::remove_some(self, op, cursor).await;
         self.end(op, removed).await
     }
 

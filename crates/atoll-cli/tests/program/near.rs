@@ -10,6 +10,13 @@ use std::time::{Duration, Instant};
 /// what a busy machine takes.
 const BOUND: Duration = Duration::from_secs(8);
 
+#[test]
+fn a_near_cache_that_the_host_has_no_room_for_is_refused_before_anything_is_served() {
+    let why = refused(&["serve", "--port", "0", "--capacity", "64MiB", "--near", "1TiB"]);
+    assert!(why.contains("no room for a near cache of 1099511627776 bytes: "), "{why}");
+    assert!(why.contains("choose a smaller one, or free memory"), "{why}");
+}
+
 fn counted(server: &Serving, name: &str) -> u64 {
     let info: String = redis::cmd("INFO").query(&mut server.connect()).unwrap();
     let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));

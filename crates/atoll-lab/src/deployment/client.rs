@@ -3,7 +3,7 @@
 //! Operations end when they return: where the fabric waits, the thread waits. So the futures of
 //! this [`Engine`] are ready when they are first polled.
 
-use atoll_cache::{CacheError, Change, Engine, Lookup, Meta, Old, Stats, Value, Verdict, Want};
+use atoll_cache::{CacheError, Change, Engine, Flushed, Lookup, Meta, Old, Stats, Value, Verdict, Want};
 use atoll_fabric::block_on_with;
 use std::any::Any;
 use std::ops::DerefMut;
@@ -42,7 +42,7 @@ trait Operations {
     fn update(&self, key: &[u8], change: &mut dyn Decision) -> Result<Option<u64>, CacheError>;
     fn scan(&self, cursor: u64, count: usize, each: &mut dyn FnMut(&[u8])) -> Result<u64, CacheError>;
     fn random_key(&self) -> Result<Option<Vec<u8>>, CacheError>;
-    fn flush(&self) -> Result<u64, CacheError>;
+    fn flush(&self, cursor: u64) -> Result<Flushed, CacheError>;
     fn objects(&self) -> Result<u64, CacheError>;
     fn now_ms(&self) -> Result<u64, CacheError>;
     fn tend(&self) -> Result<(), CacheError>;
@@ -88,8 +88,8 @@ impl<G: Engine> Operations for Waiting<G> {
         self.done(self.engine.random_key())
     }
 
-    fn flush(&self) -> Result<u64, CacheError> {
-        self.done(self.engine.flush())
+    fn flush(&self, cursor: u64) -> Result<Flushed, CacheError> {
+        self.done(self.engine.flush(cursor))
     }
 
     fn objects(&self) -> Result<u64, CacheError> {
@@ -146,8 +146,8 @@ impl Engine for Client {
         self.operations.random_key()
     }
 
-    async fn flush(&self) -> Result<u64, CacheError> {
-        self.operations.flush()
+    async fn flush(&self, cursor: u64) -> Result<Flushed, CacheError> {
+        self.operations.flush(cursor)
     }
 
     async fn objects(&self) -> Result<u64, CacheError> {

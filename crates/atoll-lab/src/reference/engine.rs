@@ -7,7 +7,9 @@
 use super::Policy;
 use crate::reviewed::{Review, Reviewed};
 use atoll_cache::model::Model;
-use atoll_cache::{CacheError, Change, Engine, Lookup, Meta, Old, Stats, VALUE_BYTES_MAX, Value, Verdict, Want};
+use atoll_cache::{
+    CacheError, Change, Engine, Flushed, Lookup, Meta, Old, Stats, VALUE_BYTES_MAX, Value, Verdict, Want,
+};
 use atoll_fabric::{Clock, run_ready};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -134,12 +136,12 @@ impl Engine for ReferenceEngine {
         run_ready(self.shared.0.borrow_mut().model.random_key())
     }
 
-    async fn flush(&self) -> Result<u64, CacheError> {
+    async fn flush(&self, cursor: u64) -> Result<Flushed, CacheError> {
         let mut keys = Vec::new();
         run_ready(self.scan(0, usize::MAX >> 1, |key| keys.push(key.to_vec())))?;
         let state = &mut *self.shared.0.borrow_mut();
         keys.iter().for_each(|key| state.policy.remove(key));
-        run_ready(state.model.flush())
+        run_ready(state.model.flush(cursor))
     }
 
     async fn objects(&self) -> Result<u64, CacheError> {

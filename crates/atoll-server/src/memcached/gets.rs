@@ -2,7 +2,7 @@
 //! `gats` change each of their keys.
 //!
 //! Each lookup takes effect between the arrival of the first request and the reply of the last. A
-//! line of keys whose values are too much for one batch runs in parts: the state of the connection
+//! line of keys that is too much for one batch runs in parts: the state of the connection
 //! says what the rest of the line asks for.
 
 use super::change::{if_item, is_item};
@@ -12,6 +12,7 @@ use super::time::{self, expiry};
 use super::{Inner, State, fail, notify, stored};
 use crate::redis::database::Database;
 use crate::redis::events::Class;
+use crate::redis::isolation::Batch;
 use crate::serve::Output;
 use crate::serve::protocol::{Client, OUTPUT_BYTES_MAX};
 use arrayvec::ArrayVec;
@@ -32,8 +33,9 @@ pub(super) fn emptied<'a>(mut ahead: Ahead<'_>) -> Ahead<'a> {
 }
 
 /// What they run with.
-pub(super) struct With<'a> {
+pub(super) struct With<'a, 'b> {
     pub(super) inner: &'a Inner,
+    pub(super) batch: &'a mut Batch<'b>,
     pub(super) state: &'a mut State,
     pub(super) value: &'a mut Value,
     pub(super) database: Database,
@@ -94,7 +96,7 @@ pub(super) fn expected<'a>(ahead: &[(Request<'a>, usize)]) -> ArrayVec<&'a [u8],
 /// Runs the requests from `index` on that ask for values. Returns how many have run entirely; the
 /// state says whether the next one has run in part, and `start` where the rest of it begins.
 pub(super) async fn run<'a, G: Engine>(
-    with: With<'_>,
+    with: With<'_, '_>,
     (ahead, index): (&[(Request<'a>, usize)], usize),
     client: Client<'_, G>,
     input: &'a [u8],
@@ -104,7 +106,7 @@ pub(super) async fn run<'a, G: Engine>(
     if let (Request::Get { keys, asked: Asked { exptime: Some(exptime), with_cas } }, end) = ahead[index] {
         return pin!(touch(with, (keys, end), (exptime, with_cas), client, input, start, output)).await;
     }
-    let With { state, database, .. } = with;
+    let With { batch, state, database, .. } = with;
     let mut done = 0;
     // Where the rest of the first request's keys begins.
     let mut rest: Option<&[u8]> = None;
@@ -152,6 +154,8 @@ pub(super) async fn run<'a, G: Engine>(
             let place = |wanted: &Wanted| client.first_command + wanted.asked.id() as usize;
             wanted[..replied].iter().for_each(|wanted| tally.calls[place(wanted)] += 1);
             missed.iter().for_each(|key| tally.missed[place(&wanted[*key])] += 1);
+            tally.keys_found += (replied - missed.len()) as u64;
+            tally.keys_missed += missed.len() as u64;
             tally.end_many(client.first_command + Id::Get as usize, replied, began);
         }
         if let (Err(error), Some(failed)) = (looked, wanted.get(replied)) {
@@ -165,7 +169,7 @@ pub(super) async fn run<'a, G: Engine>(
         done = last.request + usize::from(last.is_last) - index;
         state.rest = if last.is_last { None } else { Some(last.asked) };
         *start = if last.is_last { ahead[last.request].1 } else { last.end };
-        if output.len() >= OUTPUT_BYTES_MAX {
+        if output.len() >= OUTPUT_BYTES_MAX || batch.has_had_its_turn(client.cache.engine()) {
             return done;
         }
         if !last.is_last {
@@ -178,7 +182,7 @@ pub(super) async fn run<'a, G: Engine>(
 
 /// Runs one `gat`, or a part of it.
 async fn touch<G: Engine>(
-    With { inner, state, value, database }: With<'_>,
+    With { inner, batch, state, value, database }: With<'_, '_>,
     (keys, end): (&[u8], usize),
     (exptime, with_cas): (i32, bool),
     client: Client<'_, G>,
@@ -210,12 +214,14 @@ async fn touch<G: Engine>(
             let mut tally = client.tally.borrow_mut();
             tally.calls[place] += 1;
             tally.missed[place] += u64::from(!is_there);
+            tally.looked(is_there);
             if let Some(took) = began.map(|began| began.elapsed()) {
                 tally.timed(place, took);
                 tally.sampled(took);
             }
         }
-        if output.len() >= OUTPUT_BYTES_MAX && keys.peek().is_some() {
+        let is_enough = output.len() >= OUTPUT_BYTES_MAX || batch.has_had_its_turn(client.cache.engine());
+        if is_enough && keys.peek().is_some() {
             (*start, state.rest) = (end_of(key, input), Some(asked));
             return 0;
         }

@@ -80,6 +80,7 @@ pub(super) async fn get<G: Engine>(c: &mut Context<'_, G>, key: &[u8], flags: &F
         }
         if !is_there || !is_item(&c.value.meta()) {
             c.missed(Id::MetaGet);
+            c.client.tally.borrow_mut().looked(false);
             if !flags.quiet {
                 push_status(c.output, "EN", key, flags);
             }
@@ -95,6 +96,7 @@ pub(super) async fn get<G: Engine>(c: &mut Context<'_, G>, key: &[u8], flags: &F
             break (meta, false, true);
         }
     };
+    c.client.tally.borrow_mut().looked(!is_new);
     c.notify_expiry(if is_new { flags.vivify.filter(|exptime| *exptime != 0) } else { flags.ttl }, &key_of_cache);
     c.output.push(if flags.value { b"VA " } else { b"HD" });
     if flags.value {

@@ -53,6 +53,7 @@ use crate::redis::Redis;
 use crate::redis::database::Database;
 use crate::redis::events::Class;
 use crate::redis::instance::Instance;
+use crate::redis::isolation::Batch;
 use crate::serve::Output;
 use crate::serve::handle::Handle;
 use crate::serve::protocol::{Client, Ended, Listener, OUTPUT_BYTES_MAX, Peer, Protocol};
@@ -312,9 +313,10 @@ change the cache.\r\n";
         output: &mut Output,
     ) -> Ended {
         let inner = &*self.0;
-        let _batch = inner.redis.isolation.enter(client.worker).await;
+        let mut batch = inner.redis.isolation.enter(client.worker).await;
         let mut ahead = gets::emptied(std::mem::take(&mut scratch.requests));
-        let ended = pin!(run_batch(inner, (state, scratch, &mut ahead), client, input, start, output)).await;
+        let ended =
+            pin!(run_batch((inner, &mut batch), (state, scratch, &mut ahead), client, input, start, output)).await;
         scratch.requests = gets::emptied(ahead);
         inner.redis.tell_lost(client.cache, client.shared);
         ended
@@ -323,7 +325,7 @@ change the cache.\r\n";
 
 #[inline]
 async fn run_batch<'a, G: Engine>(
-    inner: &Inner,
+    (inner, batch): (&Inner, &mut Batch<'_>),
     (state, scratch, ahead): (&mut State, &mut Scratch, &mut Ahead<'a>),
     client: Client<'_, G>,
     input: &'a [u8],
@@ -348,7 +350,8 @@ async fn run_batch<'a, G: Engine>(
         while index < ahead.len() {
             let (request, end) = ahead[index];
             if let Request::Get { .. } = request {
-                let with = gets::With { inner, state: &mut *state, value: &mut scratch.value, database };
+                let with =
+                    gets::With { inner, batch: &mut *batch, state: &mut *state, value: &mut scratch.value, database };
                 index += pin!(gets::run(with, (&*ahead, index), client, input, start, output)).await;
             } else {
                 let Scratch { value, new, .. } = &mut *scratch;
@@ -362,7 +365,8 @@ async fn run_batch<'a, G: Engine>(
             if matches!(request, Request::Quit) || state.handle.is_ending() {
                 return Ended::Closing;
             }
-            if output.len() >= OUTPUT_BYTES_MAX {
+            let is_over = ahead.len() > 1 && batch.has_had_its_turn(client.cache.engine());
+            if output.len() >= OUTPUT_BYTES_MAX || is_over || state.rest.is_some() {
                 return Ended::Full;
             }
         }

@@ -8,6 +8,7 @@
 //! | less than 0 | at once |
 
 use atoll_cache::Expiry;
+use atoll_cache::cache::left_ms;
 
 /// The most seconds that are counted from now.
 const RELATIVE_S_MAX: i32 = 30 * 24 * 60 * 60;
@@ -34,7 +35,7 @@ pub(crate) fn event(exptime: i32) -> &'static str {
 
 /// Seconds that an object still has, of which a begun one counts; -1 for one that never expires.
 pub(crate) fn left_s(expiry_ms: Option<u64>, now_ms: u64) -> i64 {
-    expiry_ms.map_or(-1, |expiry_ms| expiry_ms.saturating_sub(now_ms).div_ceil(1000) as i64)
+    expiry_ms.map_or(-1, |expiry_ms| left_ms(expiry_ms, now_ms).div_ceil(1000) as i64)
 }
 
 #[cfg(test)]
@@ -47,6 +48,6 @@ mod tests {
         assert_eq!(expiry(-1), Expiry::AtMs(0));
         assert_eq!(expiry(2_592_000), Expiry::InMs(2_592_000_000));
         assert_eq!(expiry(2_592_001), Expiry::AtMs(2_592_001_000));
-        assert_eq!((left_s(None, 5), left_s(Some(1001), 0), left_s(Some(1), 5)), (-1, 2, 0));
+        assert_eq!((left_s(None, 5), left_s(Some(1003), 0), left_s(Some(1), 5)), (-1, 2, 0));
     }
 }

@@ -32,7 +32,7 @@ use super::command::{CommandError, Context};
 use super::database::Database;
 use super::instance::Instance;
 use crate::serve::counters::Shared;
-use atoll_cache::{Cache, Cause, Engine, SetOutcome};
+use atoll_cache::{Cache, CacheError, Cause, Engine, SetOutcome};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// A class of events: a letter's bit.
@@ -214,10 +214,24 @@ impl<G: Engine> Context<'_, G> {
         }
     }
 
-    /// Tells that a key was looked up and is not there.
+    /// Counts that a key was read, and tells that it is missed if it is not there.
     #[inline]
-    pub(crate) fn notify_missed(&self, key: &[u8]) {
-        self.notify(Class::MISS, "keymiss", key);
+    pub(crate) fn looked(&self, key: &[u8], is_there: bool) {
+        self.tally.borrow_mut().looked(is_there);
+        if !is_there {
+            self.notify(Class::MISS, "keymiss", key);
+        }
+    }
+
+    /// The same of a read that is a part of a change, which is refused for another kind.
+    #[inline]
+    pub(crate) fn looked_for_string(&self, key: &[u8], found: Result<bool, CacheError>) -> Result<bool, CacheError> {
+        match found {
+            Ok(is_there) => self.looked(key, is_there),
+            Err(CacheError::AnotherKind { .. }) => self.looked(key, true),
+            Err(_) => {}
+        }
+        found
     }
 
     /// Tells that a value was put, by an event of class `$`, and before it whether the key is new.

@@ -31,7 +31,7 @@ pub(super) async fn run<G: Engine>(
     session.last = Last::command(Id::Get);
     let began = client.tally.borrow().begin_many(keys.len());
     let mut reply = Reply::new(output, session.protocol);
-    let (mut replied, mut refused) = (0, 0);
+    let (mut replied, mut missed, mut refused) = (0, 0, 0);
     let found = |_, value: Option<&mut Value>| {
         replied += 1;
         match value {
@@ -42,7 +42,10 @@ pub(super) async fn run<G: Engine>(
                     command::refuse(&error, &mut client.tally.borrow_mut(), &mut reply);
                 }
             },
-            None => reply.null(),
+            None => {
+                missed += 1;
+                reply.null();
+            }
         }
     };
     let database = instance.databases.get(session.database);
@@ -52,6 +55,8 @@ pub(super) async fn run<G: Engine>(
     let mut tally = client.tally.borrow_mut();
     tally.calls[Id::Get as usize] += replied as u64;
     tally.failed[Id::Get as usize] += refused;
+    tally.keys_found += replied as u64 - missed;
+    tally.keys_missed += missed;
     tally.end_many(Id::Get as usize, replied, began);
     replied
 }

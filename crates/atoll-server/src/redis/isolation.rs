@@ -1,18 +1,20 @@
 //! Commands that run alone among all commands of the server.
 //!
 //! A batch runs beside the batches of other connections, and so do its commands. Where memory is
-//! near, a batch ends after [`TURN`], so that the others of its worker run. A transaction runs
-//! alone: the connection that has it waits until no other batch runs, and none begins before the
-//! transaction has ended. Other processes of the pool do not wait; see `transaction`.
+//! near, a batch ends after [`TURN_TIME`], so that the others of its worker run. A command that
+//! goes through all keys yields as often. A transaction runs alone: the connection that has it
+//! waits until no other batch runs, and none begins before the transaction has ended. Other
+//! processes of the pool do not wait; see `transaction`.
 //!
 //! Each worker has a lock of its own, which its batches share: so workers do not disturb each
 //! other. What runs alone takes the locks of all workers, in order.
 
+use atoll_cache::Engine;
 use std::time::{Duration, Instant};
 use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// How long a batch runs, where memory is near, before those of other connections do.
-const TURN: Duration = Duration::from_millis(1);
+const TURN_TIME: Duration = Duration::from_millis(1);
 /// Workers beyond this number share the locks of others.
 const LOCKS: usize = 64;
 
@@ -39,7 +41,7 @@ impl Isolation {
             Ok(shares) => shares,
             Err(_) => lock.read().await,
         };
-        Batch { isolation: self, lock, shares: Some(shares), began: None }
+        Batch { isolation: self, lock, shares: Some(shares), turn: None }
     }
 }
 
@@ -48,16 +50,42 @@ pub(crate) struct Batch<'a> {
     isolation: &'a Isolation,
     lock: &'a RwLock<()>,
     shares: Option<RwLockReadGuard<'a, ()>>,
-    /// When it was first asked how long it has run.
-    began: Option<Instant>,
+    /// It begins when it is first asked for.
+    turn: Option<Turn>,
+}
+
+/// The time in which a worker's other connections wait.
+#[derive(Debug)]
+pub(crate) struct Turn(Instant);
+
+impl Turn {
+    /// It begins now.
+    #[inline]
+    pub(crate) fn begin() -> Self {
+        Self(Instant::now())
+    }
+
+    /// Whether others should run.
+    #[inline]
+    pub(crate) fn is_over(&self) -> bool {
+        self.0.elapsed() > TURN_TIME
+    }
+
+    /// Lets others run if they should, and begins anew then.
+    pub(crate) async fn yield_if_over(&mut self) {
+        if self.is_over() {
+            tokio::task::yield_now().await;
+            *self = Self::begin();
+        }
+    }
 }
 
 impl<'a> Batch<'a> {
-    /// Whether it has run so long that others should run.
+    /// Whether it has run so long that others should run. Where the fabric waits, they run
+    /// meanwhile.
     #[inline]
-    pub(crate) fn has_had_its_turn(&mut self) -> bool {
-        let now = Instant::now();
-        now.duration_since(*self.began.get_or_insert(now)) > TURN
+    pub(crate) fn has_had_its_turn(&mut self, engine: &impl Engine) -> bool {
+        engine.arrivals().is_none() && self.turn.get_or_insert_with(Turn::begin).is_over()
     }
 
     /// Lets this batch run alone until [`go_on`](Self::go_on). Between the command before and the

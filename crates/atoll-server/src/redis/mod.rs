@@ -42,7 +42,7 @@ pub mod glob;
 pub mod hash;
 pub mod hyperloglog;
 pub(crate) mod instance;
-mod isolation;
+pub(crate) mod isolation;
 mod kind;
 mod monitors;
 mod pause;
@@ -248,8 +248,6 @@ async fn run_parsed<'i, G: Engine>(
         }
     }
     state.session.is_timed = ahead.len() == 1 || instance.slow.is_fine();
-    // Where the fabric waits, others run meanwhile.
-    let holds_others = ahead.len() > 1 && client.cache.engine().arrivals().is_none();
     let mut index = 0;
     while index < ahead.len() {
         // What is to be told of each command is told when it runs by itself.
@@ -290,7 +288,8 @@ async fn run_parsed<'i, G: Engine>(
         if session.closing || session.peer.handle.is_ending() {
             return Some(Ended::Closing);
         }
-        if output.len() >= OUTPUT_BYTES_MAX || holds_others && batch.has_had_its_turn() {
+        let is_over = ahead.len() > 1 && batch.has_had_its_turn(client.cache.engine());
+        if output.len() >= OUTPUT_BYTES_MAX || is_over {
             // What has been parsed behind this command is parsed again.
             parser.restart();
             return Some(Ended::Full);

@@ -62,6 +62,9 @@ struct Queued {
 
 impl Queue {
     fn push(&mut self, id: Id, args: Args<'_>) -> Outcome {
+        if SPECS[id as usize].flags.contains(&Flag::NoMulti) {
+            return Err("ERR Command not allowed inside a transaction".into());
+        }
         let more: usize = args.from(0).map(<[u8]>::len).sum();
         if self.bytes.len() + more > COMMAND_BYTES_MAX {
             return Err("ERR the commands since MULTI have more bytes than one command may have".into());

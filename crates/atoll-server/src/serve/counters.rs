@@ -76,6 +76,10 @@ pub struct Tally {
     pub missed: Box<[u64]>,
     /// How long the timed calls of each command took, in the same order.
     pub timed: Box<[Timed]>,
+    /// Keys that commands read and found. Those that write only are not counted, as in Redis.
+    pub keys_found: u64,
+    /// Keys that commands were to read and that were not there.
+    pub keys_missed: u64,
     /// Replies that were errors.
     pub errors: u64,
     /// How many of them had each code: the first 128 codes.
@@ -104,6 +108,8 @@ impl Tally {
             rejected: vec![0; commands].into(),
             missed: vec![0; commands].into(),
             timed: vec![Timed::default(); commands].into(),
+            keys_found: 0,
+            keys_missed: 0,
             errors: 0,
             errors_by_code: BTreeMap::new(),
             latency: [0; LATENCY_BUCKETS + 1],
@@ -153,6 +159,13 @@ impl Tally {
         self.timed[command].add(took);
     }
 
+    /// Counts a key that a command was to read.
+    #[inline]
+    pub fn looked(&mut self, is_there: bool) {
+        self.keys_found += u64::from(is_there);
+        self.keys_missed += u64::from(!is_there);
+    }
+
     /// Counts a reply that is an error with this code.
     #[cold]
     pub fn error(&mut self, code: &str) {
@@ -175,6 +188,8 @@ pub struct Counters {
     /// For each command its buckets, and behind them its time.
     timed: Box<[AtomicU64]>,
     errors_by_code: Mutex<BTreeMap<String, u64>>,
+    keys_found: AtomicU64,
+    keys_missed: AtomicU64,
     errors: AtomicU64,
     latency: [AtomicU64; LATENCY_BUCKETS + 1],
     latency_sum_ns: AtomicU64,
@@ -197,6 +212,8 @@ impl Counters {
             missed: zeros(commands),
             timed: zeros(commands * TIMED_WORDS),
             errors_by_code: Mutex::default(),
+            keys_found: AtomicU64::new(0),
+            keys_missed: AtomicU64::new(0),
             errors: AtomicU64::new(0),
             latency: [const { AtomicU64::new(0) }; LATENCY_BUCKETS + 1],
             latency_sum_ns: AtomicU64::new(0),
@@ -227,6 +244,8 @@ impl Counters {
         }
         store(&self.latency, &tally.latency);
         store(&self.stats, &stats.named().map(|(_, number)| number));
+        self.keys_found.store(tally.keys_found, Relaxed);
+        self.keys_missed.store(tally.keys_missed, Relaxed);
         self.errors.store(tally.errors, Relaxed);
         self.latency_sum_ns.store(tally.latency_sum_ns, Relaxed);
         self.bytes_in.store(tally.bytes_in, Relaxed);
@@ -358,6 +377,8 @@ impl Totals {
         }
         less(&mut tally.latency, &then.latency);
         for (now, then) in [
+            (&mut tally.keys_found, then.keys_found),
+            (&mut tally.keys_missed, then.keys_missed),
             (&mut tally.errors, then.errors),
             (&mut tally.latency_sum_ns, then.latency_sum_ns),
             (&mut tally.bytes_in, then.bytes_in),
@@ -409,6 +430,8 @@ impl Shared {
             }
             add(&mut totals.tally.latency, &worker.latency);
             add(&mut stats, &worker.stats);
+            totals.tally.keys_found += worker.keys_found.load(Relaxed);
+            totals.tally.keys_missed += worker.keys_missed.load(Relaxed);
             totals.tally.errors += worker.errors.load(Relaxed);
             totals.tally.latency_sum_ns += worker.latency_sum_ns.load(Relaxed);
             totals.tally.bytes_in += worker.bytes_in.load(Relaxed);

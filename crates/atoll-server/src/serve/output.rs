@@ -13,6 +13,7 @@
 
 use arrayvec::ArrayVec;
 use atoll_cache::Value;
+use std::borrow::Cow;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
@@ -114,6 +115,11 @@ impl Output {
         }
         all.extend_from_slice(&self.bytes[start..]);
         all
+    }
+
+    /// All bytes; they are copied if large values are among them.
+    pub fn whole(&self) -> Cow<'_, [u8]> {
+        if self.large.is_empty() { Cow::Borrowed(&self.bytes) } else { Cow::Owned(self.to_vec()) }
     }
 
     /// The bytes, unless large values are among them.

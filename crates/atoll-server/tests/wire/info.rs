@@ -1,7 +1,8 @@
 //! INFO: what dashboards and exporters read.
 
+use crate::common::memcached::Text;
 use crate::common::redis_server::Redis;
-use crate::common::{Raw, command, options, start, start_on};
+use crate::common::{Raw, command, options, start, start_on, with_memcached};
 use atoll_cache::EngineOptions;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -106,6 +107,128 @@ fn fields_that_dashboards_read_are_there() {
         .filter(|name| !ABSENT.contains(&name.as_str()) && *name != "reply_buffer_expands")
         .collect();
     assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn keys_that_are_read_are_counted_as_redis_counts_them() {
+    const VALUES: [(&str, &[&str]); 3] =
+        [("string", &["SET", "k", "12"]), ("hash", &["HSET", "k", "f", "1"]), ("absent", &["DEL", "k"])];
+    const COMMANDS: &[&[&str]] = &[
+        &["GET", "k"],
+        &["MGET", "k", "other", "k"],
+        &["GETDEL", "k"],
+        &["GETSET", "k", "v"],
+        &["SET", "k", "v"],
+        &["SET", "k", "v", "GET"],
+        &["SET", "k", "v", "NX", "GET"],
+        &["SET", "k", "v", "XX", "GET"],
+        &["SET", "k", "v", "XX"],
+        &["SETNX", "k", "v"],
+        &["MSETNX", "k", "v"],
+        &["GETEX", "k"],
+        &["GETEX", "k", "EX", "100"],
+        &["GETEX", "k", "EX", "0"],
+        &["GETEX", "k", "PERSIST"],
+        &["GETEX", "k", "bogus"],
+        &["GETRANGE", "k", "0", "1"],
+        &["SUBSTR", "k", "0", "1"],
+        &["SETRANGE", "k", "1", "x"],
+        &["STRLEN", "k"],
+        &["APPEND", "k", "x"],
+        &["INCR", "k"],
+        &["INCRBYFLOAT", "k", "1"],
+        &["GETBIT", "k", "3"],
+        &["SETBIT", "k", "3", "1"],
+        &["BITCOUNT", "k"],
+        &["BITPOS", "k", "1"],
+        &["BITOP", "AND", "to", "k", "other"],
+        &["BITFIELD", "k", "GET", "u4", "0"],
+        &["BITFIELD", "k", "SET", "u4", "0", "1"],
+        &["BITFIELD_RO", "k", "GET", "u4", "0"],
+        &["HGET", "k", "f"],
+        &["HMGET", "k", "f", "g"],
+        &["HGETALL", "k"],
+        &["HEXISTS", "k", "f"],
+        &["HLEN", "k"],
+        &["HSTRLEN", "k", "f"],
+        &["HRANDFIELD", "k"],
+        &["HSCAN", "k", "0"],
+        &["HSET", "k", "f", "2"],
+        &["HDEL", "k", "f"],
+        &["HINCRBY", "k", "f", "2"],
+        &["PFADD", "k", "x"],
+        &["PFCOUNT", "k"],
+        &["PFCOUNT", "k", "other"],
+        &["PFMERGE", "to", "k"],
+        &["LCS", "k", "other"],
+        &["DEL", "k"],
+        &["EXISTS", "k", "other", "k"],
+        &["TOUCH", "k", "other"],
+        &["TYPE", "k"],
+        &["RENAME", "k", "to"],
+        &["COPY", "k", "to", "REPLACE"],
+        &["MOVE", "k", "5"],
+        &["TTL", "k"],
+        &["PTTL", "k"],
+        &["EXPIRETIME", "k"],
+        &["EXPIRE", "k", "100"],
+        &["PERSIST", "k"],
+        &["OBJECT", "ENCODING", "k"],
+        &["OBJECT", "REFCOUNT", "k"],
+        &["MEMORY", "USAGE", "k"],
+        &["WATCH", "k"],
+        &["SCAN", "0"],
+        &["RANDOMKEY"],
+        &["KEYS", "*"],
+        &["EVAL", "return redis.call('get', KEYS[1])", "1", "k"],
+    ];
+    let Some(redis) = Redis::start() else { return };
+    let ours = start(options());
+    let mut differ = Vec::new();
+    for (kind, make) in VALUES {
+        for command in COMMANDS {
+            let [expected, found] = [redis.address, ours.address].map(|address| {
+                let mut raw = Raw::connect(address);
+                raw.call(&["FLUSHALL"]);
+                raw.call(make);
+                raw.call(&["CONFIG", "RESETSTAT"]);
+                raw.call(command);
+                let stats = info(&mut raw, &["stats"]);
+                (number(&stats, "keyspace_hits"), number(&stats, "keyspace_misses"))
+            });
+            if expected != found {
+                differ.push(format!("{command:?} of {kind}: {expected:?} in Redis, and here {found:?}"));
+            }
+        }
+    }
+    assert!(differ.is_empty(), "{}", differ.join("\n"));
+}
+
+#[test]
+fn gets_that_are_looked_up_together_are_counted_one_by_one() {
+    let server = start(with_memcached());
+    let mut raw = Raw::connect(server.address);
+    raw.call(&["SET", "k", "v"]);
+    raw.send(&[command(&["GET", "k"]), command(&["GET", "absent"]), command(&["GET", "k"])].concat());
+    (0..3).for_each(|_| _ = raw.reply());
+    let mut memcached = Text::connect(server.memcached());
+    memcached.say("get k absent k\r\nmg k v\r\nmg absent v\r\ngat 0 k absent\r\n");
+    let stats = info(&mut raw, &["stats"]);
+    assert_eq!((number(&stats, "keyspace_hits"), number(&stats, "keyspace_misses")), (2 + 4, 1 + 3));
+}
+
+#[test]
+fn fragmentation_is_the_part_of_the_capacity_that_holds_no_live_object() {
+    let server = start(options());
+    let mut raw = Raw::connect(server.address);
+    // The pool has 1 GiB, of which 12345678 bytes are in use.
+    for live in [0, 16 + 1 + 10_000_000] {
+        let memory = info(&mut raw, &["memory"]);
+        assert_eq!(number(&memory, "mem_fragmentation_bytes"), 12_345_678 - live);
+        let ratio = if live == 0 { "1.01" } else { "1.00" };
+        assert_eq!(field(&memory, "mem_fragmentation_ratio"), ratio);
+        raw.call(&["SET", "k", &"x".repeat(10_000_000)]);
+    }
 }
 
 #[test]

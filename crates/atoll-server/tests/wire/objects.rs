@@ -2,7 +2,9 @@
 
 use crate::common;
 use crate::common::redis_server::Redis;
-use crate::common::{Random, Raw, options, start};
+use crate::common::{Random, Raw, options, start, start_on};
+use atoll_cache::EngineOptions;
+use atoll_cache::ditto::DittoOptions;
 
 fn text(reply: Vec<u8>) -> String {
     String::from_utf8_lossy(&reply).into_owned()
@@ -23,10 +25,52 @@ fn a_value_is_encoded_as_redis_would_encode_it() {
         });
         assert_eq!(expected, found, "{value:?}");
     }
-    let refused = |command: &str| text(Raw::connect(ours.address).call(&["OBJECT", command, "k"]));
-    assert!(refused("FREQ").starts_with("-ERR An LFU maxmemory policy is not selected"));
-    assert!(refused("idletime").starts_with("-ERR An LFU maxmemory policy is selected, idle time not tracked"));
-    assert_eq!(refused("REFCOUNT"), ":1\r\n");
+    assert_eq!(text(Raw::connect(ours.address).call(&["OBJECT", "REFCOUNT", "k"])), ":1\r\n");
+}
+
+#[test]
+fn frequency_and_idle_time_are_refused_as_the_policy_that_is_reported_demands() {
+    let Some(redis) = Redis::start() else { return };
+    let ours = start(options());
+    let mut servers = [redis.address, ours.address].map(Raw::connect);
+    let policy = text(servers[1].call(&["CONFIG", "GET", "maxmemory-policy"]));
+    assert!(policy.ends_with("\r\nallkeys-lfu\r\n"), "{policy}");
+    servers[0].call(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lfu"]);
+    let [expected, found] = servers.each_mut().map(|server| {
+        server.call(&["SET", "k", "v"]);
+        text(server.call(&["OBJECT", "IDLETIME", "k"]))
+    });
+    assert_eq!(expected, found);
+    // Redis has a number here.
+    let found = text(servers[1].call(&["OBJECT", "FREQ", "k"]));
+    assert!(found.starts_with("-ERR the engine counts accesses in the memory of its clients"), "{found}");
+}
+
+#[test]
+fn a_part_of_a_large_value_is_that_part() {
+    for engine in [EngineOptions::default(), EngineOptions::Ditto(DittoOptions::default())] {
+        let server = start_on(&engine, options());
+        let mut raw = Raw::connect(server.address);
+        // Of many chunks, so that the record lists chunks of lists.
+        let value: Vec<u8> = (0..3_u32 << 20).map(|index| (index % 251) as u8).collect();
+        assert_eq!(raw.call(&[b"SET".as_slice(), b"k", &value]), b"+OK\r\n");
+        let length = value.len();
+        for (start, end) in [(0, 9), (2_500_000, 2_500_009), (length - 10, length - 1), (1000, 1_500_000), (7, length)]
+        {
+            let expected = &value[start..length.min(end + 1)];
+            let reply = raw.call(&["GETRANGE", "k", &start.to_string(), &end.to_string()]);
+            let head = format!("${}\r\n", expected.len());
+            assert!(
+                reply.starts_with(head.as_bytes()) && reply[head.len()..reply.len() - 2] == *expected,
+                "{start} {end}"
+            );
+        }
+        let bit = 8 * 2_900_000 + 3;
+        let expected = value[2_900_000] >> 4 & 1;
+        assert_eq!(text(raw.call(&["GETBIT", "k", &bit.to_string()])), format!(":{expected}\r\n"));
+        assert_eq!(text(raw.call(&["GETBIT", "k", &(8 * length).to_string()])), ":0\r\n");
+        assert_eq!(text(raw.call(&["TOUCH", "k", "absent"])), ":1\r\n");
+    }
 }
 
 #[test]

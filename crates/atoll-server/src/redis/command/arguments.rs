@@ -1,6 +1,7 @@
 //! Arguments as values.
 
 use super::CommandError;
+use atoll_cache::Expiry;
 use atoll_cache::cache::parse_integer;
 
 /// An integer, as Redis takes it.
@@ -33,9 +34,13 @@ impl Unit {
     /// Milliseconds since the epoch.
     pub const PXAT: Self = Self { ms: 1, relative: false };
 
-    /// `amount` of the unit as milliseconds since the epoch, unless they do not fit.
-    pub fn at_ms(self, amount: i64, now_ms: u64) -> Option<i64> {
-        let base = if self.relative { now_ms as i64 } else { 0 };
-        amount.checked_mul(self.ms)?.checked_add(base)
+    /// When something expires after or at `amount` of the unit, unless that is beyond all moments.
+    pub fn expiry(self, amount: i64, now_ms: u64) -> Option<Expiry> {
+        let ms = amount.checked_mul(self.ms)?;
+        if !self.relative {
+            return Some(Expiry::AtMs(u64::try_from(ms).unwrap_or(0)));
+        }
+        ms.checked_add(now_ms as i64)?;
+        Some(Expiry::InMs(u64::try_from(ms).unwrap_or(0)))
     }
 }

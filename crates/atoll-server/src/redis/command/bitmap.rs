@@ -57,8 +57,9 @@ pub async fn setbit<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 /// `GETBIT key offset`
 pub async fn getbit<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let number = bit_number(integer(c.args.get(2)).ok())?;
-    let is_there = c.look(1, Kind::STRING).await?;
-    let is_set = is_there && bit(c.value.bytes(), number);
+    let byte = move |length: usize| (number / 8).min(length)..(number / 8 + 1).min(length);
+    let is_there = c.look_at_part(1, Kind::STRING, byte).await?;
+    let is_set = is_there && bit(c.value.bytes(), number % 8);
     string::forget(c.value);
     c.reply.yes(is_set);
     Ok(())

@@ -100,7 +100,6 @@ pub async fn shutdown<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     }
     match () {
         () if aborts => Err("ERR No shutdown in progress.".into()),
-        () if c.session.is_executing => Err("ERR Command not allowed inside a transaction".into()),
         () if saves == Some(true) => {
             Err("ERR nothing is saved: a pool is memory, and one in a file keeps what it has. Use SHUTDOWN NOSAVE"
                 .into())

@@ -1,12 +1,15 @@
 //! Commands on the expiry of keys.
 //!
-//! A difference from Redis: the latest moment is 2^48 milliseconds after the epoch, in the year
-//! 10889. A later one counts as that.
+//! Differences from Redis: the latest moment is 2^48 milliseconds after the epoch, in the year
+//! 10889. A later one counts as that. A key that expires after some time does so up to three
+//! milliseconds later, never before: [`Expiry::InMs`]. PEXPIRETIME shows the moment with two
+//! milliseconds of them, and PTTL the time that was asked for.
 
 use super::arguments::{Unit, integer, is};
 use super::error::shown;
 use super::{CommandError, Context, Outcome};
 use crate::redis::events::Class;
+use atoll_cache::cache::left_ms;
 use atoll_cache::{Engine, ExpireCondition, ExpireOutcome, Expiry};
 
 /// Writes commands that differ by the unit of their time.
@@ -61,9 +64,7 @@ fn condition<G: Engine>(c: &Context<'_, G>) -> Result<ExpireCondition, CommandEr
 async fn set_expiry<G: Engine>(c: &mut Context<'_, G>, unit: Unit) -> Outcome {
     let condition = condition(c)?;
     let amount = integer(c.args.get(2))?;
-    let now_ms = c.cache.now_ms().await?;
-    let at_ms = unit.at_ms(amount, now_ms).ok_or(CommandError::InvalidExpire(c.spec.name))?;
-    let expiry = Expiry::AtMs(u64::try_from(at_ms).unwrap_or(0));
+    let expiry = unit.expiry(amount, c.cache.now_ms().await?).ok_or(CommandError::InvalidExpire(c.spec.name))?;
     let outcome = c.cache.expire(&c.key(1), expiry, condition).await?;
     match outcome {
         ExpireOutcome::Set => c.notify(Class::GENERIC, "expire", c.args.get(1)),
@@ -86,15 +87,13 @@ pub async fn persist<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 }
 
 async fn show_expiry<G: Engine>(c: &mut Context<'_, G>, unit: Unit) -> Outcome {
-    let shown = match c.cache.peek(&c.key(1)).await?.map(|meta| meta.expiry_ms) {
-        None => {
-            c.notify_missed(c.args.get(1));
-            -2
-        }
+    let meta = c.cache.peek(&c.key(1)).await?;
+    c.looked(c.args.get(1), meta.is_some());
+    let shown = match meta.map(|meta| meta.expiry_ms) {
+        None => -2,
         Some(None) => -1,
         Some(Some(expiry_ms)) => {
-            let since_ms = if unit.relative { c.cache.now_ms().await? } else { 0 };
-            let ms = expiry_ms.saturating_sub(since_ms) as i64;
+            let ms = if unit.relative { left_ms(expiry_ms, c.cache.now_ms().await?) } else { expiry_ms } as i64;
             // Seconds are rounded, as in Redis.
             if unit.ms == 1 { ms } else { ms.saturating_add(unit.ms / 2) / unit.ms }
         }

@@ -27,10 +27,9 @@ pub async fn del<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 pub async fn exists<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let mut found = 0;
     for index in 1..c.args.len() {
-        match c.cache.peek(&c.key(index)).await? {
-            Some(_) => found += 1,
-            None => c.notify_missed(c.args.get(index)),
-        }
+        let is_there = c.cache.peek(&c.key(index)).await?.is_some();
+        c.looked(c.args.get(index), is_there);
+        found += usize::from(is_there);
     }
     c.reply.count(found);
     Ok(())
@@ -40,11 +39,10 @@ pub async fn exists<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 pub async fn touch<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let mut found = 0;
     for index in 1..c.args.len() {
-        match c.cache.get(&c.key(index), c.value).await? {
-            true => found += 1,
-            false => c.notify_missed(c.args.get(index)),
-        }
+        let is_there = c.cache.get_part(&c.key(index), |_| 0..0, c.value).await?.is_some();
         string::forget(c.value);
+        c.looked(c.args.get(index), is_there);
+        found += usize::from(is_there);
     }
     c.reply.count(found);
     Ok(())
@@ -53,9 +51,7 @@ pub async fn touch<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 /// `TYPE key`
 pub async fn kind<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let meta = c.cache.peek(&c.key(1)).await?;
-    if meta.is_none() {
-        c.notify_missed(c.args.get(1));
-    }
+    c.looked(c.args.get(1), meta.is_some());
     c.reply.simple(meta.map_or("none", |meta| Kind::of(meta).name()));
     Ok(())
 }
@@ -140,13 +136,10 @@ pub async fn copy<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
         return Err("ERR source and destination objects are the same".into());
     }
     let copied = duplicate(c, &from, &to, condition).await?;
-    match copied {
-        Copied::Done => {
-            c.notify_in(number, Class::NEW, "new", c.args.get(2));
-            c.notify_in(number, Class::GENERIC, "copy_to", c.args.get(2));
-        }
-        Copied::Nothing => c.notify_missed(c.args.get(1)),
-        Copied::Refused => {}
+    c.looked(c.args.get(1), copied != Copied::Nothing);
+    if copied == Copied::Done {
+        c.notify_in(number, Class::NEW, "new", c.args.get(2));
+        c.notify_in(number, Class::GENERIC, "copy_to", c.args.get(2));
     }
     c.reply.yes(copied == Copied::Done);
     Ok(())

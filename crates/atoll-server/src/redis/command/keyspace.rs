@@ -1,19 +1,24 @@
 //! Commands on all keys.
 //!
 //! The cache may evict keys at any time. SCAN shows every key that is present throughout. A SCAN
-//! that asks for some keys reads so many of all databases. DBSIZE counts the keys one by one. A
-//! flush has ended when its reply is sent, with or without ASYNC.
+//! that asks for some keys reads so many of all databases. DBSIZE counts the keys one by one.
+//!
+//! A flush has ended when its reply is sent, with or without ASYNC. It is no single step: other
+//! connections run in between, unless it is within a transaction or a script. Keys that they set
+//! meanwhile may be removed or stay.
 
 use super::arguments::is;
 use super::{CommandError, Context, Outcome};
 use crate::redis::database::{DATABASES, Database};
 use crate::redis::glob;
+use crate::redis::isolation::Turn;
 use crate::redis::kind::Kind;
 use atoll_cache::cache::parse_integer;
 use atoll_cache::{Cache, CacheError, Engine};
 
-/// Keys that one step reads of a command that reads all.
-const STEP: usize = 1000;
+/// Keys that one step reads of a command that reads all: in less than a [`Turn`] where memory is
+/// near, with what the command does with them.
+const STEP: usize = 256;
 /// How often RANDOMKEY looks for a key of its database among all keys.
 const RANDOM_TRIES: usize = 64;
 /// The most keys that one SCAN reads: more would keep other connections waiting.
@@ -27,17 +32,22 @@ pub async fn dbsize<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     Ok(())
 }
 
-/// Shows every stored key of all databases. Other connections run between its steps, unless this
-/// command runs alone.
-async fn each_key<G: Engine>(c: &Context<'_, G>, mut each: impl FnMut(&[u8])) -> Result<(), CommandError> {
-    let mut cursor = 0;
+/// Goes through all keys in steps, each of which returns where the next one begins. Other
+/// connections run between steps, unless the command runs alone.
+async fn in_steps(mut step: impl AsyncFnMut(u64) -> Result<u64, CacheError>) -> Result<(), CacheError> {
+    let (mut cursor, mut turn) = (0, Turn::begin());
     loop {
-        cursor = c.cache.scan(cursor, STEP, &mut each).await?;
+        cursor = step(cursor).await?;
         if cursor == 0 {
             return Ok(());
         }
-        tokio::task::yield_now().await;
+        turn.yield_if_over().await;
     }
+}
+
+/// Shows every stored key of all databases.
+async fn each_key<G: Engine>(c: &Context<'_, G>, mut each: impl FnMut(&[u8])) -> Result<(), CommandError> {
+    Ok(in_steps(async |cursor| c.cache.scan(cursor, STEP, &mut each).await).await?)
 }
 
 fn flush_options<G: Engine>(c: &Context<'_, G>) -> Outcome {
@@ -51,7 +61,7 @@ fn flush_options<G: Engine>(c: &Context<'_, G>) -> Outcome {
 /// `FLUSHALL [ASYNC | SYNC]`
 pub async fn flushall<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     flush_options(c)?;
-    c.cache.flush().await?;
+    in_steps(async |cursor| Ok(c.cache.flush_from(cursor).await?.next)).await?;
     c.instance.tell_all_changed(c.shared);
     c.reply.ok();
     Ok(())
@@ -66,26 +76,22 @@ pub async fn flushdb<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     Ok(())
 }
 
-/// Removes every key that is in this database when it begins. Other connections run between its
-/// steps.
+/// Removes every key that is in this database when it begins.
 pub(crate) async fn flush<G: Engine>(cache: &Cache<G>, database: Database) -> Result<(), CacheError> {
-    let mut cursor = 0;
-    loop {
+    in_steps(async |cursor| {
         let mut found = Found::default();
         let each = |stored: &[u8]| {
             if database.key(stored).is_some() {
                 found.push(stored);
             }
         };
-        cursor = cache.scan(cursor, STEP, each).await?;
+        let next = cache.scan(cursor, STEP, each).await?;
         for stored in found.keys() {
             cache.delete(stored).await?;
         }
-        if cursor == 0 {
-            return Ok(());
-        }
-        tokio::task::yield_now().await;
-    }
+        Ok(next)
+    })
+    .await
 }
 
 /// A number as that of a database.
@@ -232,15 +238,14 @@ pub async fn scan<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 
 /// Those of the keys whose values are of a kind with this name. Other connections run in between.
 async fn of_kind<G: Engine>(c: &Context<'_, G>, found: &Found, name: &[u8]) -> Result<Found, CommandError> {
-    let (database, mut right) = (c.database(), Found::default());
-    for (index, key) in found.keys().enumerate() {
+    let (database, mut right, mut turn) = (c.database(), Found::default(), Turn::begin());
+    for key in found.keys() {
         let meta = c.cache.peek(&database.stored(key)).await?;
+        c.looked(key, meta.is_some());
         if meta.is_some_and(|meta| is(name, Kind::of(meta).name())) {
             right.push(key);
         }
-        if index % STEP == STEP - 1 {
-            tokio::task::yield_now().await;
-        }
+        turn.yield_if_over().await;
     }
     Ok(right)
 }

@@ -136,9 +136,7 @@ pub async fn lcs<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let has_first = c.cache.get(&c.key(1), &mut first).await?;
     let has_second = c.cache.get(&c.key(2), c.value).await?;
     for (index, is_there) in [(1, has_first), (2, has_second)] {
-        if !is_there {
-            c.notify_missed(c.args.get(index));
-        }
+        c.looked(c.args.get(index), is_there);
     }
     let is_other = |value: &Value| Kind::of(value.meta()) != Kind::STRING;
     if has_first && is_other(&first) || has_second && is_other(c.value) {

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `OBJECT ENCODING` | what Redis would choose for a value that is set: `int`, `embstr` or `raw`, not what an APPEND made of it there; `listpack` for every hash |
 //! | `OBJECT REFCOUNT` | 1: no two keys share a value |
-//! | `OBJECT FREQ`, `IDLETIME` | refused: the engine counts accesses in the memory of its clients, and not for each key |
+//! | `OBJECT FREQ`, `IDLETIME` | refused: in Redis' words what does not go with `maxmemory-policy`; else because no engine keeps it for each key |
 //! | `MEMORY USAGE` | header, key and value of the record; `SAMPLES` is read, and changes nothing |
 //! | `MEMORY STATS` | the fields of Redis that have a meaning here; those about its allocator are missing |
 //! | `MEMORY DOCTOR` | that memory is the pool's, and how full it is |
@@ -14,7 +14,7 @@
 //! None of them counts as an access, but for `OBJECT ENCODING` of a value of up to 20 bytes.
 
 use super::arguments::{integer, is};
-use super::{CommandError, Context, Id, Outcome, subcommand};
+use super::{CommandError, Context, Id, Outcome, info, subcommand};
 use crate::redis::census;
 use crate::redis::kind::Kind;
 use atoll_cache::cache::parse_integer;
@@ -31,6 +31,9 @@ const FREQ: &str = "ERR An LFU maxmemory policy is not selected, access frequenc
 const IDLETIME: &str = "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when \
                         switching between policies at runtime LRU and LFU data will take some time to adjust.";
 
+const UNTOLD: &str = "ERR the engine counts accesses in the memory of its clients, so that neither the access \
+                      frequency of a key nor its idle time can be told";
+
 /// The metadata of a key; without it the reply is that there is nothing.
 async fn meta<G: Engine>(c: &mut Context<'_, G>, index: usize) -> Result<Option<Meta>, CommandError> {
     let meta = c.cache.peek(&c.key(index)).await?;
@@ -46,7 +49,10 @@ pub async fn object<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     if name == "help" {
         return subcommand::help(c, Id::Object);
     }
-    let Some(meta) = meta(c, 2).await? else { return Ok(()) };
+    let meta = meta(c, 2).await?;
+    c.tally.borrow_mut().looked(meta.is_some());
+    let Some(meta) = meta else { return Ok(()) };
+    let is_lfu = info::policy(c.shared.facts.experts.as_deref()) == info::LFU;
     match name {
         "encoding" => {
             let encoding = match meta.value_bytes {
@@ -58,8 +64,9 @@ pub async fn object<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
             };
             c.reply.bulk(encoding.as_bytes());
         }
-        "freq" => return Err(FREQ.into()),
-        "idletime" => return Err(IDLETIME.into()),
+        "freq" if !is_lfu => return Err(FREQ.into()),
+        "idletime" if is_lfu => return Err(IDLETIME.into()),
+        "freq" | "idletime" => return Err(UNTOLD.into()),
         _ => c.reply.integer(1),
     }
     Ok(())

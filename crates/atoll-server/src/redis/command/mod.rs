@@ -75,6 +75,7 @@ use crate::serve::counters::{Shared, Tally};
 use atoll_cache::{Cache, Engine, Value};
 use std::borrow::Cow;
 use std::cell::RefCell;
+use std::ops::Range;
 use std::pin::pin;
 
 /// The arguments of a handler.
@@ -122,16 +123,32 @@ impl<'a, G: Engine> Context<'a, G> {
 }
 
 impl<G: Engine> Context<'_, G> {
-    /// Looks up the value of argument `index`, which is a key. Refuses a value of another kind, and
-    /// tells that a key is missed.
+    /// Looks up the value of argument `index`, which is a key. Refuses a value of another kind,
+    /// counts the read, and tells that a key is missed.
     #[inline]
     pub(crate) async fn look(&mut self, index: usize, kind: Kind) -> Result<bool, CommandError> {
-        if !self.cache.get(&self.key(index), self.value).await? {
-            self.notify_missed(self.args.get(index));
+        let is_there = self.cache.get(&self.key(index), self.value).await?;
+        self.looked(self.args.get(index), is_there);
+        if !is_there {
             return Ok(false);
         }
         kind.check(self.value.meta()).inspect_err(|_| string::forget(self.value))?;
         Ok(true)
+    }
+}
+
+impl<G: Engine> Context<'_, G> {
+    /// Looks up a part of the value of argument `index`, which is a key: the bytes that `part`
+    /// chooses, given the length. As [`look`](Self::look) otherwise.
+    pub(crate) async fn look_at_part<P>(&mut self, index: usize, kind: Kind, part: P) -> Result<bool, CommandError>
+    where
+        P: Fn(usize) -> Range<usize> + 'static,
+    {
+        let chosen = move |meta| if Kind::of(meta) == kind { part(meta.value_bytes) } else { 0..0 };
+        let meta = self.cache.get_part(&self.key(index), chosen, self.value).await?;
+        self.looked(self.args.get(index), meta.is_some());
+        meta.map_or(Ok(()), |meta| kind.check(meta))?;
+        Ok(meta.is_some())
     }
 }
 

@@ -27,10 +27,8 @@ pub async fn append<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 /// `STRLEN key`
 pub async fn strlen<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let meta = c.cache.peek(&c.key(1)).await?;
-    match meta {
-        Some(meta) => Kind::STRING.check(meta)?,
-        None => c.notify_missed(c.args.get(1)),
-    }
+    c.looked(c.args.get(1), meta.is_some());
+    meta.map_or(Ok(()), |meta| Kind::STRING.check(meta))?;
     c.reply.count(meta.map_or(0, |meta| meta.value_bytes));
     Ok(())
 }
@@ -38,13 +36,13 @@ pub async fn strlen<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 /// `GETRANGE key start end`
 pub async fn getrange<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let (start, end) = (integer(c.args.get(2))?, integer(c.args.get(3))?);
-    if !c.look(1, Kind::STRING).await? {
+    let part = move |length| bounds(length, start, end).map_or(0..0, |(start, end)| start..end);
+    if c.look_at_part(1, Kind::STRING, part).await? {
+        c.reply.bulk(c.value.bytes());
+        string::forget(c.value);
+    } else {
         c.reply.bulk(b"");
-        return Ok(());
     }
-    let bytes = c.value.bytes();
-    c.reply.bulk(bounds(bytes.len(), start, end).map_or(&[], |(start, end)| &bytes[start..end]));
-    string::forget(c.value);
     Ok(())
 }
 

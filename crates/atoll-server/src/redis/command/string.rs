@@ -28,13 +28,14 @@ pub async fn mget<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let stored = c.keys(1);
     let keys: Vec<&[u8]> = stored.iter().map(|key| &**key).collect();
     c.reply.array(keys.len());
-    let (mut replied, mut missed) = (0, Vec::new());
+    let (mut replied, mut found, mut missed) = (0, 0, Vec::new());
     while replied < keys.len() {
         let keys = &keys[replied..];
         let usable = keys.iter().take_while(|key| key.len() <= KEY_BYTES_MAX).count();
         let reply = &mut c.reply;
         let looked = c.cache.get_many(&keys[..usable], |_, value| {
             replied += 1;
+            found += u64::from(value.is_some());
             match value {
                 Some(value) if Kind::of(value.meta()) == Kind::STRING => reply.value(value),
                 Some(_) => reply.null(),
@@ -49,7 +50,8 @@ pub async fn mget<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
             replied += 1;
         }
     }
-    missed.into_iter().for_each(|index| c.notify_missed(c.args.get(index)));
+    c.tally.borrow_mut().keys_found += found;
+    missed.into_iter().for_each(|index| c.looked(c.args.get(index), false));
     Ok(())
 }
 
@@ -96,9 +98,8 @@ fn options<'a, G: Engine>(c: &Context<'a, G>, index: usize, set: bool) -> Result
 /// The moment that `amount` of `unit` is, which must be in positive time.
 async fn expiry<G: Engine>(c: &mut Context<'_, G>, unit: Unit, amount: &[u8]) -> Result<Expiry, CommandError> {
     let amount = integer(amount)?;
-    let now_ms = c.cache.now_ms().await?;
-    match unit.at_ms(amount, now_ms) {
-        Some(at_ms) if amount > 0 => Ok(Expiry::AtMs(at_ms as u64)),
+    match unit.expiry(amount, c.cache.now_ms().await?) {
+        Some(expiry) if amount > 0 => Ok(expiry),
         _ => Err(CommandError::InvalidExpire(c.spec.name)),
     }
 }
@@ -156,13 +157,14 @@ async fn set_returning<G: Engine>(
     value: &[u8],
     options: &SetOptions,
 ) -> Result<bool, CommandError> {
-    let outcome = c.cache.set_returning(key, value, options, Some(c.value)).await?;
-    if outcome.old.is_some() {
+    let outcome = c.cache.set_returning(key, value, options, Some(c.value)).await;
+    let found = outcome.as_ref().map(|outcome| outcome.old.is_some()).map_err(Clone::clone);
+    if c.looked_for_string(c.args.get(1), found)? {
         c.reply.value(c.value);
     } else {
-        c.notify_missed(c.args.get(1));
         c.reply.null();
     }
+    let outcome = outcome?;
     c.notify_set(&outcome, c.args.get(1));
     Ok(outcome.stored)
 }
@@ -204,11 +206,11 @@ pub async fn getset<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 
 /// `GETDEL key`
 pub async fn getdel<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    if c.cache.take(&c.key(1), Some(c.value)).await? {
+    let taken = c.cache.take(&c.key(1), Some(c.value)).await;
+    if c.looked_for_string(c.args.get(1), taken)? {
         c.notify(Class::GENERIC, "del", c.args.get(1));
         c.reply.value(c.value);
     } else {
-        c.notify_missed(c.args.get(1));
         c.reply.null();
     }
     Ok(())
@@ -217,33 +219,31 @@ pub async fn getdel<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 /// `GETEX key [EX seconds | PX milliseconds | EXAT second | PXAT millisecond | PERSIST]`
 pub async fn getex<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let parsed = options(c, 2, false)?;
+    if parsed.expiry.is_none() && !parsed.persist {
+        return get(c).await;
+    }
+    // Redis judges the moment only if a string is there.
+    let meta = c.cache.peek(&c.key(1)).await?;
+    c.looked(c.args.get(1), meta.is_some());
+    let Some(meta) = meta else {
+        c.reply.null();
+        return Ok(());
+    };
+    Kind::STRING.check(meta)?;
     let expiry = match parsed.expiry {
-        // Redis judges the moment only if a string is there.
-        Some((unit, amount)) => match c.cache.peek(&c.key(1)).await? {
-            Some(meta) => {
-                Kind::STRING.check(meta)?;
-                expiry(c, unit, amount).await?
-            }
-            None => {
-                c.notify_missed(c.args.get(1));
-                c.reply.null();
-                return Ok(());
-            }
-        },
-        None if parsed.persist => Expiry::Never,
-        None => return get(c).await,
+        Some((unit, amount)) => expiry(c, unit, amount).await?,
+        None => Expiry::Never,
     };
     let now_ms = c.cache.now_ms().await?;
     if c.cache.get_and_expire(&c.key(1), expiry, c.value).await? {
         match expiry {
             Expiry::AtMs(at_ms) if at_ms <= now_ms => c.notify(Class::GENERIC, "del", c.args.get(1)),
-            Expiry::AtMs(_) => c.notify(Class::GENERIC, "expire", c.args.get(1)),
+            Expiry::AtMs(_) | Expiry::InMs(_) => c.notify(Class::GENERIC, "expire", c.args.get(1)),
             _ if c.value.meta().expiry_ms.is_some() => c.notify(Class::GENERIC, "persist", c.args.get(1)),
             _ => {}
         }
         c.reply.value(c.value);
     } else {
-        c.notify_missed(c.args.get(1));
         c.reply.null();
     }
     Ok(())

@@ -28,6 +28,8 @@ pub enum Flag {
     NoAuth,
     /// It is not for scripts.
     Noscript,
+    /// It is not for transactions.
+    NoMulti,
     /// It is about channels.
     Pubsub,
     /// Its second word is a subcommand.
@@ -50,6 +52,7 @@ impl Flag {
             Self::Movablekeys => "movablekeys",
             Self::NoAuth => "no_auth",
             Self::Noscript => "noscript",
+            Self::NoMulti => "no_multi",
             Self::Pubsub => "pubsub",
             Self::Alone | Self::Container | Self::Script => return None,
         })
@@ -218,7 +221,7 @@ commands! {
     Setex       "setex"       4  [Write Denyoom]      (1 1 1)  string::setex          "2.0.0" "Sets a value that expires after some seconds";
     Setnx       "setnx"       3  [Write Denyoom Fast] (1 1 1)  string::setnx          "1.0.0" "Sets a value if the key is not there";
     Setrange    "setrange"    4  [Write Denyoom]      (1 1 1)  range::setrange        "2.2.0" "Overwrites a part of a value";
-    Shutdown    "shutdown"    -1 [Admin Noscript]     (0 0 0)  connection::shutdown   "1.0.0" "Stops the server";
+    Shutdown    "shutdown"    -1 [Admin Noscript NoMulti] (0 0 0) connection::shutdown   "1.0.0" "Stops the server";
     Slowlog     "slowlog"     -2 [Admin Container]    (0 0 0)  slow::slowlog          "2.2.12" "Commands that took long";
     Spublish    "spublish"    3  [Pubsub Fast]        (0 0 0)  pubsub::spublish       "7.0.0" "Sends a message to a shard channel";
     Ssubscribe  "ssubscribe"  -2 [Pubsub Noscript]    (0 0 0)  pubsub::subscribe      "7.0.0" "Gets the messages of shard channels";

@@ -242,7 +242,8 @@ async fn play<G: Engine>(
     let lua = &interpreter.lua;
     let thread = lua.create_thread(interpreter.run.clone())?;
     let is_read_only = matches!(id, Id::EvalRo | Id::EvalshaRo);
-    let mut given = MultiValue::from_iter([Value::Function(function)]);
+    let mut command = Command::default();
+    let mut given = (Value::Function(function), false);
     loop {
         let mut values: MultiValue = match thread.resume(given) {
             Ok(values) => values,
@@ -260,17 +261,27 @@ async fn play<G: Engine>(
                 false => Ok(Ended::Raised(value)),
             };
         }
-        let mut output = Output::default();
-        let called = pin!(call(c, session, values, is_read_only, &mut output)).await;
+        let called = pin!(call(c, session, values, is_read_only, &mut command)).await;
         if c.cache.has_lost_hold() {
             return Ok(Ended::Overtaken);
         }
-        let value = match called {
-            Ok(()) => reply::read(lua, &output.to_vec())?,
-            Err(refusal) => reply::error_table(lua, &refusal.to_string())?,
+        given = match called {
+            Ok(()) => {
+                let reply = command.reply.whole();
+                (reply::read(lua, &reply)?, reply.starts_with(b"-"))
+            }
+            Err(refusal) => (reply::error_table(lua, &refusal.to_string())?, true),
         };
-        given = MultiValue::from_iter([value]);
     }
+}
+
+/// A command that a script calls. Its memory serves the next one.
+#[derive(Default)]
+struct Command {
+    /// The arguments, one behind the other.
+    bytes: Vec<u8>,
+    spans: Vec<Span>,
+    reply: Output,
 }
 
 /// Runs a command that a script calls.
@@ -279,14 +290,16 @@ async fn call<G: Engine>(
     session: &mut Session,
     values: MultiValue,
     is_read_only: bool,
-    output: &mut Output,
+    Command { bytes, spans, reply }: &mut Command,
 ) -> Outcome {
-    let (mut bytes, mut spans) = (Vec::new(), Vec::new());
+    bytes.clear();
+    spans.clear();
+    reply.clear();
     for value in values {
         let start = bytes.len() as u32;
         match value {
             Value::String(text) => bytes.extend_from_slice(&text.as_bytes()),
-            Value::Integer(number) => bytes.extend_from_slice(number.to_string().as_bytes()),
+            Value::Integer(number) => bytes.extend_from_slice(itoa::Buffer::new().format(number).as_bytes()),
             Value::Number(number) => bytes.extend_from_slice(shortest(number).as_bytes()),
             _ => return Err("ERR Lua redis lib command arguments must be strings or integers".into()),
         }
@@ -295,11 +308,12 @@ async fn call<G: Engine>(
     if spans.is_empty() {
         return Err("ERR Please specify at least one argument for this redis lib call".into());
     }
-    let args = Args::new(&bytes, &spans);
-    let id = match transaction::check(command::table::find(args.get(0)), args) {
+    let args = Args::new(bytes, spans);
+    let found = command::table::find(args.get(0));
+    let id = match transaction::check(found, args) {
         Ok(id) => id,
         Err(CommandError::Arity(_)) => return Err("ERR Wrong number of args calling Redis command from script".into()),
-        Err(_) if command::table::find(args.get(0)).is_none() => {
+        Err(_) if found.is_none() => {
             return Err("ERR Unknown Redis command called from script".into());
         }
         Err(error) => return Err(error),
@@ -308,7 +322,7 @@ async fn call<G: Engine>(
     if flags.contains(&Flag::Noscript) {
         return Err("ERR This Redis command is not allowed from script".into());
     }
-    let reply = Reply::new(output, Protocol::Resp2);
+    let reply = Reply::new(reply, Protocol::Resp2);
     let mut context = Context { args, session, value: &mut *c.value, reply, ..*c };
     acl::admit(&mut context, id, Happened::InScript)?;
     if is_read_only && flags.contains(&Flag::Write) {

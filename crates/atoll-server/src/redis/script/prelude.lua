@@ -1,25 +1,24 @@
 -- Builds what scripts see. Runs once for each interpreter, with the functions of the server in `native`.
 --
--- A script runs as a coroutine. To call a command it yields the arguments, and is resumed with the reply. Lua 5.1
+-- A script runs as a coroutine. To call a command it yields the arguments, and is resumed with the reply and whether
+-- that is an error. What each command passes through does as little as it can: no text is made or compared. Lua 5.1
 -- cannot yield through its own pcall, so that scripts get one that passes on what its function yields.
 local native = ...
-local yield, create, resume, status = coroutine.yield, coroutine.create, coroutine.resume, coroutine.status
+local yield, create, resume = coroutine.yield, coroutine.create, coroutine.resume
 local error, type, tostring, select, original_pcall = error, type, tostring, select, pcall
 local setmetatable, getmetatable, rawset, setfenv = setmetatable, getmetatable, rawset, setfenv
 
 local READ_ONLY = "Attempt to modify a readonly table"
 local guarded = {}
+-- What a protected function returns first, and never yields.
+local ended = {}
 
 -- A view of a table that cannot be changed.
-local function guard(table, missing)
+local function guard(table)
   local view = {}
   guarded[view] = true
   return setmetatable(view, {
-    __index = missing and function(_, name)
-      local value = table[name]
-      if value == nil then missing(name) end
-      return value
-    end or table,
+    __index = table,
     __newindex = function() error(READ_ONLY, 2) end,
     __metatable = false,
   })
@@ -33,7 +32,7 @@ end
 
 -- Runs `body`, and passes on what it yields. An error that is to end the script is no result.
 local function protected(handler, is_plain, body, ...)
-  local thread = create(function(...) return body(...) end)
+  local thread = create(function(...) return ended, body(...) end)
   local function go(is_well, ...)
     if not is_well then
       if native.is_over() then error((...), 0) end
@@ -42,7 +41,7 @@ local function protected(handler, is_plain, body, ...)
       if is_plain and type(...) == "table" and (...).err then return false, (...).err end
       return false, ...
     end
-    if status(thread) == "dead" then return true, ... end
+    if (...) == ended then return true, select(2, ...) end
     return go(resume(thread, yield(...)))
   end
   return go(resume(thread, ...))
@@ -55,8 +54,8 @@ local redis = {
 }
 
 function redis.call(...)
-  local reply = yield(...)
-  if type(reply) == "table" and reply.err then
+  local reply, is_error = yield(...)
+  if is_error then
     reply.place = place(2)
     error(reply, 0)
   end
@@ -106,9 +105,12 @@ function seen.rawset(table, key, value)
   return rawset(table, key, value)
 end
 
-local environment = guard(seen, function(name)
-  error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 3)
-end)
+setmetatable(seen, {
+  __index = function(_, name)
+    error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2)
+  end,
+})
+local environment = guard(seen)
 seen._G = environment
 function seen.loadstring(text, name)
   local chunk, why = native.compile(text, name)

@@ -1,5 +1,9 @@
 //! What the server has counted since it started, or since `CONFIG RESETSTAT`.
 //!
+//! `keyspace_hits` and `keyspace_misses` count the keys that commands read, as Redis does, and
+//! those of memcached's `get`, `gat` and `mg`. The metrics count the lookups of the cache's
+//! clients, for whatever purpose.
+//!
 //! Commands that have keys are timed by samples: `usec` is their calls times the mean of the
 //! samples. Every other command is timed each time.
 
@@ -23,7 +27,8 @@ pub(super) fn stats(text: &mut String, &Facts { shared, instance, totals, .. }: 
     write!(text, "sync_full:0\r\nsync_partial_ok:0\r\nsync_partial_err:0\r\n")?;
     write!(text, "expired_keys:{}\r\nevicted_keys:{}\r\n", totals.stat("expirations"), totals.stat("evictions"))?;
     write!(text, "evicted_clients:0\r\n")?;
-    write!(text, "keyspace_hits:{}\r\nkeyspace_misses:{}\r\n", totals.stat("hits"), totals.misses())?;
+    let (found, missed) = (totals.tally.keys_found, totals.tally.keys_missed);
+    write!(text, "keyspace_hits:{found}\r\nkeyspace_misses:{missed}\r\n")?;
     for (name, kind) in
         [("pubsub_channels", Kind::Channel), ("pubsub_patterns", Kind::Pattern), ("pubsubshard_channels", Kind::Shard)]
     {

@@ -4,6 +4,13 @@
 //! exact in a small cache, from a sample in a large one, and never more than the chunks in use
 //! have. Memory of the pool that holds no live object is not in it; `pool_used_bytes` in the
 //! section `Atoll` has that too. `maxmemory` is the pool's capacity.
+//!
+//! `mem_fragmentation_bytes` is the memory of the pool that is in use and holds no live object:
+//! metadata, and what is dead or free in chunks in use. `mem_fragmentation_ratio` is 1 plus its
+//! part of the capacity: 1.5 says that half of the pool is lost to it. Redis divides what is
+//! resident by what is used. Here the whole capacity may be resident from the start, and dead
+//! memory is cleaned only once it is needed. Such a ratio of a nearly empty server would be
+//! thousands.
 
 use super::{Facts, Written, policy};
 use std::fmt::Write;
@@ -32,7 +39,8 @@ fn part(of: u64, all: u64) -> f64 {
 pub(super) fn memory(text: &mut String, &Facts { shared, instance, census, .. }: &Facts<'_>) -> Written {
     let sampled: u64 = census.iter().map(|count| count.bytes).sum();
     // A sample that meets one large value of few is far off.
-    let used = sampled.min((shared.facts.used_bytes)());
+    let pool_used = (shared.facts.used_bytes)();
+    let used = sampled.min(pool_used);
     let peak = instance.memory_peak(used);
     let resident = of_kernel("/proc/self/status", "VmRSS:");
     let capacity_bytes = (shared.facts.capacity_bytes)();
@@ -52,8 +60,9 @@ pub(super) fn memory(text: &mut String, &Facts { shared, instance, census, .. }:
     write!(text, "used_memory_dataset_perc:{:.2}%\r\n", if used == 0 { 0.0 } else { 100.0 })?;
     write!(text, "number_of_cached_scripts:{}\r\nnumber_of_functions:0\r\n", instance.scripts.count())?;
     write!(text, "maxmemory_policy:{}\r\n", policy(shared.facts.experts.as_deref()))?;
-    write!(text, "mem_fragmentation_ratio:{:.2}\r\n", part(resident, used))?;
-    write!(text, "mem_fragmentation_bytes:{}\r\n", resident as i64 - used as i64)?;
+    let lost = pool_used - used;
+    write!(text, "mem_fragmentation_ratio:{:.2}\r\n", 1.0 + part(lost, capacity_bytes))?;
+    write!(text, "mem_fragmentation_bytes:{lost}\r\n")?;
     for name in [
         "mem_not_counted_for_evict",
         "mem_replication_backlog",

@@ -148,12 +148,15 @@ fn clients(text: &mut String, &Facts { shared, instance, .. }: &Facts<'_>) -> Wr
     write!(text, "blocked_clients:{waiting}\r\ntracking_clients:{tracking}\r\nclients_in_timeout_table:0\r\n")
 }
 
+/// The policy that evicts what is used least often.
+pub(in crate::redis) const LFU: &str = "allkeys-lfu";
+
 /// The name that Redis has for what comes nearest to what the engine does. Redis has two that look
 /// at the use of all keys; what looks at more than how recent it was is the other.
 pub(in crate::redis) fn policy(experts: Option<&str>) -> &'static str {
     match experts {
         Some("lru") => "allkeys-lru",
-        _ => "allkeys-lfu",
+        _ => LFU,
     }
 }
 
