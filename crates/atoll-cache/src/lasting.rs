@@ -42,9 +42,13 @@ struct Left {
     count: Cell<u64>,
 }
 
+/// An operation. The type does not name the engine, so that a crate does not compile an engine
+/// again that another crate already uses.
+type Operation<T> = Pin<Box<dyn Future<Output = T>>>;
+
 struct Dropped {
     number: u64,
-    operation: Pin<Box<dyn Future<Output = ()>>>,
+    operation: Operation<()>,
 }
 
 impl Left {
@@ -60,17 +64,17 @@ impl Left {
 }
 
 /// The caller's end of an operation.
-struct Attended<'c, F: Future + 'static> {
+struct Attended<'c, T: 'static> {
     left: &'c Left,
     /// `None` once the operation has ended.
-    operation: Option<Pin<Box<F>>>,
+    operation: Option<Operation<T>>,
     has_begun: bool,
 }
 
-impl<F: Future + 'static> Future for Attended<'_, F> {
-    type Output = F::Output;
+impl<T: 'static> Future for Attended<'_, T> {
+    type Output = T;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
         self.left.go_on(context);
         self.has_begun = true;
         let operation = self.operation.as_mut().expect("nothing is polled after its end");
@@ -82,7 +86,7 @@ impl<F: Future + 'static> Future for Attended<'_, F> {
     }
 }
 
-impl<F: Future + 'static> Drop for Attended<'_, F> {
+impl<T: 'static> Drop for Attended<'_, T> {
     fn drop(&mut self) {
         // While its thread panics, a client may have stopped halfway through anything.
         if self.has_begun
@@ -105,7 +109,7 @@ impl<G: 'static> Lasting<G> {
     }
 
     /// Runs an operation to its end.
-    fn run<F: Future + 'static>(&self, operation: F) -> impl Future<Output = F::Output> {
+    fn run<T: 'static>(&self, operation: impl Future<Output = T> + 'static) -> Attended<'_, T> {
         Attended { left: &self.left, operation: Some(Box::pin(operation)), has_begun: false }
     }
 
@@ -127,6 +131,31 @@ impl<G: 'static> Lasting<G> {
             if self.left.operations.borrow().is_empty() { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
+    }
+}
+
+/// Operations with a callback, as far as they do not depend on it.
+impl<G: Engine + 'static> Lasting<G> {
+    async fn values_of(&self, keys: &[&[u8]]) -> Result<Vec<(Lookup, Value)>, CacheError> {
+        let engine = self.engine.clone();
+        let keys: Vec<Vec<u8>> = keys.iter().map(|key| key.to_vec()).collect();
+        let got = self.run(async move {
+            let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+            let mut all = Vec::with_capacity(keys.len());
+            let each = |_, lookup, value: &mut Value| all.push((lookup, std::mem::take(value)));
+            engine.get_many(&keys, each).await.map(|()| all)
+        });
+        got.await
+    }
+
+    async fn keys_from(&self, cursor: u64, count: usize) -> Result<(u64, Vec<Vec<u8>>), CacheError> {
+        let engine = self.engine.clone();
+        let scanned = self.run(async move {
+            let mut keys = Vec::new();
+            let next = engine.scan(cursor, count, |key| keys.push(key.to_vec())).await;
+            next.map(|next| (next, keys))
+        });
+        scanned.await
     }
 }
 
@@ -190,15 +219,7 @@ impl<G: Engine + 'static> Engine for Lasting<G> {
     where
         F: FnMut(usize, Lookup, &mut Value),
     {
-        let engine = self.engine.clone();
-        let keys: Vec<Vec<u8>> = keys.iter().map(|key| key.to_vec()).collect();
-        let got = self.run(async move {
-            let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
-            let mut all = Vec::with_capacity(keys.len());
-            let each = |_, lookup, value: &mut Value| all.push((lookup, std::mem::take(value)));
-            engine.get_many(&keys, each).await.map(|()| all)
-        });
-        for (index, (lookup, value)) in got.await?.iter_mut().enumerate() {
+        for (index, (lookup, value)) in self.values_of(keys).await?.iter_mut().enumerate() {
             found(index, *lookup, value);
         }
         Ok(())
@@ -231,13 +252,7 @@ impl<G: Engine + 'static> Engine for Lasting<G> {
     }
 
     async fn scan<F: FnMut(&[u8])>(&self, cursor: u64, count: usize, mut each: F) -> Result<u64, CacheError> {
-        let engine = self.engine.clone();
-        let scanned = self.run(async move {
-            let mut keys = Vec::new();
-            let next = engine.scan(cursor, count, |key| keys.push(key.to_vec())).await;
-            next.map(|next| (next, keys))
-        });
-        let (next, keys) = scanned.await?;
+        let (next, keys) = self.keys_from(cursor, count).await?;
         keys.iter().for_each(|key| each(key));
         Ok(next)
     }

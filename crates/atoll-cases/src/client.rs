@@ -1,5 +1,6 @@
 //! One client of a simulated case.
 
+use crate::compiled::boxed;
 use crate::endpoint::CaseEndpoint;
 use crate::stops::Stops;
 use crate::subject::{Shared, Subject};
@@ -58,7 +59,7 @@ impl<S: Subject> Client<S> {
     pub async fn rejoin_process(&mut self, pool: Arc<Shared<S>>) -> Result<(), CacheError> {
         self.cache.engine().leave().await?;
         let endpoint = self.spares.pop().expect("a case says how often its clients come back");
-        let mut engine = S::Engine::join(&pool, endpoint).await.expect("the place that it left is free");
+        let mut engine = boxed(S::Engine::join(&pool, endpoint)).await.expect("the place that it left is free");
         self.subject.configure(&mut engine, self.hole);
         self.cache = Cache::new(Lasting::new(engine));
         Ok(())

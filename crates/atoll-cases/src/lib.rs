@@ -10,6 +10,7 @@
 //! | [`cast`] | the clients of a scenario that know each other's tasks |
 //! | [`play`] | how a case is run |
 //! | [`client`] | one client, and what it records |
+//! | [`compiled`] | engines that are compiled here, once for all tests |
 //! | [`endpoint`] | its endpoint, which can be slow, and stops |
 //! | [`load`] | what clients do, recorded as a history |
 //! | [`ticketed`] | the same of several threads or processes |
@@ -27,6 +28,7 @@
 pub mod case;
 pub mod cast;
 pub mod client;
+pub mod compiled;
 pub mod endpoint;
 pub mod engine;
 pub mod faulty;

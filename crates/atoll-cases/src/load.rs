@@ -1,6 +1,7 @@
 //! A random load on a cache, recorded as a history. The same load runs on the simulated fabric and
 //! on shared memory.
 
+use crate::compiled::{Boxed, boxed};
 use atoll_cache::{
     Cache, CacheError, Condition, Engine, ExpireCondition, ExpireOutcome, Expiry, Lasting, Number, Pooled, SetOptions,
     Value,
@@ -132,7 +133,18 @@ fn key_of(index: u64) -> Vec<u8> {
 
 /// Runs one client's part of the load, with this many operations at a time. Errors that the load
 /// permits (no room) leave the operation pending: it may have happened.
-pub async fn run<E: Endpoint, G: Pooled<E> + 'static, R: Recorder>(
+pub fn run<'a, E: Endpoint + 'static, G: Pooled<E> + 'static, R: Recorder>(
+    cache: &'a Cache<Lasting<G>>,
+    number: u32,
+    seed: u64,
+    load: &'a Load,
+    lanes: u64,
+    history: &'a R,
+) -> Boxed<'a, Result<(), CacheError>> {
+    boxed(run_lanes(cache, number, seed, load, lanes, history))
+}
+
+async fn run_lanes<E: Endpoint, G: Pooled<E> + 'static, R: Recorder>(
     cache: &Cache<Lasting<G>>,
     number: u32,
     seed: u64,

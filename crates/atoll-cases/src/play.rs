@@ -3,6 +3,7 @@
 
 use crate::case::Case;
 use crate::client::Client;
+use crate::compiled::{Boxed, boxed};
 use crate::endpoint::CaseEndpoint;
 use crate::load;
 use crate::stops::Stops;
@@ -15,6 +16,9 @@ use atoll_sim::{Control, History, Sim, SimOptions};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
+
+/// What each client does.
+type Part<'a, S> = &'a dyn Fn(Client<S>) -> Boxed<'static, Result<Client<S>, CacheError>>;
 
 impl<S: Subject> Case<S> {
     /// A simulation with the case's pool in it.
@@ -39,7 +43,7 @@ impl<S: Subject> Case<S> {
         F: Future<Output = Result<Client<S>, CacheError>> + 'static,
         Self: Sized,
     {
-        self.play_with(sim, history, self.growth_chunks > 0, part)
+        self.play_with(sim, history, self.growth_chunks > 0, &|client| boxed(part(client)))
     }
 
     /// The same without the client that adds the memory node: a part does.
@@ -48,20 +52,10 @@ impl<S: Subject> Case<S> {
         F: Future<Output = Result<Client<S>, CacheError>> + 'static,
         Self: Sized,
     {
-        self.play_with(sim, history, false, part)
+        self.play_with(sim, history, false, &|client| boxed(part(client)))
     }
 
-    fn play_with<F>(
-        &self,
-        sim: &Sim,
-        history: &Rc<History>,
-        grows: bool,
-        part: impl Fn(Client<S>) -> F,
-    ) -> Result<(), String>
-    where
-        F: Future<Output = Result<Client<S>, CacheError>> + 'static,
-        Self: Sized,
-    {
+    fn play_with(&self, sim: &Sim, history: &Rc<History>, grows: bool, part: Part<'_, S>) -> Result<(), String> {
         let errors = Rc::new(RefCell::new(Vec::new()));
         // Joined one after the other, so that client n has place n.
         let mut clients = Vec::new();
@@ -173,6 +167,10 @@ impl<S: Subject> Case<S> {
     where
         F: Future<Output = Result<Client<S>, CacheError>> + 'static,
     {
+        self.run_with(seed, &|client| boxed(part(client)))
+    }
+
+    fn run_with(&self, seed: u64, part: Part<'_, S>) -> Result<Checked, String> {
         let (sim, shared) = self.formatted(seed)?;
         let history = Rc::new(timed_history::<S>(sim.control(), &shared));
         self.play(&sim, &history, |client| {

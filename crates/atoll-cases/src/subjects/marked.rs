@@ -2,6 +2,7 @@
 //! clients.
 
 use super::near::{CopiedSubject, NearSubject};
+use crate::compiled::Compiled;
 use crate::endpoint::CaseEndpoint;
 use crate::subject::{ServerSpawner, Shared, Subject};
 use atoll_cache::{CacheError, Change, Copied, Engine, Lookup, Mark, Meta, Near, Pooled, Stats, Value};
@@ -133,7 +134,7 @@ pub struct MarkedSubject<S> {
 impl<S: CopiedSubject> Subject for MarkedSubject<S> {
     const NAME: &'static str = S::NEAR_NAME;
     type Hole = S::Hole;
-    type Engine = Marked<S::Engine>;
+    type Engine = Marked<Compiled<S::Engine>>;
     const CHUNK_BYTES: [u32; 3] = S::CHUNK_BYTES;
     const SPREADS: bool = S::SPREADS;
     const CLIENTS_EVICT: bool = S::CLIENTS_EVICT;

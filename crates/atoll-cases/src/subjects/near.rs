@@ -1,5 +1,6 @@
 //! An engine under the near caches of its clients' processes.
 
+use crate::compiled::Compiled;
 use crate::endpoint::CaseEndpoint;
 use crate::subject::{ServerSpawner, Shared, Subject};
 use crate::subjects::{DittoSubject, ForgeSubject};
@@ -51,7 +52,7 @@ impl CopiedSubject for DittoSubject {
 impl<S: CopiedSubject> Subject for NearSubject<S> {
     const NAME: &'static str = S::NEAR_NAME;
     type Hole = S::Hole;
-    type Engine = Near<S::Engine>;
+    type Engine = Near<Compiled<S::Engine>>;
     const CHUNK_BYTES: [u32; 3] = S::CHUNK_BYTES;
     const SPREADS: bool = S::SPREADS;
     const CLIENTS_EVICT: bool = S::CLIENTS_EVICT;

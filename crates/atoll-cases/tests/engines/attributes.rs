@@ -1,11 +1,12 @@
 //! What was said of a value stays with it, wherever its record goes.
 
 use crate::shared_memory::Shm;
-use atoll_baselines::kvs::{self, Kvs};
-use atoll_baselines::queues::{QueueOptions, QueuePolicy, Queued};
-use atoll_cache::ditto::{Ditto, DittoOptions};
-use atoll_cache::forge::{Forge, ForgeOptions};
+use atoll_baselines::kvs;
+use atoll_baselines::queues::{QueueOptions, QueuePolicy};
+use atoll_cache::ditto::DittoOptions;
+use atoll_cache::forge::ForgeOptions;
 use atoll_cache::{Attributes, Cache, CacheError, EnginePool, Expiry, KEY_BYTES_MAX, Pooled, SetOptions, Value};
+use atoll_cases::compiled::shm;
 use atoll_cases::shared_memory::{SharedPool, value_of};
 use atoll_fabric::run_ready;
 use atoll_pool::PoolSettings;
@@ -88,11 +89,11 @@ fn chunk_bytes<G: Pooled<Shm>>(pool: &SharedPool<G>) -> usize {
 #[test]
 fn they_are_kept_with_values_of_all_sizes_and_by_changes_that_keep_the_value() {
     let bytes = 32 << 20;
-    attributes_are_kept::<Forge<Shm>>(ForgeOptions::default().for_capacity(bytes));
-    attributes_are_kept::<Ditto<Shm>>(DittoOptions::default().for_capacity(bytes));
-    attributes_are_kept::<Kvs<Shm>>(kvs::options().for_growth(bytes, 0));
+    attributes_are_kept::<shm::Forge>(ForgeOptions::default().for_capacity(bytes));
+    attributes_are_kept::<shm::Ditto>(DittoOptions::default().for_capacity(bytes));
+    attributes_are_kept::<shm::Kvs>(kvs::options().for_growth(bytes, 0));
     for policy in QueuePolicy::ALL {
-        attributes_are_kept::<Queued<Shm>>(QueueOptions::new(policy).for_capacity(bytes));
+        attributes_are_kept::<shm::Queued>(QueueOptions::new(policy).for_capacity(bytes));
     }
 }
 
@@ -125,6 +126,6 @@ fn attributes_move<G: Pooled<Shm>>(settings: PoolSettings) {
 
 #[test]
 fn they_go_where_their_record_is_moved() {
-    attributes_move::<Forge<Shm>>(ForgeOptions::default().for_capacity(8 << 20));
-    attributes_move::<Ditto<Shm>>(DittoOptions::default().for_capacity(8 << 20));
+    attributes_move::<shm::Forge>(ForgeOptions::default().for_capacity(8 << 20));
+    attributes_move::<shm::Ditto>(DittoOptions::default().for_capacity(8 << 20));
 }

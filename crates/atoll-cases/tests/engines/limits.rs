@@ -1,11 +1,12 @@
 //! Limits of every engine at their edges: of objects, of slots in a bucket, of growth. And the
 //! rounds that a client makes however busy it is.
 
-use atoll_baselines::kvs::{self, Kvs};
+use atoll_baselines::kvs;
 use atoll_cache::EnginePool;
-use atoll_cache::ditto::{Ditto, DittoOptions};
-use atoll_cache::forge::{Forge, ForgeOptions};
+use atoll_cache::ditto::DittoOptions;
+use atoll_cache::forge::ForgeOptions;
 use atoll_cache::{Cache, CacheError, Pooled, SetOptions, Value};
+use atoll_cases::compiled::shm;
 use atoll_cases::shared_memory::SharedPool;
 use atoll_fabric::shm::ShmEndpoint;
 use atoll_fabric::{Address, Batch, Endpoint, run_ready};
@@ -56,9 +57,9 @@ fn a_limit_is_kept_after_a_death<G: Pooled<ShmEndpoint>>(settings: PoolSettings)
 
 #[test]
 fn a_limit_of_objects_that_a_death_let_pass_is_kept_again() {
-    a_limit_is_kept_after_a_death::<Forge<ShmEndpoint>>(ForgeOptions::default().for_objects(10, 4, 64));
-    a_limit_is_kept_after_a_death::<Ditto<ShmEndpoint>>(DittoOptions::default().objects().for_objects(10, 4, 64));
-    a_limit_is_kept_after_a_death::<Kvs<ShmEndpoint>>(kvs::options().for_objects(10, 4, 64));
+    a_limit_is_kept_after_a_death::<shm::Forge>(ForgeOptions::default().for_objects(10, 4, 64));
+    a_limit_is_kept_after_a_death::<shm::Ditto>(DittoOptions::default().objects().for_objects(10, 4, 64));
+    a_limit_is_kept_after_a_death::<shm::Kvs>(kvs::options().for_objects(10, 4, 64));
 }
 
 /// The count says that the limit is reached, and nothing is there that could go.
@@ -73,9 +74,9 @@ fn nothing_can_go<G: Pooled<ShmEndpoint>>(settings: PoolSettings) {
 
 #[test]
 fn a_set_for_which_nothing_can_go_says_so_and_does_not_wait_for_ever() {
-    ends(|| nothing_can_go::<Forge<ShmEndpoint>>(ForgeOptions::default().for_objects(10, 4, 64)));
-    ends(|| nothing_can_go::<Ditto<ShmEndpoint>>(DittoOptions::default().objects().for_objects(10, 4, 64)));
-    ends(|| nothing_can_go::<Kvs<ShmEndpoint>>(kvs::options().for_objects(10, 4, 64)));
+    ends(|| nothing_can_go::<shm::Forge>(ForgeOptions::default().for_objects(10, 4, 64)));
+    ends(|| nothing_can_go::<shm::Ditto>(DittoOptions::default().objects().for_objects(10, 4, 64)));
+    ends(|| nothing_can_go::<shm::Kvs>(kvs::options().for_objects(10, 4, 64)));
 }
 
 /// Runs what takes milliseconds, and fails where it has not ended after a minute.
@@ -105,9 +106,9 @@ fn a_busy_client_moves_its_lease<G: Pooled<ShmEndpoint>>(settings: PoolSettings)
 
 #[test]
 fn a_client_that_only_looks_up_tells_that_it_is_alive() {
-    a_busy_client_moves_its_lease::<Forge<ShmEndpoint>>(ForgeOptions::default().for_capacity(4 << 20));
-    a_busy_client_moves_its_lease::<Ditto<ShmEndpoint>>(DittoOptions::default().for_capacity(4 << 20));
-    a_busy_client_moves_its_lease::<Kvs<ShmEndpoint>>(kvs::options().for_growth(4 << 20, 0));
+    a_busy_client_moves_its_lease::<shm::Forge>(ForgeOptions::default().for_capacity(4 << 20));
+    a_busy_client_moves_its_lease::<shm::Ditto>(DittoOptions::default().for_capacity(4 << 20));
+    a_busy_client_moves_its_lease::<shm::Kvs>(kvs::options().for_growth(4 << 20, 0));
 }
 
 /// There are far more objects than slots, and each has chunks of its own.
@@ -124,13 +125,13 @@ fn full_buckets<G: Pooled<ShmEndpoint>>(settings: PoolSettings) {
 #[test]
 fn a_bucket_full_of_large_objects_takes_another_one() {
     let base = PoolSettings { chunk_bytes: 1024, ..PoolSettings::for_capacity(2 << 20) };
-    full_buckets::<Forge<ShmEndpoint>>(ForgeOptions::default().settings(base.clone(), 32));
-    full_buckets::<Kvs<ShmEndpoint>>(kvs::options().settings(base, 32));
+    full_buckets::<shm::Forge>(ForgeOptions::default().settings(base.clone(), 32));
+    full_buckets::<shm::Kvs>(kvs::options().settings(base, 32));
 }
 
 #[test]
 fn growth_by_less_than_a_chunk_is_refused_with_the_least_that_would_do() {
-    let host = SharedPool::<Forge<ShmEndpoint>>::new(ForgeOptions::default().for_growth(4 << 20, 4 << 20));
+    let host = SharedPool::<shm::Forge>::new(ForgeOptions::default().for_growth(4 << 20, 4 << 20));
     let client = host.client();
     let refused = run_ready(client.engine().grow(1)).unwrap_err().to_string();
     assert!(refused.contains("choose at least"), "{refused}");

@@ -1,10 +1,11 @@
 //! Every engine over shared memory: promises 1, 5 and 6, by one thread and by several.
 
-use atoll_baselines::kvs::{self, Kvs};
-use atoll_baselines::queues::{QueueOptions, QueuePolicy, Queued};
-use atoll_cache::ditto::{Ditto, DittoOptions};
-use atoll_cache::forge::{Forge, ForgeOptions};
+use atoll_baselines::kvs;
+use atoll_baselines::queues::{QueueOptions, QueuePolicy};
+use atoll_cache::ditto::DittoOptions;
+use atoll_cache::forge::ForgeOptions;
 use atoll_cache::{Cache, Engine, Expiry, KEY_BYTES_MAX, Number, Pooled, SetOptions, Value};
+use atoll_cases::compiled::shm;
 use atoll_cases::shared_memory::{SharedPool, value_of};
 use atoll_fabric::run_ready;
 use atoll_fabric::shm::ShmEndpoint;
@@ -69,11 +70,11 @@ fn values_of_every_size<G: Pooled<Shm>>(settings: PoolSettings) {
 #[test]
 fn what_was_set_is_found_in_every_size() {
     let bytes = 64 << 20;
-    values_of_every_size::<Forge<Shm>>(ForgeOptions::default().for_capacity(bytes));
-    values_of_every_size::<Ditto<Shm>>(DittoOptions::default().for_capacity(bytes));
-    values_of_every_size::<Kvs<Shm>>(kvs::options().for_growth(bytes, 0));
+    values_of_every_size::<shm::Forge>(ForgeOptions::default().for_capacity(bytes));
+    values_of_every_size::<shm::Ditto>(DittoOptions::default().for_capacity(bytes));
+    values_of_every_size::<shm::Kvs>(kvs::options().for_growth(bytes, 0));
     for policy in QueuePolicy::ALL {
-        values_of_every_size::<Queued<Shm>>(QueueOptions::new(policy).for_capacity(bytes));
+        values_of_every_size::<shm::Queued>(QueueOptions::new(policy).for_capacity(bytes));
     }
 }
 
@@ -115,9 +116,9 @@ fn shifting_sizes<G: Pooled<Shm>>(settings: PoolSettings) {
 
 #[test]
 fn a_full_pool_keeps_taking_sets_of_skewed_and_shifting_sizes_and_never_serves_a_wrong_value() {
-    shifting_sizes::<Forge<Shm>>(ForgeOptions::default().for_capacity(16 << 20));
-    shifting_sizes::<Forge<Shm>>(ForgeOptions::paper().for_capacity(16 << 20));
-    shifting_sizes::<Ditto<Shm>>(DittoOptions::default().for_capacity(16 << 20));
+    shifting_sizes::<shm::Forge>(ForgeOptions::default().for_capacity(16 << 20));
+    shifting_sizes::<shm::Forge>(ForgeOptions::paper().for_capacity(16 << 20));
+    shifting_sizes::<shm::Ditto>(DittoOptions::default().for_capacity(16 << 20));
 }
 
 /// Four clients set keys in turn.
@@ -140,11 +141,11 @@ fn limited<G: Pooled<Shm>>(settings: PoolSettings, sets: u64) {
 #[test]
 fn a_pool_limited_in_objects_never_holds_more() {
     for objects_max in [1, 2, 5, 12, 100, 1000] {
-        limited::<Forge<Shm>>(ForgeOptions::default().for_objects(objects_max, 4, 64), 5000);
-        limited::<Ditto<Shm>>(DittoOptions::default().objects().for_objects(objects_max, 4, 64), 5000);
+        limited::<shm::Forge>(ForgeOptions::default().for_objects(objects_max, 4, 64), 5000);
+        limited::<shm::Ditto>(DittoOptions::default().objects().for_objects(objects_max, 4, 64), 5000);
     }
     for (policy, objects_max) in QueuePolicy::ALL.into_iter().flat_map(|policy| [1, 5, 100].map(|max| (policy, max))) {
-        limited::<Queued<Shm>>(QueueOptions::new(policy).objects().for_objects(objects_max, 4, 64), 3000);
+        limited::<shm::Queued>(QueueOptions::new(policy).objects().for_objects(objects_max, 4, 64), 3000);
     }
 }
 
@@ -179,9 +180,9 @@ where
 
 #[test]
 fn increments_of_threads_add_up_and_nothing_is_lost_while_objects_are_moved() {
-    assert!(increments::<Forge<Shm>>(ForgeOptions::default().for_capacity(4 << 20), 30_000, 30_000) > 0);
+    assert!(increments::<shm::Forge>(ForgeOptions::default().for_capacity(4 << 20), 30_000, 30_000) > 0);
     // Room for everything, since an eviction would begin the count again.
-    increments::<Ditto<Shm>>(DittoOptions::default().for_capacity(16 << 20), 20_000, 1000);
+    increments::<shm::Ditto>(DittoOptions::default().for_capacity(16 << 20), 20_000, 1000);
 }
 
 /// Sizes of all classes, large values among them, in a pool of few chunks.
@@ -232,11 +233,11 @@ fn threads_set_many_sizes<G: Pooled<Shm> + Send>(settings: PoolSettings, steps: 
 #[test]
 fn promise_5_threads_set_many_sizes_in_a_small_pool_and_no_set_fails() {
     let bytes = 8 << 20;
-    threads_set_many_sizes::<Forge<Shm>>(ForgeOptions::default().for_capacity(bytes), 4000);
-    threads_set_many_sizes::<Ditto<Shm>>(DittoOptions::default().for_capacity(bytes), 4000);
-    threads_set_many_sizes::<Kvs<Shm>>(kvs::options().for_growth(bytes, 0), 4000);
+    threads_set_many_sizes::<shm::Forge>(ForgeOptions::default().for_capacity(bytes), 4000);
+    threads_set_many_sizes::<shm::Ditto>(DittoOptions::default().for_capacity(bytes), 4000);
+    threads_set_many_sizes::<shm::Kvs>(kvs::options().for_growth(bytes, 0), 4000);
     for policy in QueuePolicy::ALL {
-        threads_set_many_sizes::<Queued<Shm>>(QueueOptions::new(policy).for_capacity(bytes), 2000);
+        threads_set_many_sizes::<shm::Queued>(QueueOptions::new(policy).for_capacity(bytes), 2000);
     }
 }
 
@@ -259,10 +260,10 @@ fn beside_an_idle_client<G: Pooled<Shm>>(settings: PoolSettings) {
 #[test]
 fn promise_5_a_client_that_does_nothing_delays_no_other() {
     let bytes = 4 << 20;
-    beside_an_idle_client::<Forge<Shm>>(ForgeOptions::default().for_capacity(bytes));
-    beside_an_idle_client::<Kvs<Shm>>(kvs::options().for_growth(bytes, 0));
-    beside_an_idle_client::<Ditto<Shm>>(DittoOptions::default().for_capacity(bytes));
+    beside_an_idle_client::<shm::Forge>(ForgeOptions::default().for_capacity(bytes));
+    beside_an_idle_client::<shm::Kvs>(kvs::options().for_growth(bytes, 0));
+    beside_an_idle_client::<shm::Ditto>(DittoOptions::default().for_capacity(bytes));
     for policy in QueuePolicy::ALL {
-        beside_an_idle_client::<Queued<Shm>>(QueueOptions::new(policy).for_capacity(bytes));
+        beside_an_idle_client::<shm::Queued>(QueueOptions::new(policy).for_capacity(bytes));
     }
 }

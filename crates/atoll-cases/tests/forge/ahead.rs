@@ -6,14 +6,14 @@
 //! | `NeedlessEviction` | a READ of the count of free chunks before each step | `an_evictor_takes_nothing_while_enough_chunks_are_free` |
 //! | `ProtectedRoom` | letting a protected chunk wait | `holes::an_evictor_frees_no_chunk_that_an_operation_protects` |
 
-use atoll_cache::forge::{Forge, ForgeOptions, Hole};
-use atoll_cache::{Ahead, Cache, Engine, EnginePool, SetOptions, Stats, Value};
+use atoll_cache::forge::{ForgeOptions, Hole};
+use atoll_cache::{Ahead, Cache, Engine, EnginePool, Pooled, SetOptions, Stats, Value};
+use atoll_cases::compiled::shm;
 use atoll_cases::holes::{Shown, show_faulty_case};
 use atoll_cases::promises::faults_do_no_harm;
 use atoll_cases::shared_memory::SharedPool;
 use atoll_cases::{Case, FaultyCase, ForgeSubject, Load};
 use atoll_fabric::run_ready;
-use atoll_fabric::shm::ShmEndpoint;
 use atoll_pool::chunks;
 use atoll_sim::history::Evictions;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -51,17 +51,17 @@ fn an_evictor_takes_nothing_while_enough_chunks_are_free() {
     });
 }
 
-type Client = Cache<Forge<ShmEndpoint>>;
+type Client = Cache<shm::Forge>;
 
 /// A pool on shared memory, of which one process has writers and an evictor.
 struct Host {
-    shared: SharedPool<Forge<ShmEndpoint>>,
+    shared: SharedPool<shm::Forge>,
     evictor: Client,
 }
 
 impl Host {
     fn new(capacity: u64) -> Self {
-        let shared = SharedPool::<Forge<ShmEndpoint>>::new(ForgeOptions::default().for_capacity(capacity));
+        let shared = SharedPool::<shm::Forge>::new(ForgeOptions::default().for_capacity(capacity));
         let evictor = shared.client();
         Self { shared, evictor }
     }

@@ -1,11 +1,11 @@
 //! What fits stays: while live objects take no more than four fifths of a `forge` pool, none is
 //! evicted, whatever is overwritten, deleted or expires. On shared memory, with real sizes.
 
-use atoll_cache::forge::{Forge, ForgeOptions};
+use atoll_cache::forge::ForgeOptions;
 use atoll_cache::{Cache, Engine, Expiry, SetOptions, Value};
+use atoll_cases::compiled::shm;
 use atoll_cases::shared_memory::SharedPool;
 use atoll_fabric::run_ready;
-use atoll_fabric::shm::ShmEndpoint;
 
 const MIB: u64 = 1 << 20;
 /// Bytes of a record besides key and value, and of its entry of the map.
@@ -13,11 +13,11 @@ const OBJECT_OVERHEAD: u64 = 32 + 8;
 
 /// A pool, and its bytes.
 struct Host {
-    shared: SharedPool<Forge<ShmEndpoint>>,
+    shared: SharedPool<shm::Forge>,
     capacity: u64,
 }
 
-type Client = Cache<Forge<ShmEndpoint>>;
+type Client = Cache<shm::Forge>;
 
 impl Host {
     fn new(capacity: u64) -> Self {

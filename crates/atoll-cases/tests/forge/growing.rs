@@ -1,14 +1,14 @@
 //! The index of `forge` grows while clients use it: promises 1 and 4 hold during every split,
 //! nothing is evicted for it, and no user has to say how large objects are.
 
-use atoll_cache::forge::{Forge, ForgeOptions, Hole};
+use atoll_cache::forge::{ForgeOptions, Hole};
 use atoll_cache::{Cache, Engine, SetOptions, Value};
+use atoll_cases::compiled::shm;
 use atoll_cases::holes::show_case;
 use atoll_cases::promises::{faults_do_no_harm, histories_are_linearizable, under_seeds};
 use atoll_cases::shared_memory::SharedPool;
 use atoll_cases::{Case, FaultyCase, ForgeSubject, Load};
 use atoll_fabric::run_ready;
-use atoll_fabric::shm::ShmEndpoint;
 use atoll_sim::history::Evictions;
 
 const MIB: u64 = 1 << 20;
@@ -61,7 +61,7 @@ fn a_bucket_is_not_thawed_before_its_split_counts() {
     show_case::<ForgeSubject>(Hole::EarlyThaw, 200, roomy);
 }
 
-type Client = Cache<Forge<ShmEndpoint>>;
+type Client = Cache<shm::Forge>;
 
 fn key(number: u64) -> Vec<u8> {
     format!("key:{number:012}").into_bytes()
@@ -79,7 +79,7 @@ fn present(client: &Client, keys: std::ops::Range<u64>) -> u64 {
 /// 16 bytes of key, 16 of value: twenty times as many objects as the new index has slots.
 #[test]
 fn small_objects_that_fit_stay_although_the_new_index_has_no_room_for_them() {
-    let shared = SharedPool::<Forge<ShmEndpoint>>::new(ForgeOptions::default().for_capacity(16 * MIB));
+    let shared = SharedPool::<shm::Forge>::new(ForgeOptions::default().for_capacity(16 * MIB));
     let (first, objects) = (u64::from(shared.pool.settings().buckets) * 16, 160_000);
     assert!(objects > 6 * first, "{first} slots");
     let client = shared.client();
@@ -106,7 +106,7 @@ fn small_objects_that_fit_stay_although_the_new_index_has_no_room_for_them() {
 
 #[test]
 fn threads_that_fill_a_pool_let_its_index_grow_together() {
-    let shared = SharedPool::<Forge<ShmEndpoint>>::new(ForgeOptions::default().for_capacity(16 * MIB));
+    let shared = SharedPool::<shm::Forge>::new(ForgeOptions::default().for_capacity(16 * MIB));
     let each = 30_000;
     let evictions = std::thread::scope(|scope| {
         let clients: Vec<_> = (0..4)

@@ -5,11 +5,11 @@
 //! processes merge into one.
 
 use crate::ticketed::{self, decode};
-use atoll_cache::EnginePool;
 use atoll_cache::Pooled;
-use atoll_cache::forge::{Forge, ForgeOptions, ForgePool};
+use atoll_cache::forge::ForgeOptions;
 use atoll_cache::{Cache, Lasting, SetOptions, Value};
 use atoll_cases::Load;
+use atoll_cases::compiled::shm;
 use atoll_cases::ticketed::Ticketed;
 use atoll_cases::{Case, load};
 use atoll_fabric::run_ready;
@@ -37,7 +37,7 @@ impl Named {
         ShmRegion::create(&named.tickets(), ticketed::REGION_BYTES).unwrap();
         ShmRegion::create(&named.name, settings.home_bytes()).unwrap();
         (1..settings.nodes as u8).for_each(|node| named.create_node(node, settings.member_bytes));
-        run_ready(ForgePool::format(&named.endpoint(), settings)).unwrap();
+        run_ready(shm::Forge::format(&named.endpoint(), settings)).unwrap();
         named
     }
 
@@ -65,8 +65,8 @@ impl Named {
     fn grow(&self, bytes: u64) {
         let endpoint = self.endpoint();
         run_ready(async {
-            let pool = ForgePool::open(&endpoint, self.home_bytes).await.unwrap();
-            let forge = Forge::<ShmEndpoint>::join(&pool, endpoint).await.unwrap();
+            let pool = shm::Forge::open(&endpoint, self.home_bytes).await.unwrap();
+            let forge = shm::Forge::join(&pool, endpoint).await.unwrap();
             self.create_node(pool.pool().layout.nodes_known(), bytes);
             forge.grow(bytes).await.unwrap();
         });
@@ -94,8 +94,8 @@ impl Named {
     fn verify(&self) {
         let endpoint = self.endpoint();
         run_ready(async {
-            let pool = ForgePool::open(&endpoint, self.home_bytes).await.unwrap();
-            let forge = Forge::<ShmEndpoint>::join(&pool, endpoint).await.unwrap();
+            let pool = shm::Forge::open(&endpoint, self.home_bytes).await.unwrap();
+            let forge = shm::Forge::join(&pool, endpoint).await.unwrap();
             let report = forge.verify().await.unwrap();
             assert_eq!(report.faults, Vec::<String>::new());
         });
@@ -141,7 +141,7 @@ fn promise_5_no_set_fails_whatever_the_sizes_and_the_capacity_holds() {
         // Everything is in the region, whose size no write can change.
         let layout_end = run_ready(async {
             let endpoint = named.endpoint();
-            ForgePool::open(&endpoint, named.home_bytes).await.unwrap().pool().layout.end()
+            shm::Forge::open(&endpoint, named.home_bytes).await.unwrap().pool().layout.end()
         });
         assert!(layout_end <= named.home_bytes);
     }
@@ -161,12 +161,12 @@ fn a_process_that_another_test_started() {
     let home = Arc::new(ShmRegion::open(&named.name).unwrap());
     let nodes = Arc::new(ShmNodes::named(&named.name));
     let endpoint = || ShmEndpoint::new(home.clone()).with_nodes(nodes.clone());
-    let pool = run_ready(ForgePool::open(&endpoint(), named.home_bytes)).unwrap();
+    let pool = run_ready(shm::Forge::open(&endpoint(), named.home_bytes)).unwrap();
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
             let (client, pool, named, endpoint) = (process * THREADS + thread, &pool, &*named, endpoint());
             scope.spawn(move || {
-                let forge = run_ready(Forge::join(pool, endpoint)).unwrap();
+                let forge = run_ready(shm::Forge::join(pool, endpoint)).unwrap();
                 let cache = Cache::new(forge);
                 match part {
                     "history" => record_history(named, cache, client, round),
@@ -177,7 +177,7 @@ fn a_process_that_another_test_started() {
     });
 }
 
-fn record_history(named: &Named, cache: Cache<Forge<ShmEndpoint>>, client: u32, round: u64) {
+fn record_history(named: &Named, cache: Cache<shm::Forge>, client: u32, round: u64) {
     let tickets = Arc::new(ShmRegion::open(&named.tickets()).unwrap());
     let recorder = Ticketed::new(ticketed::tickets(tickets));
     let case: Case = Case::drawn(round);
@@ -198,7 +198,7 @@ fn value_of(key: u64, writer: u32, bytes: usize) -> Vec<u8> {
     value
 }
 
-fn set_sizes(cache: Cache<Forge<ShmEndpoint>>, client: u32, round: u64) {
+fn set_sizes(cache: Cache<shm::Forge>, client: u32, round: u64) {
     let mut random = Random::stream(round, 100 + u64::from(client));
     let (mut value, mut hits) = (Value::new(), 0);
     for step in 0..3000 {

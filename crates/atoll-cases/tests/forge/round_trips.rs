@@ -1,11 +1,13 @@
 //! Round trips and verbs of single operations over a network, of one client alone.
 
-use atoll_cache::forge::{Forge, ForgeOptions, ForgePool};
-use atoll_cache::{Cache, EnginePool, Pooled, SetOptions, Value};
+use atoll_cache::forge::ForgeOptions;
+use atoll_cache::{Cache, Pooled, SetOptions, Value};
+use atoll_cases::compiled::sim;
+use atoll_cases::endpoint::CaseEndpoint;
 use atoll_fabric::{Endpoint, Kind, Purpose};
 use atoll_sim::network::{Network, Profile, Traffic, profiles};
 use atoll_sim::sim::region;
-use atoll_sim::{Sim, SimEndpoint, SimOptions};
+use atoll_sim::{Sim, SimOptions};
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -16,7 +18,7 @@ const KEYS: u64 = 160;
 /// Keys of one lookup of many keys.
 const KEYS_AT_ONCE: usize = 16;
 
-type Client = Cache<Forge<SimEndpoint>>;
+type Client = Cache<sim::Forge>;
 
 /// A pool over a network with one client, which has set [`KEYS`] keys.
 struct Alone {
@@ -33,10 +35,10 @@ impl Alone {
         let settings = ForgeOptions::default().for_capacity(64 << 20);
         let nodes = vec![vec![region(settings.capacity_bytes, Kind::Host)]];
         let sim = Sim::new(SimOptions::timed(1, nodes, Network::new(profile, 1)));
-        let endpoint = sim.endpoint("client");
+        let endpoint = CaseEndpoint::new(sim.endpoint("client"));
         let client = sim.block_on(async move {
-            let pool = ForgePool::format(&endpoint, settings).await.unwrap();
-            Cache::new(Forge::<_>::join(&pool, endpoint).await.unwrap())
+            let pool = sim::Forge::format(&endpoint, settings).await.unwrap();
+            Cache::new(sim::Forge::join(&pool, endpoint).await.unwrap())
         });
         let alone = Self { sim, client: Rc::new(RefCell::new(Some(client.unwrap()))) };
         alone.posted(async |client| set_all(client, 100).await);

@@ -1,9 +1,11 @@
 //! The engine on a simulated network in virtual time: the same protocol code, with what its verbs
 //! cost.
 
-use atoll_cache::EnginePool;
-use atoll_cache::forge::{Forge, ForgeOptions, ForgePool};
+use atoll_cache::Pooled;
+use atoll_cache::forge::ForgeOptions;
 use atoll_cache::{Cache, SetOptions, Value};
+use atoll_cases::compiled::sim;
+use atoll_cases::endpoint::CaseEndpoint;
 use atoll_fabric::{Kind, Purpose};
 use atoll_sim::network::traffic::Posted;
 use atoll_sim::network::{Network, profiles};
@@ -22,13 +24,13 @@ fn gets_that_hit() -> (Posted, u64) {
     let settings = atoll_pool::PoolSettings { clients_max: u32::from(CLIENTS) + 2, ..base };
     let nodes = vec![vec![region(settings.capacity_bytes, Kind::Host)]];
     let sim = Sim::new(SimOptions::timed(1, nodes, Network::new(profiles::CX5_100G, COMPUTE_NODES)));
-    let endpoint = sim.endpoint("maker");
-    let pool = sim.block_on(async move { ForgePool::format(&endpoint, settings).await.unwrap() }).unwrap();
+    let endpoint = CaseEndpoint::new(sim.endpoint("maker"));
+    let pool = sim.block_on(async move { sim::Forge::format(&endpoint, settings).await.unwrap() }).unwrap();
     let clients: Vec<_> = (0..CLIENTS)
         .map(|number| {
-            let (pool, endpoint) = (pool.clone(), sim.endpoint_on("client", number % COMPUTE_NODES));
+            let (pool, endpoint) = (pool.clone(), CaseEndpoint::new(sim.endpoint_on("client", number % COMPUTE_NODES)));
             let cache = sim.block_on(async move {
-                let forge = Forge::<_>::join(&pool, endpoint).await.unwrap();
+                let forge = sim::Forge::join(&pool, endpoint).await.unwrap();
                 // With it a GET of a known key takes one round trip.
                 forge.set_address_cache(0);
                 Cache::new(forge)
@@ -80,12 +82,12 @@ fn round_trips_for_room(clients: u16) -> f64 {
     let settings = atoll_pool::PoolSettings { clients_max: u32::from(clients) + 2, ..base };
     let nodes = vec![vec![region(settings.capacity_bytes, Kind::Host)]];
     let sim = Sim::new(SimOptions::timed(1, nodes, Network::new(profiles::CX5_100G, COMPUTE_NODES)));
-    let endpoint = sim.endpoint("maker");
-    let pool = sim.block_on(async move { ForgePool::format(&endpoint, settings).await.unwrap() }).unwrap();
+    let endpoint = CaseEndpoint::new(sim.endpoint("maker"));
+    let pool = sim.block_on(async move { sim::Forge::format(&endpoint, settings).await.unwrap() }).unwrap();
     for number in 0..clients {
-        let (pool, endpoint) = (pool.clone(), sim.endpoint_on("client", number % COMPUTE_NODES));
+        let (pool, endpoint) = (pool.clone(), CaseEndpoint::new(sim.endpoint_on("client", number % COMPUTE_NODES)));
         sim.spawn("client", async move {
-            let cache = Cache::new(Forge::<_>::join(&pool, endpoint).await.unwrap());
+            let cache = Cache::new(sim::Forge::join(&pool, endpoint).await.unwrap());
             let value = vec![7; 5 * chunk_bytes];
             for set in 0..SETS {
                 let key = (u64::from(number) << 32 | set).to_le_bytes();
@@ -114,10 +116,10 @@ fn verbs_for_a_dead_record(value_bytes: usize) -> f64 {
     let settings = ForgeOptions::default().for_capacity(64 << 20);
     let nodes = vec![vec![region(settings.capacity_bytes, Kind::Host)]];
     let sim = Sim::new(SimOptions::timed(1, nodes, Network::new(profiles::CX5_100G, COMPUTE_NODES)));
-    let endpoint = sim.endpoint("client");
+    let endpoint = CaseEndpoint::new(sim.endpoint("client"));
     sim.block_on(async move {
-        let pool = ForgePool::format(&endpoint, settings).await.unwrap();
-        let cache = Cache::new(Forge::<_>::join(&pool, endpoint).await.unwrap());
+        let pool = sim::Forge::format(&endpoint, settings).await.unwrap();
+        let cache = Cache::new(sim::Forge::join(&pool, endpoint).await.unwrap());
         for set in 0..2 * KEYS {
             let key = (set % KEYS).to_le_bytes();
             cache.set(&key, &vec![7; value_bytes], &SetOptions::default()).await.unwrap();

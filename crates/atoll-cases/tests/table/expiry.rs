@@ -1,9 +1,10 @@
 //! Expired objects on the table of objects are removed without a request, and no other object is.
 
-use atoll_baselines::kvs::{self, Kvs};
-use atoll_baselines::queues::{QueueOptions, QueuePolicy, Queued};
-use atoll_cache::ditto::{Ditto, DittoOptions};
+use atoll_baselines::kvs;
+use atoll_baselines::queues::{QueueOptions, QueuePolicy};
+use atoll_cache::ditto::DittoOptions;
 use atoll_cache::{Expiry, Pooled, SetOptions, Value};
+use atoll_cases::compiled::shm;
 use atoll_cases::shared_memory::SharedPool;
 use atoll_fabric::run_ready;
 use atoll_fabric::shm::ShmEndpoint;
@@ -52,17 +53,17 @@ fn goes_by_itself<G: Pooled<ShmEndpoint>>(settings: PoolSettings) {
 
 #[test]
 fn promise_2_what_has_expired_is_counted_out_and_reusable_within_five_seconds_without_a_request() {
-    goes_by_itself::<Ditto<ShmEndpoint>>(DittoOptions::default().for_capacity(CAPACITY_BYTES));
-    goes_by_itself::<Kvs<ShmEndpoint>>(kvs::options().for_growth(CAPACITY_BYTES, 0));
+    goes_by_itself::<shm::Ditto>(DittoOptions::default().for_capacity(CAPACITY_BYTES));
+    goes_by_itself::<shm::Kvs>(kvs::options().for_growth(CAPACITY_BYTES, 0));
     for policy in [QueuePolicy::ShardLru, QueuePolicy::S3Fifo] {
-        goes_by_itself::<Queued<ShmEndpoint>>(QueueOptions::new(policy).for_capacity(CAPACITY_BYTES));
+        goes_by_itself::<shm::Queued>(QueueOptions::new(policy).for_capacity(CAPACITY_BYTES));
     }
 }
 
 /// An engine that tracks nothing leaves the expiry of a slot's last object beside it.
 #[test]
 fn promise_1_an_object_does_not_expire_because_the_last_one_of_its_slot_did() {
-    let host = SharedPool::<Kvs<ShmEndpoint>>::new(kvs::options().for_growth(4 << 20, 0));
+    let host = SharedPool::<shm::Kvs>::new(kvs::options().for_growth(4 << 20, 0));
     let cache = host.client();
     let mut value = Value::new();
     let first = 5_000u64;
@@ -92,7 +93,7 @@ fn promise_1_an_object_does_not_expire_because_the_last_one_of_its_slot_did() {
 /// What is looked at without a request stays if it has not expired.
 #[test]
 fn promise_1_what_has_not_expired_is_there_after_clients_have_looked_for_what_has() {
-    let host = SharedPool::<Ditto<ShmEndpoint>>::new(DittoOptions::default().for_capacity(4 << 20));
+    let host = SharedPool::<shm::Ditto>::new(DittoOptions::default().for_capacity(4 << 20));
     let cache = host.client();
     let mut value = Value::new();
     for number in 0..5_000u64 {
@@ -120,7 +121,7 @@ fn promise_1_what_has_not_expired_is_there_after_clients_have_looked_for_what_ha
 /// A client that has requests tends by itself.
 #[test]
 fn clients_of_every_engine_look_for_what_has_expired_while_they_have_requests() {
-    let host = SharedPool::<Queued<ShmEndpoint>>::new(QueueOptions::new(QueuePolicy::Sieve).for_capacity(4 << 20));
+    let host = SharedPool::<shm::Queued>::new(QueueOptions::new(QueuePolicy::Sieve).for_capacity(4 << 20));
     let cache = host.client();
     for number in 0..3_000u64 {
         run_ready(cache.set(&number.to_le_bytes(), &[1; 100], &expiring(50))).unwrap();

@@ -1,18 +1,19 @@
 //! The table of objects over shared memory: promises 2, 4, 5 and 6, where they are its own.
 
-use atoll_baselines::queues::{QueueOptions, QueuePolicy, Queued};
-use atoll_cache::ditto::{Ditto, DittoOptions};
+use atoll_baselines::queues::{QueueOptions, QueuePolicy};
+use atoll_cache::ditto::DittoOptions;
 use atoll_cache::{Cache, CacheError, Expiry, Pooled, SetOptions, Value};
+use atoll_cases::compiled::shm;
 use atoll_cases::shared_memory::{SharedPool, value_of};
 use atoll_fabric::shm::ShmEndpoint;
 use atoll_fabric::{Batch, Endpoint, run_ready};
 use atoll_pool::PoolSettings;
 
-fn ditto(capacity_bytes: u64) -> SharedPool<Ditto<ShmEndpoint>> {
+fn ditto(capacity_bytes: u64) -> SharedPool<shm::Ditto> {
     SharedPool::new(DittoOptions::default().for_capacity(capacity_bytes))
 }
 
-fn queues(policy: QueuePolicy, capacity_bytes: u64) -> SharedPool<Queued<ShmEndpoint>> {
+fn queues(policy: QueuePolicy, capacity_bytes: u64) -> SharedPool<shm::Queued> {
     SharedPool::new(QueueOptions::new(policy).for_capacity(capacity_bytes))
 }
 
@@ -74,7 +75,7 @@ fn samples_of_full_buckets_are_judged_by_experts_with_words_beside_objects() {
     let options = DittoOptions { object_bytes_mean: 2048, ..DittoOptions::adaptive("lru-k+lru".parse().unwrap()) };
     let settings = options.for_capacity(8 << 20);
     let expected = settings.capacity_bytes / 2048;
-    let host = SharedPool::<Ditto<ShmEndpoint>>::new(PoolSettings { objects_max: 15 * expected / 8, ..settings });
+    let host = SharedPool::<shm::Ditto>::new(PoolSettings { objects_max: 15 * expected / 8, ..settings });
     let cache = host.client();
     for key in 0..10 * expected {
         run_ready(cache.set(&key.to_le_bytes(), b"small", &SetOptions::default())).unwrap();
@@ -112,7 +113,7 @@ fn promise_2_what_has_expired_is_a_miss_and_leaves_room() {
 #[test]
 fn promise_4_a_client_that_stops_in_an_operation_does_not_cost_what_is_cached() {
     let options = DittoOptions { experts: "lru-k".parse().unwrap(), ..DittoOptions::default() };
-    let host = SharedPool::<Ditto<ShmEndpoint>>::new(PoolSettings { clients_max: 2, ..options.for_capacity(4 << 20) });
+    let host = SharedPool::<shm::Ditto>::new(PoolSettings { clients_max: 2, ..options.for_capacity(4 << 20) });
     let [mut stopped, mut busy] = [(); 2].map(|()| host.client());
     let set = |cache: &mut Cache<_>, number: u64, bytes| {
         run_ready(cache.set(&number.to_le_bytes(), &vec![1; bytes], &SetOptions::default()))
@@ -161,7 +162,7 @@ fn promise_4_a_lock_whose_holder_is_gone_is_taken_over_and_nobody_waits_for_ever
         let host = queues(policy, 1 << 20);
         let (mut cache, idle) = (host.client(), host.client());
         let mut value = Value::new();
-        let mut use_it = |cache: &mut Cache<Queued<ShmEndpoint>>, keys: u64| {
+        let mut use_it = |cache: &mut Cache<shm::Queued>, keys: u64| {
             for key in 0..keys {
                 run_ready(cache.set(&key.to_le_bytes(), &[1; 200], &SetOptions::default())).unwrap();
                 run_ready(cache.get(&(key / 2).to_le_bytes(), &mut value)).unwrap();

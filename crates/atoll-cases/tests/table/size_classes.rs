@@ -2,13 +2,15 @@
 //! another as both are written.
 
 use atoll_baselines::kvs;
-use atoll_baselines::queues::{QueueOptions, QueuePolicy, Queued};
+use atoll_baselines::queues::{QueueOptions, QueuePolicy};
 use atoll_cache::EnginePool;
-use atoll_cache::ditto::{Ditto, DittoOptions};
+use atoll_cache::ditto::DittoOptions;
 use atoll_cache::table::TableOptions;
 use atoll_cache::{Cache, Pooled, SetOptions, Value};
+use atoll_cases::compiled::sim;
+use atoll_cases::endpoint::CaseEndpoint;
 use atoll_pool::PoolSettings;
-use atoll_sim::{Sim, SimEndpoint, SimOptions};
+use atoll_sim::{Sim, SimOptions};
 
 const VALUE_BYTES: [usize; 4] = [100, 500, 2000, 7000];
 const CAPACITY_BYTES: u64 = 12 << 20;
@@ -23,7 +25,7 @@ fn size(number: u32) -> usize {
     number.wrapping_mul(0x9e37_79b1) as usize >> 30
 }
 
-async fn count<G: Pooled<SimEndpoint>>(cache: &mut Cache<G>) -> Counts {
+async fn count<G: Pooled<CaseEndpoint>>(cache: &mut Cache<G>) -> Counts {
     let (mut resident, mut value) = (Counts::default(), Value::new());
     for number in 0..SETS {
         resident[size(number)] += u32::from(cache.get(&number.to_le_bytes(), &mut value).await.unwrap());
@@ -33,11 +35,11 @@ async fn count<G: Pooled<SimEndpoint>>(cache: &mut Cache<G>) -> Counts {
 
 /// Objects of every size that are there after as many of each were set, many times what there is
 /// room for; and once a third of the memory has gone, too.
-fn resident<G: Pooled<SimEndpoint> + 'static>(options: &TableOptions, seed: u64) -> [Counts; 2] {
+fn resident<G: Pooled<CaseEndpoint> + 'static>(options: &TableOptions, seed: u64) -> [Counts; 2] {
     let base = PoolSettings { chunk_bytes: 16 << 10, clients_max: 2, ..PoolSettings::for_capacity(CAPACITY_BYTES) };
     let settings = options.settings(base, 24_576);
     let sim = Sim::new(SimOptions { steps_max: u64::MAX, ..SimOptions::new(seed, settings.capacity_bytes) });
-    let endpoint = sim.endpoint("client");
+    let endpoint = CaseEndpoint::new(sim.endpoint("client"));
     let resident = sim.block_on(async move {
         let pool = G::format(&endpoint, settings).await.unwrap();
         let mut cache = Cache::new(G::join(&pool, endpoint).await.unwrap());
@@ -58,7 +60,7 @@ fn resident<G: Pooled<SimEndpoint> + 'static>(options: &TableOptions, seed: u64)
 }
 
 /// None has more than its part because it is large, or because it is small.
-fn no_size_is_preferred<G: Pooled<SimEndpoint> + 'static>(options: TableOptions) {
+fn no_size_is_preferred<G: Pooled<CaseEndpoint> + 'static>(options: TableOptions) {
     // The smallest objects have few chunks: of one pool alone chance decides how many of those go.
     let pools: Vec<[Counts; 2]> = (1..=POOLS).map(|seed| resident::<G>(&options, seed)).collect();
     let mean = |when: usize| -> Counts {
@@ -76,15 +78,15 @@ fn no_size_is_preferred<G: Pooled<SimEndpoint> + 'static>(options: TableOptions)
 
 #[test]
 fn no_size_is_preferred_where_any_object_goes() {
-    no_size_is_preferred::<kvs::Kvs<SimEndpoint>>(kvs::options());
+    no_size_is_preferred::<sim::Kvs>(kvs::options());
 }
 
 #[test]
 fn no_size_is_preferred_by_ditto() {
-    no_size_is_preferred::<Ditto<SimEndpoint>>(DittoOptions::default().objects());
+    no_size_is_preferred::<sim::Ditto>(DittoOptions::default().objects());
 }
 
 #[test]
 fn no_size_is_preferred_by_queues() {
-    no_size_is_preferred::<Queued<SimEndpoint>>(QueueOptions::new(QueuePolicy::S3Fifo).objects());
+    no_size_is_preferred::<sim::Queued>(QueueOptions::new(QueuePolicy::S3Fifo).objects());
 }

@@ -3,11 +3,12 @@
 
 use atoll_baselines::kvs::{self, AtRandom};
 use atoll_baselines::queues::{Queue, QueueOptions, QueuePolicy};
-use atoll_cache::ditto::{Adaptive, Ditto, DittoOptions};
+use atoll_cache::ditto::{Adaptive, DittoOptions};
 use atoll_cache::table::gather::HELD_PERCENT;
 use atoll_cache::table::layout::BUCKET_SLOTS;
 use atoll_cache::table::{Objects, Replacement, TableOptions, TablePool};
 use atoll_cache::{Expiry, SetOptions, Value};
+use atoll_cases::compiled::{Compiled, shm};
 use atoll_cases::shared_memory::{AnyClient, SharedPool, value_of};
 use atoll_fabric::run_ready;
 use atoll_fabric::shm::ShmEndpoint;
@@ -47,7 +48,7 @@ fn settings(options: TableOptions, capacity_bytes: u64, object_bytes: Option<u32
 
 impl Stay {
     fn new<R: Replacement<ShmEndpoint> + 'static>(settings: PoolSettings, clients: usize) -> Self {
-        let shared = Rc::new(SharedPool::<Objects<ShmEndpoint, R>>::new(settings));
+        let shared = Rc::new(SharedPool::<Compiled<Objects<ShmEndpoint, R>>>::new(settings));
         let (pool, joined, walked) = (shared.pool.clone(), shared.clone(), shared);
         let join: Box<dyn Fn() -> Box<dyn AnyClient>> = Box::new(move || Box::new(joined.client()));
         Self {
@@ -392,7 +393,7 @@ fn promise_5_two_hundred_thousand_objects_stay_in_a_hundred_and_twenty_eight_meb
 fn promise_5_objects_of_several_threads_stay() {
     const THREADS: u64 = 3;
     let settings = settings(DittoOptions::default().objects(), CAPACITY_BYTES, None);
-    let shared = SharedPool::<Ditto<ShmEndpoint>>::new(settings);
+    let shared = SharedPool::<shm::Ditto>::new(settings);
     let (pool, heap_bytes) = (&shared.pool, shared.pool.pool().layout.heap_bytes());
     let limit = heap_bytes * HELD_PERCENT / 100 / THREADS;
     let evictions: u64 = std::thread::scope(|scope| {
