@@ -1,15 +1,18 @@
 //! Engines that are compiled in this library, once for all test programs.
 //!
-//! The compiler compiles the body of an async function again in every crate that awaits it, with all
-//! that the body awaits. It does not compile a function again that this library has used with the
-//! same types. So a test program compiles no engine whose operations it awaits in boxes of this
+//! The compiler compiles the body of an async function again in every crate that awaits it, with
+//! all that the body awaits. It does not compile a function again that this library has used with
+//! the same types. So a test program compiles no engine whose operations it awaits in boxes of this
 //! library: those of [`Lasting`](atoll_cache::Lasting), of [`Compiled`], and of
 //! [`Case`](crate::Case). `instances` uses what several programs use.
 
 use atoll_cache::audit::Audit;
-use atoll_cache::{Ahead, CacheError, Change, Copied, Engine, Lookup, Mark, Meta, Pooled, Removals, Stats, Value};
+use atoll_cache::{
+    Ahead, CacheError, Change, Copied, Engine, Flushed, Lookup, Mark, Meta, Pooled, Removals, Stats, Value,
+};
 use atoll_fabric::{Arrivals, Endpoint};
 use atoll_pool::{Client, PoolError, PoolSettings, Repaired};
+use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -54,8 +57,8 @@ pub mod sim {
 /// An engine whose operations are boxed.
 pub struct Compiled<G>(G);
 
-/// Methods that only this engine has. Without [`Pooled`] in scope, a call of one of its methods finds
-/// the engine's own, which is compiled again.
+/// Methods that only this engine has. Without [`Pooled`] in scope, a call of one of its methods
+/// finds the engine's own, which is compiled again.
 impl<G> std::ops::Deref for Compiled<G> {
     type Target = G;
 
@@ -86,7 +89,7 @@ impl<G: Engine> Engine for Compiled<G> {
         expect(keys: &[&[u8]]),
         peek(key: &[u8]) -> Result<Option<Meta>, CacheError>,
         random_key() -> Result<Option<Vec<u8>>, CacheError>,
-        flush() -> Result<u64, CacheError>,
+        flush(cursor: u64) -> Result<Flushed, CacheError>,
         objects() -> Result<u64, CacheError>,
         now_ms() -> Result<u64, CacheError>,
         follow_changes() -> Result<bool, CacheError>,
@@ -101,6 +104,13 @@ impl<G: Engine> Engine for Compiled<G> {
     {
         let found: &mut dyn FnMut(usize, Lookup, &mut Value) = &mut found;
         boxed(self.0.get_many(keys, found)).await
+    }
+
+    async fn get_part<P>(&self, key: &[u8], part: P, into: &mut Value) -> Result<(Lookup, Meta), CacheError>
+    where
+        P: Fn(Meta) -> Range<usize> + 'static,
+    {
+        boxed(self.0.get_part(key, part, into)).await
     }
 
     async fn update<C: Change>(&self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {

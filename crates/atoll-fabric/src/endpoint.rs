@@ -209,15 +209,16 @@ pub trait Endpoint {
         0
     }
 
-    /// Whether an endpoint is dead, but perhaps for its access to silent memory nodes. By default as
+    /// Whether an endpoint is dead, but perhaps for its access to silent memory nodes. By default
+    /// as
     /// [`Endpoint::is_dead`].
     fn has_ended(&self, who: Identity) -> impl Future<Output = Result<bool, VerbError>> {
         self.is_dead(who)
     }
 
-    /// Tells the fabric that no client will use the region of a silent memory node any more, nor any
-    /// other region of its agent. From now on an endpoint may be dead although its access to those
-    /// regions was not seen to end. By default there is nothing to tell.
+    /// Tells the fabric that no client will use the region of a silent memory node any more, nor
+    /// any other region of its agent. From now on an endpoint may be dead although its access to
+    /// those regions was not seen to end. By default there is nothing to tell.
     fn forsake(&self, node: u8) -> impl Future<Output = Result<(), VerbError>> {
         let _ = node;
         std::future::ready(Ok(()))

@@ -26,7 +26,7 @@
 //!
 //! A client that uses a node which is silent ends, too, and uses it no more when it joins again. If
 //! other clients go on using the node, it is there, and this client cannot join. If none does, the
-//! node is lost although its region may be there. From then on nobody uses that region. Once its
+//! node is lost although its region may be there. From then on no client uses that region. Once its
 //! agent answers again, a client removes it.
 //!
 //! A client without a node sees zeros there, which is what the new region will hold (see
@@ -282,8 +282,8 @@ impl<E: Endpoint> Client<E> {
         Ok(is_gone)
     }
 
-    /// Checks that the table, which it returns, agrees with this client's view of the nodes, and that
-    /// none which it uses is silent. Otherwise the client is lost.
+    /// Checks that the table, which it returns, agrees with this client's view of the nodes, and
+    /// that none which it uses is silent. Otherwise the client is lost.
     pub(crate) async fn check_nodes(&self) -> Result<Vec<NodeState>, PoolError> {
         if self.pool.settings.nodes_max == 1 {
             return Ok(Vec::new());
@@ -391,7 +391,8 @@ pub(crate) async fn recover<S: Estate>(estate: &S) -> Result<(), S::Error> {
         let Some((node, state)) = undecided(&table) else { return Ok(()) };
         has_read |= matches!(state, NodeState::Absent { phase: Phase::Lost, .. });
         if matches!(state, NodeState::Absent { phase: Phase::Lost, .. }) && is_agent_lost(client, &table, node) {
-            // Ended clients count as dead although the silent node does not say that they have ended.
+            // Ended clients count as dead although the silent node does not say that they have
+            // ended.
             client.endpoint.forsake(node).await?;
         }
         if let Step::Waits(why) = Box::pin(take_step(estate, node, state)).await? {

@@ -158,8 +158,8 @@ pub fn is_member_or_empty(first_word: u64) -> bool {
     first_word == 0 || first_word << 8 == MAGIC << 8
 }
 
-/// Whether a region that begins with these words is a node's, and has this identity by the bits that
-/// an absent node's word has.
+/// Whether a region that begins with these words is a node's, and has this identity by the bits
+/// that an absent node's word has.
 pub(crate) fn is_region_of(pool: &Pool, (node, identity): (u8, u32), words: &[u64]) -> bool {
     let found = words.first_chunk::<WORDS>();
     found.is_some_and(|found| {

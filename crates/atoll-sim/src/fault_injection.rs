@@ -407,7 +407,7 @@ impl World {
     /// Removes the region of a node, if its first words show that it is the right one.
     pub(crate) fn remove_forsaken(&mut self, node: u8, is_it: &dyn Fn(&[u64]) -> bool) -> bool {
         let found = self.memory.words(Address::new(node, 0, 0), 8 * FIRST_WORDS);
-        let removes = self.silent >> node & 1 == 0 && found.is_some_and(|words| is_it(&words));
+        let removes = self.silent >> node & 1 == 0 && found.is_some_and(is_it);
         if removes {
             self.lose_node(node);
         }

@@ -209,8 +209,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                 return Ok(true);
             }
             if looked >= all {
-                // Other clients that clean have all chunks for a moment. Evicting would lose objects
-                // that fit.
+                // Other clients that clean have all chunks for a moment. Evicting would lose
+                // objects that fit.
                 let waits = !allows_eviction && self.stock.chunks.is_empty() && !has_waited;
                 if !waits || !Box::pin(self.await_spare()).await? {
                     return Ok(false);
@@ -334,8 +334,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let descriptor = &candidate.descriptor;
         let contents = Contents::from_word(descriptor.contents);
         let queue = contents.queue;
-        // The live objects must be sure to find room. The dead bytes are an estimate from every second
-        // record, which is seldom twice the truth.
+        // The live objects must be sure to find room. The dead bytes are an estimate from every
+        // second record, which is seldom twice the truth.
         let used_bytes = contents.used_bytes(self.client.pool.layout.chunk_bytes);
         let live_bytes_max = used_bytes.saturating_sub(descriptor.dead_bytes / 2);
         let is_alone = self.client.in_flight().count() <= 1;

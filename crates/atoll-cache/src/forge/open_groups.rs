@@ -109,8 +109,8 @@ impl OpenGroups {
         self.filled[queue as usize].as_ref()
     }
 
-    /// Whether the group that is filled for a queue has room for so many records, which have so many
-    /// bytes together.
+    /// Whether the group that is filled for a queue has room for so many records, which have so
+    /// many bytes together.
     pub(super) fn has_room(&self, queue: Queue, (records, bytes): (u32, u64), settings: &PoolSettings) -> bool {
         self.filled(queue).is_some_and(|group| {
             let entries = group.map.len() as u64 + u64::from(records);

@@ -39,9 +39,9 @@ pub(super) const CHUNKS_PER_KEPT: u32 = 64;
 /// Tries to get a spare chunk while other clients' operations protect the chunks that this client
 /// emptied.
 const SPARE_TRIES: u32 = 8;
-/// Tries to get a spare chunk where a client would evict although much is dead, each after twice the
-/// pause of the last. Together they take ten milliseconds: as long as a client that cleans may be
-/// without a processor.
+/// Tries to get a spare chunk where a client would evict although much is dead, each after twice
+/// the pause of the last. Together they take ten milliseconds: as long as a client that cleans may
+/// be without a processor.
 const SPARE_TRIES_PATIENT: u32 = 10;
 
 /// How long a writer waits after so many tries. All waits together take two seconds. In that time

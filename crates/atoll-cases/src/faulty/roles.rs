@@ -61,8 +61,8 @@ fn spawn<S: Subject>(run: &Rc<RunState<S>>, control: &Control, number: u32, pres
     run.numbers.borrow_mut().insert(client, number);
 }
 
-/// Lets a memory node other than the home end and come back empty, or be silent for a time, as often
-/// as the case says.
+/// Lets a memory node other than the home end and come back empty, or be silent for a time, as
+/// often as the case says.
 pub(crate) async fn end_nodes<S: Subject>(run: Rc<RunState<S>>, control: Control) {
     let endpoint = control.endpoint("ender");
     let further = u64::from(run.faulty.case.nodes - 1);

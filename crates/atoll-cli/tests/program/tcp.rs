@@ -277,7 +277,7 @@ fn a_pool_goes_on_without_a_silent_further_node_and_takes_it_in_again_empty() {
     assert!(printed(&["pool", "verify", &pool]).contains("sound"));
 }
 
-/// Nobody has seen the node end.
+/// No client has seen the node end.
 #[test]
 fn a_server_starts_although_a_further_node_has_ended_while_no_client_was_there() {
     let (home, further) = (Node::start("127.0.0.1:0", &[]), Node::start("127.0.0.1:0", &[]));

@@ -128,8 +128,7 @@ calls! {
         44 Elsewhere { agent, session } address,
         /// Whether an endpoint is dead, but for its sessions with other agents.
         47 HasEnded { who },
-        /// Nobody uses the regions of the agent with this address any more, as far as the pool of
-        /// this session goes.
+        /// No client of this session's pool will use a region of the agent with this address.
         46 Forsake {} address,
         /// Turns this connection into a watch of a region that a session exports.
         45 Watch { session, at },

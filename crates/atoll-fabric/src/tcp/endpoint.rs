@@ -216,8 +216,8 @@ impl TcpEndpoint {
         Ok(())
     }
 
-    /// Makes sure that the home's agent has answered lately: a verb to a further agent may be posted
-    /// then. A client that makes its rounds never waits here.
+    /// Makes sure that the home's agent has answered lately: a verb to a further agent may be
+    /// posted then. A client that makes its rounds never waits here.
     fn renew_home(&self, core: &mut Core) -> Result<(), VerbError> {
         let home = self.home_agent();
         let Some(link) = &core.links[home] else { return Ok(()) };

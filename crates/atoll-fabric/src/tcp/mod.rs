@@ -41,9 +41,9 @@
 //! host that does not answer within [`SILENCE`]. Another client may have a session shut out that
 //! was silent for the agent's lease.
 //!
-//! **A memory node that is silent.** Nobody can tell whether an agent that does not answer is dead.
-//! Once it has been silent for [`TcpOptions::forsake_after`], a pool may go on without it. Its
-//! region is then never used again: it is removed when the agent answers.
+//! **A memory node that is silent.** An agent that does not answer may be alive. Once it has been
+//! silent for [`TcpOptions::forsake_after`], a pool may go on without it. Its region is then never
+//! used again: it is removed when the agent answers.
 //!
 //! | danger | why it does not happen |
 //! |---|---|

@@ -45,7 +45,8 @@ pub(super) fn host_ms() -> u64 {
 }
 
 impl Silence {
-    /// For how long the agent has not answered. `None` if it answers, or nobody asks.
+    /// For how long the agent has not answered. `None` if it answers, or no
+    /// thread asks it.
     pub(super) fn lasts(&self) -> Option<Duration> {
         let (since_ms, now_ms) = (self.since_ms.load(Relaxed), host_ms());
         let is_asked = now_ms.saturating_sub(self.asked_ms.load(Relaxed)) < ASKED_MAX_MS;
@@ -57,7 +58,8 @@ impl Silence {
         self.refuses.load(Relaxed)
     }
 
-    /// The agent did not answer, or `refuses`. From now on a thread asks it, as long as `silence` is there.
+    /// The agent did not answer, or `refuses`. From now on a thread asks it, as long as `silence`
+    /// is there.
     pub(super) fn begin(silence: &Arc<Self>, refuses: bool, address: &str, options: &TcpOptions) {
         if silence.lasts().is_some() {
             return;

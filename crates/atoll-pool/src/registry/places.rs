@@ -114,8 +114,8 @@ pub(crate) async fn node_users<E: Endpoint>(endpoint: &E, pool: &Pool, but: u32)
     Ok(all)
 }
 
-/// Whether a client that has not [ended](Endpoint::has_ended) may use a memory node, other than that
-/// of the place `but`. One that the fabric may shut out by force is shut out.
+/// Whether a client that has not [ended](Endpoint::has_ended) may use a memory node, other than
+/// that of the place `but`. One that the fabric may shut out by force is shut out.
 pub(crate) async fn is_node_used<E: Endpoint>(
     endpoint: &E,
     pool: &Pool,

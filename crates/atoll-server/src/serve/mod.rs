@@ -399,7 +399,7 @@ pub(crate) async fn first(a: impl Future<Output = ()>, b: impl Future<Output = (
     .await;
 }
 
-/// Runs what may take long on a thread of its own. If the future is dropped, nobody waits for it.
+/// Runs what may take long on a thread of its own. Dropping the future does not wait for it.
 pub(crate) async fn apart<T: Send + 'static>(what: impl FnOnce() -> T + Send + 'static) -> T {
     let (told, tells) = oneshot::channel();
     let thread = std::thread::Builder::new().name("atoll-apart".to_owned());

@@ -163,7 +163,7 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
 
     async fn serve(self: Rc<Self>, mut streams: UnboundedReceiver<Arrival>) {
         let publishing = tokio::task::spawn_local(self.clone().publish_regularly());
-        let telling = tokio::task::spawn_local(self.clone().tell_nodes_regularly());
+        let telling = (self.index == 0).then(|| tokio::task::spawn_local(self.clone().tell_nodes_regularly()));
         let waking = tokio::task::spawn_local(self.clone().wake_residents());
         let driving = tokio::task::spawn_local(asking::drive(self.clone()));
         let watching = tokio::task::spawn_local(self.clone().watch_regularly());
@@ -183,7 +183,7 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
         // A peer that has not taken its replies by now is cut off.
         let _ = tokio::time::timeout(STOP_GRACE, all_ended).await;
         publishing.abort();
-        telling.abort();
+        telling.into_iter().for_each(|telling| telling.abort());
         waking.abort();
         driving.abort();
         watching.abort();
@@ -283,10 +283,10 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
         }
     }
 
-    /// The first worker logs when memory nodes end and come back.
+    /// The first worker logs when memory nodes end and come back. It never ends.
     async fn tell_nodes_regularly(self: Rc<Self>) {
         let mut watch = Watch::default();
-        while self.index == 0 {
+        loop {
             let shared = self.shared.clone();
             watch.tell_nodes(apart(move || (shared.facts.nodes_absent)()).await);
             tokio::time::sleep(PUBLISH_PERIOD).await;
