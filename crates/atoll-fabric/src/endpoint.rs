@@ -210,8 +210,7 @@ pub trait Endpoint {
     }
 
     /// Whether an endpoint is dead, but perhaps for its access to silent memory nodes. By default
-    /// as
-    /// [`Endpoint::is_dead`].
+    /// as [`Endpoint::is_dead`].
     fn has_ended(&self, who: Identity) -> impl Future<Output = Result<bool, VerbError>> {
         self.is_dead(who)
     }
