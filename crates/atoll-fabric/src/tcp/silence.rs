@@ -22,8 +22,9 @@ use std::time::Duration;
 const ASK_AGAIN: Duration = Duration::from_millis(200);
 /// How long an answer may take.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
-/// A thread that has not asked for so long is gone: this process is a fork.
-const ASKED_MAX_MS: u64 = 5_000;
+/// A thread that has not asked for so long is gone: this process is a fork. A host's name may take
+/// long to look up.
+const ASKED_MAX_MS: u64 = 60_000;
 
 /// What this process knows of one agent.
 #[derive(Debug, Default)]
@@ -45,8 +46,7 @@ pub(super) fn host_ms() -> u64 {
 }
 
 impl Silence {
-    /// For how long the agent has not answered. `None` if it answers, or no
-    /// thread asks it.
+    /// For how long the agent has not answered. `None` if it answers, or no thread asks it.
     pub(super) fn lasts(&self) -> Option<Duration> {
         let (since_ms, now_ms) = (self.since_ms.load(Relaxed), host_ms());
         let is_asked = now_ms.saturating_sub(self.asked_ms.load(Relaxed)) < ASKED_MAX_MS;
