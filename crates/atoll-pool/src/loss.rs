@@ -62,8 +62,6 @@ pub enum Hole {
     KeptSlots,
     /// A node is ready although a client still uses the pool without it.
     HastyReturn,
-    /// A node is cleared although a client may still use its region.
-    HastyClearing,
 }
 
 #[cfg(feature = "holes")]
@@ -74,14 +72,7 @@ impl Pool {
     }
 
     fn is_hasty(&self, phase: Phase) -> bool {
-        self.has_hole(if phase == Phase::Lost { Hole::KeptSlots } else { Hole::HastyReturn })
-    }
-
-    fn clears_hastily(&self) -> bool {
-        self.has_hole(Hole::HastyClearing)
-    }
-
-    fn has_hole(&self, hole: Hole) -> bool {
+        let hole = if phase == Phase::Lost { Hole::KeptSlots } else { Hole::HastyReturn };
         self.layout.nodes.hole.load(std::sync::atomic::Ordering::Relaxed) == hole as u32 + 1
     }
 }
@@ -89,10 +80,6 @@ impl Pool {
 #[cfg(not(feature = "holes"))]
 impl Pool {
     fn is_hasty(&self, _: Phase) -> bool {
-        false
-    }
-
-    fn clears_hastily(&self) -> bool {
         false
     }
 }
@@ -263,7 +250,12 @@ impl<E: Endpoint> Client<E> {
                 Ok(()) => continue,
                 Err(error) => error,
             };
-            if declare(&*self.endpoint, &self.pool, ready, self.me().slot).await? {
+            let (me, still_ns) = (self.me().slot, self.times().suspect_ns);
+            if is_silent && registry::is_node_used(&*self.endpoint, &self.pool, node, me).await? {
+                // A client that stands still never finds the node silent.
+                registry::fence_still(&*self.endpoint, &self.pool, still_ns, me).await?;
+            }
+            if declare(&*self.endpoint, &self.pool, ready, me).await? {
                 is_gone = true;
                 continue;
             }
@@ -429,11 +421,7 @@ async fn take_step<S: Estate>(estate: &S, node: u8, state: NodeState) -> Result<
     let client = estate.client();
     let NodeUsers { used, absent } = registry::node_users(&client.endpoint, &client.pool, client.me().slot).await?;
     let waited_for = if phase == Phase::Lost { used } else { absent };
-    let is_waiting = match phase {
-        Phase::Lost => !client.pool.clears_hastily(),
-        _ => !client.pool.is_hasty(phase),
-    };
-    if waited_for >> node & 1 == 1 && is_waiting {
+    if waited_for >> node & 1 == 1 && (phase == Phase::Lost || !client.pool.is_hasty(phase)) {
         // Clients that are alive end by themselves. What dead ones held is not read yet.
         Box::pin(repair::fence(estate, true, &mut 0)).await?;
         return Ok(Step::Waits(if phase == Phase::Lost { IN_USE } else { WITHOUT_IT }));

@@ -5,7 +5,7 @@
 use atoll_cases::promises::faults_do_no_harm;
 use atoll_cases::{DittoSubject, FaultyCase, ForgeSubject, KvsSubject, Subject};
 use atoll_pool::loss::Hole;
-use atoll_sim::{Faults, Fencing, Random};
+use atoll_sim::{Faults, Random};
 
 /// Runs in which an open hole is looked for.
 const SEEDS: u64 = 100;
@@ -75,17 +75,6 @@ fn is_seen(hole: Hole, seeds: u64, change: impl Fn(&mut FaultyCase<ForgeSubject>
     let shown: Vec<_> = (0..seeds).filter_map(run).collect();
     println!("{hole:?}: shown by {} of {seeds} seeds, {:?}", shown.len(), shown.first());
     assert!(!shown.is_empty(), "{hole:?} is open and not seen");
-}
-
-/// A client that stands still may use the region of a node that the others have forsaken.
-#[test]
-fn a_silent_node_that_is_cleared_while_a_client_may_use_it_is_seen() {
-    is_seen(Hole::HastyClearing, 4 * SEEDS, |faulty| {
-        faulty.are_silent = true;
-        faulty.fencing = Fencing::Observed;
-        (faulty.faults.pauses_max, faulty.faults.steps_between, faulty.faults.ns_max) = (4, 100, 1_000_000);
-        faulty.case.load.operations = 100;
-    });
 }
 
 #[test]

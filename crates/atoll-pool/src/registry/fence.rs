@@ -40,13 +40,13 @@ pub(crate) async fn count_death<E: Endpoint>(endpoint: &E, deaths: Address) -> R
 }
 
 /// Makes the places of clients Fenced that stand still for `ns` from now on, as far as the fabric
-/// shuts them out. Returns how many.
-pub async fn fence_still<E: Endpoint>(endpoint: &E, pool: &Pool, ns: u64) -> Result<u64, VerbError> {
+/// shuts them out, except that of the place `but`. Returns how many.
+pub async fn fence_still<E: Endpoint>(endpoint: &E, pool: &Pool, ns: u64, but: u32) -> Result<u64, VerbError> {
     let before = all_places(endpoint, pool).await?;
     endpoint.pause(ns).await;
     let mut fenced = 0;
     for (before, place) in before.iter().zip(all_places(endpoint, pool).await?) {
-        if *before == place {
+        if *before == place && place.incarnation.slot != but {
             fenced += u64::from(fence_suspect(endpoint, pool, &place).await?);
         }
     }

@@ -58,7 +58,7 @@ impl Member {
         if let Some(member) = Self::take_place(endpoint, pool).await? {
             return Ok(member);
         }
-        fence_still(endpoint, pool, Times::default().suspect_ns).await?;
+        fence_still(endpoint, pool, Times::default().suspect_ns, u32::MAX).await?;
         let member = Self::take_place(endpoint, pool).await?;
         member.ok_or(PoolError::Full { clients_max: pool.settings.clients_max })
     }

@@ -115,7 +115,7 @@ pub(crate) async fn node_users<E: Endpoint>(endpoint: &E, pool: &Pool, but: u32)
 }
 
 /// Whether a client that has not [ended](Endpoint::has_ended) may use a memory node, other than
-/// that of the place `but`. One that the fabric may shut out by force is shut out.
+/// that of the place `but`.
 pub(crate) async fn is_node_used<E: Endpoint>(
     endpoint: &E,
     pool: &Pool,
@@ -123,8 +123,7 @@ pub(crate) async fn is_node_used<E: Endpoint>(
     but: u32,
 ) -> Result<bool, VerbError> {
     for (who, NodeUsers { used, .. }) in each_node_user(endpoint, pool, but).await? {
-        let is_user = used >> node & 1 == 1 && !endpoint.has_ended(who).await?;
-        if is_user && !endpoint.shut_out(who).await? && !endpoint.has_ended(who).await? {
+        if used >> node & 1 == 1 && !endpoint.has_ended(who).await? {
             return Ok(true);
         }
     }
