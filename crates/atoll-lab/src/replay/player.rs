@@ -180,7 +180,8 @@ impl Player {
     async fn set(&mut self, request: &Request, condition: Condition) -> Result<bool, LabError> {
         let expiry = match request.ttl_s {
             0 => Expiry::Never,
-            ttl_s => Expiry::InMs(ttl_s.saturating_mul(1000)),
+            // To the millisecond: the clients' clock is the trace's.
+            ttl_s => Expiry::AtMs(self.clients[self.turn].now_ms().await?.saturating_add(ttl_s.saturating_mul(1000))),
         };
         let client = &mut self.clients[self.turn];
         let bytes = match self.sizes {

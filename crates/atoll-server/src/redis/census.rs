@@ -4,6 +4,7 @@
 //! the number of all objects: exact but for some percent.
 
 use super::database::{DATABASES, Database, Databases};
+use atoll_cache::cache::left_ms;
 use atoll_cache::record::HEADER_BYTES;
 use atoll_cache::{Cache, CacheError, Engine};
 
@@ -75,7 +76,7 @@ async fn count<G: Engine>(
     count.bytes += (HEADER_BYTES + stored.len() + meta.value_bytes) as u64;
     if let Some(expiry_ms) = meta.expiry_ms {
         count.expires += 1;
-        count.ttl_mean_ms += expiry_ms.saturating_sub(now_ms);
+        count.ttl_mean_ms += left_ms(expiry_ms, now_ms);
     }
     Ok(())
 }
