@@ -13,7 +13,7 @@
 //! | fewer bytes died than the last pass allows | evicts |
 //! | a group of which a twelfth is reclaimable | cleans it |
 //! | neither | continues its pass until a row above applies, or the pass is complete |
-//! | the pass is complete, and the client has no chunk to move objects to | waits a little for one, once |
+//! | the pass is complete, and the client has no chunk to move objects to | waits once for one, 10 ms at most |
 //!
 //! To clean a group, a client owns it, wherever in a ring its node is, and moves every live object
 //! to its queue's open group. The node stays behind. A client that finds a ring half full takes the

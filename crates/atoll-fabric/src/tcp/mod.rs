@@ -49,7 +49,7 @@
 //! |---|---|
 //! | an ended client's verbs still reach the forsaken region | no client uses that region any more |
 //! | a client whose session with the home has ended reads it | it sends nothing to further agents once the home has not answered for [`HOME_LEASE`] |
-//! | such a client has not noticed yet | the home's agent takes it for ended no earlier than [`FORSAKEN_AFTER`] its session's end |
+//! | such a client has not noticed yet | the home's agent takes it for ended only once its session has been over for [`FORSAKEN_AFTER`], which is longer |
 
 pub mod agent;
 mod arrivals;

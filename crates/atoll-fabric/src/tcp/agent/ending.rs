@@ -10,7 +10,7 @@
 //! | is another agent than the one that the client named | has ended: that agent's process is gone |
 //! | refuses the connection | has ended: no agent listens there, so its process is gone |
 //! | does not answer | may go on: it is asked again |
-//! | does not answer, and clients have forsaken its memory nodes since | counts as ended, [`FORSAKEN_AFTER`] the client's: see [`tcp`](crate::tcp) |
+//! | does not answer, and clients have forsaken its memory nodes since | counts as ended once the client's session here has been over for [`FORSAKEN_AFTER`]: see [`tcp`](crate::tcp) |
 
 use crate::shm::{ShmEndpoint, ShmRegion};
 use crate::tcp::call::{Answer, Call};
