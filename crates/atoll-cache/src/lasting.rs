@@ -108,9 +108,12 @@ impl<G: 'static> Lasting<G> {
         Self { left: Left::default(), engine: Rc::new(engine) }
     }
 
-    /// Runs an operation to its end.
-    fn run<T: 'static>(&self, operation: impl Future<Output = T> + 'static) -> Attended<'_, T> {
-        Attended { left: &self.left, operation: Some(Box::pin(operation)), has_begun: false }
+    /// Runs an operation to its end. It comes as a closure, so that its future is made where it
+    /// stays: a copy of that of a change would take longer than the change.
+    #[inline(always)]
+    fn run<T: 'static, F: Future<Output = T> + 'static>(&self, begin: impl FnOnce() -> F) -> Attended<'_, T> {
+        let operation = Box::into_pin(Box::write(Box::new_uninit(), begin()));
+        Attended { left: &self.left, operation: Some(operation), has_begun: false }
     }
 
     /// How many operations have been left so far: their futures were dropped after they had begun.
@@ -139,7 +142,7 @@ impl<G: Engine + 'static> Lasting<G> {
     async fn values_of(&self, keys: &[&[u8]]) -> Result<Vec<(Lookup, Value)>, CacheError> {
         let engine = self.engine.clone();
         let keys: Vec<Vec<u8>> = keys.iter().map(|key| key.to_vec()).collect();
-        let got = self.run(async move {
+        let got = self.run(move || async move {
             let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
             let mut all = Vec::with_capacity(keys.len());
             let each = |_, lookup, value: &mut Value| all.push((lookup, std::mem::take(value)));
@@ -150,7 +153,7 @@ impl<G: Engine + 'static> Lasting<G> {
 
     async fn keys_from(&self, cursor: u64, count: usize) -> Result<(u64, Vec<Vec<u8>>), CacheError> {
         let engine = self.engine.clone();
-        let scanned = self.run(async move {
+        let scanned = self.run(move || async move {
             let mut keys = Vec::new();
             let next = engine.scan(cursor, count, |key| keys.push(key.to_vec())).await;
             next.map(|next| (next, keys))
@@ -173,7 +176,7 @@ macro_rules! run_to_their_end {
     ($($name:ident($($by:ident: $type:ty)?) -> $output:ty,)*) => {$(
         async fn $name(&self $(, $by: $type)?) -> $output {
             let engine = self.engine.clone();
-            self.run(async move { engine.$name($($by)?).await }).await
+            self.run(move || async move { engine.$name($($by)?).await }).await
         }
     )*};
 }
@@ -181,7 +184,7 @@ macro_rules! run_to_their_end {
 impl<G: Engine + 'static> Engine for Lasting<G> {
     async fn get(&self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError> {
         let (engine, key, mut value) = (self.engine.clone(), key.to_vec(), std::mem::take(into));
-        let got = self.run(async move {
+        let got = self.run(move || async move {
             let lookup = engine.get(&key, &mut value).await;
             (lookup, value)
         });
@@ -192,7 +195,7 @@ impl<G: Engine + 'static> Engine for Lasting<G> {
 
     async fn get_to(&self, key: &[u8], into: &mut [u8]) -> Result<(Lookup, Meta), CacheError> {
         let (engine, key, mut value) = (self.engine.clone(), key.to_vec(), vec![0; into.len()]);
-        let got = self.run(async move {
+        let got = self.run(move || async move {
             let found = engine.get_to(&key, &mut value).await;
             (found, value)
         });
@@ -206,7 +209,7 @@ impl<G: Engine + 'static> Engine for Lasting<G> {
         P: Fn(Meta) -> Range<usize> + 'static,
     {
         let (engine, key, mut value) = (self.engine.clone(), key.to_vec(), std::mem::take(into));
-        let got = self.run(async move {
+        let got = self.run(move || async move {
             let found = engine.get_part(&key, part, &mut value).await;
             (found, value)
         });
@@ -228,7 +231,7 @@ impl<G: Engine + 'static> Engine for Lasting<G> {
     async fn expect(&self, keys: &[&[u8]]) {
         let engine = self.engine.clone();
         let keys: Vec<Vec<u8>> = keys.iter().map(|key| key.to_vec()).collect();
-        let expected = self.run(async move {
+        let expected = self.run(move || async move {
             let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
             engine.expect(&keys).await;
         });
@@ -237,12 +240,12 @@ impl<G: Engine + 'static> Engine for Lasting<G> {
 
     async fn peek(&self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
         let (engine, key) = (self.engine.clone(), key.to_vec());
-        self.run(async move { engine.peek(&key).await }).await
+        self.run(move || async move { engine.peek(&key).await }).await
     }
 
     async fn update<C: Change>(&self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
         let (engine, key, mut lasting) = (self.engine.clone(), key.to_vec(), change.lasting());
-        let changed = self.run(async move {
+        let changed = self.run(move || async move {
             let token = engine.update(&key, &mut lasting).await;
             (token, lasting)
         });
@@ -276,13 +279,13 @@ impl<G: Engine + 'static> Engine for Lasting<G> {
 
     async fn tell_changes(&self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
         let (engine, key) = (self.engine.clone(), key.to_vec());
-        self.run(async move { engine.tell_changes(&key).await }).await
+        self.run(move || async move { engine.tell_changes(&key).await }).await
     }
 
     async fn close(&self) -> Result<(), CacheError> {
         self.finish().await;
         let engine = self.engine.clone();
-        self.run(async move { engine.close().await }).await
+        self.run(move || async move { engine.close().await }).await
     }
 
     fn value_bytes_max(&self) -> usize {
@@ -335,7 +338,7 @@ impl<E: Endpoint, G: Pooled<E> + 'static> Pooled<E> for Lasting<G> {
     async fn leave(&self) -> Result<(), CacheError> {
         self.finish().await;
         let engine = self.engine.clone();
-        self.run(async move { engine.leave().await }).await
+        self.run(move || async move { engine.leave().await }).await
     }
 }
 

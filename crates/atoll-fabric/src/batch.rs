@@ -5,10 +5,13 @@
 //! verbs in one batch.
 
 use crate::{Address, Buffer};
-use arrayvec::ArrayVec;
+use smallvec::SmallVec;
 
 /// The most verbs that one batch holds. A caller with more verbs posts several batches.
 pub const BATCH_VERBS_MAX: usize = 32;
+/// As many verbs as the batches of one key have. A longer batch has its verbs on the heap, so that
+/// every future that holds a batch stays small.
+const INLINE_VERBS: usize = 8;
 
 /// One verb. `found` and `value` hold the result once the batch has been posted and awaited.
 #[derive(Debug)]
@@ -86,19 +89,20 @@ pub struct Ticket(u8);
 /// Verbs posted together.
 #[derive(Debug, Default)]
 pub struct Batch {
-    verbs: ArrayVec<Verb, BATCH_VERBS_MAX>,
+    verbs: SmallVec<[Verb; INLINE_VERBS]>,
 }
 
 impl Batch {
     /// An empty batch.
     #[inline]
     pub fn new() -> Self {
-        Self { verbs: ArrayVec::new_const() }
+        Self { verbs: SmallVec::new_const() }
     }
 
     #[inline]
     fn push(&mut self, at: Address, operation: Operation) -> Ticket {
         let ticket = Ticket(self.verbs.len() as u8);
+        assert!(!self.is_full(), "a batch has at most {BATCH_VERBS_MAX} verbs");
         self.verbs.push(Verb { at, fenced: false, operation });
         ticket
     }
@@ -206,7 +210,7 @@ impl Batch {
     /// Whether no further verb fits.
     #[inline]
     pub fn is_full(&self) -> bool {
-        self.verbs.is_full()
+        self.verbs.len() == BATCH_VERBS_MAX
     }
 
     /// Moves the chosen verbs to a batch of their own, in their order, and returns it with their

@@ -40,7 +40,8 @@
 //! most [`REFRESH_NS`] of its monotone clock. Hence, once an object has expired for one client, an
 //! operation that any client begins [`SKEW_MS`] later finds it expired. The value is a whole number
 //! of milliseconds, too. So it is less than [`SKEW_MS`] behind the time, and a client that lets an
-//! object expire after some time adds as much.
+//! object expire after some time adds as much. For such a time, an estimate is enough, too: the last
+//! look, at most [`ESTIMATE_NS`] ago, and the monotone time since then.
 
 use crate::Layout;
 use crate::words::{self, read_word};
@@ -48,6 +49,9 @@ use atoll_fabric::{Batch, Endpoint, VerbError};
 
 /// How long a client judges by the same value.
 pub const REFRESH_NS: u64 = 1_000_000;
+/// For how long a client may add its monotone time to a look, to say when an object is to expire.
+/// Rates of two clocks differ by a thousandth at most: by less than a millisecond in that time.
+pub const ESTIMATE_NS: u64 = 50_000_000;
 /// How much earlier one client may see an object expire than another, in milliseconds.
 pub const SKEW_MS: u64 = 2;
 /// A clock that is so far off the pool's time is reported, in milliseconds.
@@ -86,6 +90,13 @@ impl PoolClock {
     pub fn running_ms(&self, now_ns: u64) -> Option<u64> {
         let is_fresh = self.reckoning != Reckoning::None && now_ns.wrapping_sub(self.looked_ns) < REFRESH_NS;
         is_fresh.then_some(self.known_ms)
+    }
+
+    /// The time for what is to expire after a while, if this client has looked lately.
+    #[inline]
+    pub fn estimated_ms(&self, now_ns: u64) -> Option<u64> {
+        let is_recent = self.reckoning != Reckoning::None && now_ns.wrapping_sub(self.looked_ns) < ESTIMATE_NS;
+        is_recent.then(|| self.about_us(now_ns) / 1000)
     }
 
     /// The time in microseconds by the last look, however old that is, and this client's monotone

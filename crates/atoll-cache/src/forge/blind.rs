@@ -62,10 +62,11 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         op: &mut Operation,
         (hash, key): (KeyHash, &[u8]),
         change: &mut C,
-        now_ms: u64,
+        begun_ns: u64,
     ) -> Result<Option<Try>, CacheError> {
         assert!(change.is_blind(), "the change does not depend on the object");
         let Some(guess) = self.guess(hash, key) else { return Ok(None) };
+        let now_ms = self.client.estimated_ms(begun_ns).await?;
         let Verdict::Put { expiry_ms, attributes } = change.decide(now_ms, None) else { return Ok(None) };
         let (value, known) = (change.value(), guess.known);
         let queue = if known.main { Queue::Main } else { Queue::Small };

@@ -113,27 +113,27 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         change: &mut C,
     ) -> Result<Try, CacheError> {
         let begun_ns = self.client.endpoint.now_ns();
-        // The time is read before the bucket: an object that this change finds expired had expired
-        // by then.
-        let now_ms = self.client.pool_ms(begun_ns).await?;
         let recalled_ns = self.recall_absence(op, hash);
         let overtaken_at = op.overtaken.as_mut().and_then(|overtaken| overtaken.by.take());
-        if let Some((_, word)) = overtaken_at.filter(|_| change.is_blind())
-            && let Some(header) = self.read_overtaking(op, word, key, begun_ns).await?
-            && let Verdict::Put { .. } = change.decide(now_ms, Some(Old { meta: Meta::of(&header), value: &[] }))
-        {
-            self.stats.puts.add(1);
-            return Ok(Try::Done(Some(self.client.next_token().await?)));
-        }
         let moved = op.notes.moved.take();
         if change.is_blind()
             && self.addresses.borrow().is_on()
             && overtaken_at.is_none()
             && recalled_ns.is_none()
             && moved.is_none()
-            && let Some(tried) = Box::pin(self.try_blind(op, (hash, key), change, now_ms)).await?
+            && let Some(tried) = Box::pin(self.try_blind(op, (hash, key), change, begun_ns)).await?
         {
             return Ok(tried);
+        }
+        // The time is read before the bucket: an object that this change finds expired had expired
+        // by then.
+        let now_ms = self.client.pool_ms(begun_ns).await?;
+        if let Some((_, word)) = overtaken_at.filter(|_| change.is_blind())
+            && let Some(header) = self.read_overtaking(op, word, key, begun_ns).await?
+            && let Verdict::Put { .. } = change.decide(now_ms, Some(Old { meta: Meta::of(&header), value: &[] }))
+        {
+            self.stats.puts.add(1);
+            return Ok(Try::Done(Some(self.client.next_token().await?)));
         }
         let known = match (overtaken_at.or(moved), recalled_ns) {
             (Some(place), _) => self.search_overtaken(op, place, key, change.wants(), begun_ns).await?,

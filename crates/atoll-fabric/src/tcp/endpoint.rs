@@ -210,7 +210,7 @@ impl TcpEndpoint {
         if let Some(error) = link.broken() {
             return Err(error.clone());
         }
-        if link.attachment(node).is_none() {
+        if link.attached().attachment(node).is_none() {
             self.attach(core, agent, node, id);
         }
         Ok(())
@@ -323,7 +323,7 @@ impl TcpEndpoint {
     pub(super) fn wire_address(&self, at: Address) -> Address {
         let core = self.core.borrow();
         let agent = at.memory_node().and_then(|node| self.reach.node(node)).map_or(self.home_agent(), TcpRegion::agent);
-        core.links[agent].as_ref().and_then(|link| link.wire_address(at)).unwrap_or(at)
+        core.links[agent].as_ref().and_then(|link| link.attached().wire_address(at)).unwrap_or(at)
     }
 
     /// Counts a batch of so many verbs that is sent, or a call, which has none.

@@ -39,6 +39,31 @@ struct Frame {
     posted_ns: u64,
 }
 
+/// By which numbers an agent knows memory nodes.
+#[derive(Debug)]
+pub(super) struct Attached {
+    /// The attachment of each memory node, plus one.
+    places: [u8; NODES_MAX],
+    count: u8,
+}
+
+impl Attached {
+    /// The attachment of a memory node, if it has one.
+    #[inline]
+    pub(super) fn attachment(&self, node: u8) -> Option<u8> {
+        self.places.get(usize::from(node))?.checked_sub(1)
+    }
+
+    /// The address by which the agent knows a byte of a memory node that is attached.
+    #[inline]
+    pub(super) fn wire_address(&self, at: Address) -> Option<Address> {
+        match at.memory_node() {
+            Some(node) => Some(Address::new(self.attachment(node)?, at.region(), at.offset())),
+            None => Some(at),
+        }
+    }
+}
+
 /// Whether a call to the system may block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Blocking {
@@ -63,9 +88,7 @@ pub(super) struct Link {
     flying: VecDeque<Frame>,
     /// Why it is of no use any more.
     broken: Option<VerbError>,
-    /// The attachment of each memory node, plus one.
-    attached: [u8; NODES_MAX],
-    attachments: u8,
+    attached: Attached,
     /// The agent's clock in milliseconds, and when it was heard: it is no earlier now than that and
     /// the time since. `None` if the agent has no clock.
     heard: Option<(u64, Instant)>,
@@ -94,8 +117,7 @@ impl Link {
             next,
             flying: VecDeque::new(),
             broken: None,
-            attached: [0; NODES_MAX],
-            attachments: 0,
+            attached: Attached { places: [0; NODES_MAX], count: 0 },
             heard: (clock_ms > 0).then(|| (clock_ms, Instant::now())),
             answered_ns: asked_ns,
         })
@@ -162,27 +184,18 @@ impl Link {
         self.tunnel.is_some()
     }
 
-    /// The attachment of a memory node, if it has one.
+    /// The memory nodes that the agent knows.
     #[inline]
-    pub(super) fn attachment(&self, node: u8) -> Option<u8> {
-        self.attached.get(usize::from(node))?.checked_sub(1)
+    pub(super) fn attached(&self) -> &Attached {
+        &self.attached
     }
 
     /// The next attachment, for a memory node.
     pub(super) fn attach(&mut self, node: u8) -> u8 {
-        let attachment = self.attachments;
-        self.attachments += 1;
-        self.attached[usize::from(node)] = attachment + 1;
+        let attachment = self.attached.count;
+        self.attached.count += 1;
+        self.attached.places[usize::from(node)] = attachment + 1;
         attachment
-    }
-
-    /// The address by which the agent knows a byte of a memory node that is attached.
-    #[inline]
-    pub(super) fn wire_address(&self, at: Address) -> Option<Address> {
-        match at.memory_node() {
-            Some(node) => Some(Address::new(self.attachment(node)?, at.region(), at.offset())),
-            None => Some(at),
-        }
     }
 
     /// Queues a frame whose body `encode` appends.
@@ -192,11 +205,11 @@ impl Link {
         kind: Kind,
         (slot, mask): (SlotId, u32),
         now_ns: u64,
-        encode: impl FnOnce(&mut Vec<u64>),
+        encode: impl FnOnce(&Attached, &mut Vec<u64>),
     ) {
         let at = self.output.len();
         self.output.extend([0; HEAD_WORDS]);
-        encode(&mut self.output);
+        encode(&self.attached, &mut self.output);
         let head = Head::new(kind, self.next, self.output.len() - at - HEAD_WORDS);
         let head = Head { verbs: mask.count_ones() as u8, ..head };
         self.output[at..at + HEAD_WORDS].copy_from_slice(&head.encode());
@@ -206,7 +219,7 @@ impl Link {
 
     /// Queues a call.
     pub(super) fn queue_call(&mut self, slot: SlotId, call: &Call, now_ns: u64) {
-        self.queue(Kind::Call, (slot, 0), now_ns, |output| call.encode(output));
+        self.queue(Kind::Call, (slot, 0), now_ns, |_, output| call.encode(output));
     }
 
     /// Sends what is queued, as far as the kernel takes it now.

@@ -56,77 +56,89 @@ fn take_result(verb: &mut Verb, place: Place) {
     }
 }
 
+/// The verbs of a batch that go to one agent, a bit each.
+struct Share {
+    agent: usize,
+    verbs: u32,
+}
+
+type Shares = arrayvec::ArrayVec<Share, { crate::BATCH_VERBS_MAX }>;
+
+/// Queues the verbs for one agent: one frame, or more if their bytes do not fit. The agent executes
+/// frames in order.
+fn queue_frames(core: &mut Core, slot: SlotId, verbs: &[Verb], share: Share, now_ns: u64) {
+    let link = core.links[share.agent].as_mut().expect("it is prepared");
+    let mut left = share.verbs;
+    while left != 0 {
+        let mask = first_frame(verbs, left);
+        assert!(mask != 0, "a frame has room for any verb");
+        left &= !mask;
+        core.flights.add_frame(slot);
+        link.queue(Kind::Batch, (slot, mask), now_ns, |attached, output| {
+            for verb in chosen(verbs, mask) {
+                let at = attached.wire_address(verb.at).unwrap_or(verb.at);
+                encode_verb(&WireVerb { at, fenced: verb.fenced, action: action_of(verb) }, output);
+            }
+        });
+    }
+}
+
+/// The verbs whose bits are set, in order.
+fn chosen(verbs: &[Verb], mut mask: u32) -> impl Iterator<Item = &Verb> {
+    std::iter::from_fn(move || {
+        let verb = verbs.get(mask.trailing_zeros() as usize)?;
+        mask &= mask - 1;
+        Some(verb)
+    })
+}
+
+/// Those of the first verbs that fit into one frame.
+fn first_frame(verbs: &[Verb], mask: u32) -> u32 {
+    let (mut sent, mut found, mut left) = (0, 0, mask);
+    for verb in chosen(verbs, mask) {
+        let action = action_of(verb);
+        (sent, found) = (sent + 8 * action.sent(), found + 8 * action.found());
+        if sent > FRAME_BYTES_MAX || found > FRAME_BYTES_MAX {
+            break;
+        }
+        left &= left - 1;
+    }
+    mask & !left
+}
+
 impl TcpEndpoint {
     /// Queues a batch; `None` if there is no room at the moment. Nothing is queued of a batch with
     /// a verb that reaches nothing.
     fn launch(&self, batch: &mut Batch, is_unawaited: bool) -> Result<Option<SlotId>, VerbError> {
         let mut core = self.core.borrow_mut();
         let core = &mut *core;
-        let mut agents: u64 = 0;
-        let mut agent_of = [0_u8; crate::BATCH_VERBS_MAX];
-        for (verb, agent) in batch.verbs().iter().zip(&mut agent_of) {
-            *agent = self.agent_of(core, verb.at, verb.len())? as u8;
-            agents |= 1 << *agent;
+        let mut shares = Shares::new();
+        for (number, verb) in batch.verbs().iter().enumerate() {
+            let agent = self.agent_of(core, verb.at, verb.len())?;
+            match shares.iter_mut().find(|share| share.agent == agent) {
+                Some(share) => share.verbs |= 1 << number,
+                None => shares.push(Share { agent, verbs: 1 << number }),
+            }
         }
+        let mut prepared = None;
         for verb in batch.verbs() {
-            self.prepare(core, verb.at)?;
+            let node = verb.at.memory_node();
+            if prepared.replace(node) != Some(node) {
+                self.prepare(core, verb.at)?;
+            }
         }
-        if (0..64).any(|agent| agents & 1 << agent != 0 && !core.has_room(agent)) {
+        if !shares.iter().all(|share| core.has_room(share.agent)) {
             return Ok(None);
         }
         let slot = core.flights.begin(is_unawaited);
-        for agent in (0..64).filter(|agent| agents & 1 << agent != 0) {
-            self.queue_frames(core, slot, batch, &|index| usize::from(agent_of[index]) == agent, agent);
+        let now_ns = self.clock_ns();
+        for share in shares {
+            queue_frames(core, slot, batch.verbs(), share, now_ns);
         }
         let places = core.flights.places(slot);
         batch.verbs_mut().iter_mut().for_each(|verb| places.push(place_of(verb)));
         self.count(batch.len(), !is_unawaited);
         Ok(Some(slot))
-    }
-
-    /// Queues the verbs for one agent: one frame, or more if their bytes do not fit. The agent
-    /// executes frames in order.
-    fn queue_frames(
-        &self,
-        core: &mut Core,
-        slot: SlotId,
-        batch: &Batch,
-        is_chosen: &dyn Fn(usize) -> bool,
-        agent: usize,
-    ) {
-        let verbs = batch.verbs();
-        let now_ns = self.clock_ns();
-        let link = core.links[agent].as_mut().expect("it is prepared");
-        let mut next = 0;
-        while next < verbs.len() {
-            let (mut mask, mut sent, mut found) = (0_u32, 0, 0);
-            while next < verbs.len() {
-                if is_chosen(next) {
-                    let action = action_of(&verbs[next]);
-                    (sent, found) = (sent + 8 * action.sent(), found + 8 * action.found());
-                    if sent > FRAME_BYTES_MAX || found > FRAME_BYTES_MAX {
-                        break;
-                    }
-                    mask |= 1 << next;
-                }
-                next += 1;
-            }
-            if mask == 0 {
-                break;
-            }
-            core.flights.add_frame(slot);
-            // The addresses do not change what the output is.
-            let attached: arrayvec::ArrayVec<Address, { crate::BATCH_VERBS_MAX }> =
-                verbs.iter().map(|verb| link.wire_address(verb.at).unwrap_or(verb.at)).collect();
-            link.queue(Kind::Batch, (slot, mask), now_ns, |output| {
-                for (index, verb) in verbs.iter().enumerate().filter(|(index, _)| mask & 1 << index != 0) {
-                    encode_verb(
-                        &WireVerb { at: attached[index], fenced: verb.fenced, action: action_of(verb) },
-                        output,
-                    );
-                }
-            });
-        }
     }
 
     /// Queues a batch whose results its caller does not read. It blocks while there is no room.
@@ -242,9 +254,10 @@ impl TcpEndpoint {
         let action = Action::Read(into.words().len());
         core.flights.places(slot).push(Place::Bytes(std::mem::take(into)));
         let link = core.links[agent].as_mut().expect("it is prepared");
-        let at = link.wire_address(at).expect("it is attached");
-        let verb = WireVerb { at, fenced: false, action };
-        link.queue(Kind::Batch, (slot, 1), self.clock_ns(), |output| encode_verb(&verb, output));
+        link.queue(Kind::Batch, (slot, 1), self.clock_ns(), |attached, output| {
+            let at = attached.wire_address(at).expect("it is attached");
+            encode_verb(&WireVerb { at, fenced: false, action }, output);
+        });
         self.count(1, true);
         Ok(Some(slot))
     }

@@ -295,6 +295,17 @@ impl<E: Endpoint> Client<E> {
         }
     }
 
+    /// The pool's time for what is to expire after a while. It takes a look less often than
+    /// [`Client::pool_ms`].
+    #[inline]
+    pub async fn estimated_ms(&self, now_ns: u64) -> Result<u64, VerbError> {
+        let estimated_ms = self.clock.borrow().estimated_ms(now_ns);
+        match estimated_ms {
+            Some(ms) => Ok(ms),
+            None => Box::pin(self.look_at_clock(now_ns)).await,
+        }
+    }
+
     #[cold]
     async fn look_at_clock(&self, now_ns: u64) -> Result<u64, VerbError> {
         if self.endpoint.is_near() {

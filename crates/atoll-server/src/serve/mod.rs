@@ -66,7 +66,7 @@ use std::cell::RefCell;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tls::Certificates;
@@ -399,12 +399,19 @@ pub(crate) async fn first(a: impl Future<Output = ()>, b: impl Future<Output = (
     .await;
 }
 
-/// Runs what may take long on a thread of its own. Dropping the future does not wait for it.
+/// Runs what may take long on a thread of its own; here, if the system has no room for a thread.
+/// Dropping the future does not wait for it.
 pub(crate) async fn apart<T: Send + 'static>(what: impl FnOnce() -> T + Send + 'static) -> T {
     let (told, tells) = oneshot::channel();
-    let thread = std::thread::Builder::new().name("atoll-apart".to_owned());
-    thread.spawn(move || drop(told.send(what()))).expect("the system has room for one more thread");
-    tells.await.expect("it has not panicked")
+    // A thread that cannot be started drops what it was given.
+    let once = Arc::new(Mutex::new(Some(what)));
+    let take = |once: &Mutex<Option<_>>| once.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let taken = once.clone();
+    let run = move || drop(told.send(take(&taken).map(|what| what())));
+    match std::thread::Builder::new().name("atoll-apart".to_owned()).spawn(run) {
+        Ok(_) => tells.await.ok().flatten().expect("it has not panicked"),
+        Err(_) => take(&once).expect("no thread has taken it")(),
+    }
 }
 
 /// Waits after a failed accept: without free descriptors the next accept would fail at once.
