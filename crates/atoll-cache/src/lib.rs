@@ -29,6 +29,7 @@
 //! | `search` | how a change finds its key's object, and how an insertion becomes live |
 //! | `candidate` | what a lookup takes a slot's record for |
 //! | `at_once` | lookups of many keys at once, and hints before other operations |
+//! | `post_together` | several batches at once |
 //! | `spares` | buffers kept for the next use |
 //! | `backoff` | how long a client waits before it looks again at what another client holds up |
 //! | `overtaken` | when a change that lost its compare-and-swap still counts as done |
@@ -63,6 +64,7 @@ mod operation;
 mod overtaken;
 pub mod policy;
 pub mod pooled;
+mod post_together;
 pub mod record;
 pub mod removals;
 pub mod reserve;

@@ -82,7 +82,8 @@ pub enum RegionState {
 /// order after an atomic. All other pairs are unordered: READ then any verb, atomic then WRITE or
 /// atomic. A [fence](Batch::fence) on the later verb orders such a pair. It, too, orders verbs to
 /// the same node only. A failed compare-and-swap does not stop the verbs behind it. Batches in
-/// flight are unordered, and so are verbs to different nodes.
+/// flight are unordered, unless the fabric [keeps their order](Endpoint::keeps_order), and so are
+/// verbs to different nodes.
 ///
 /// **Atomicity.** Compare-and-swap and fetch-and-add act on one aligned word. A READ or WRITE takes
 /// effect in aligned words, in any order of the words.
@@ -400,6 +401,13 @@ pub trait Endpoint {
     /// result does not pay.
     #[inline]
     fn is_near(&self) -> bool {
+        false
+    }
+
+    /// Whether batches that this endpoint posts to one memory node take effect in the order of their
+    /// posts. By default they may overtake each other.
+    #[inline]
+    fn keeps_order(&self) -> bool {
         false
     }
 

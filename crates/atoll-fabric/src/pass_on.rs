@@ -24,7 +24,7 @@
 ///     pass_on!(inner: provide discard);
 ///     pass_on!(inner: region_attributes region_bytes provided note_provided charge);
 ///     pass_on!(inner: wait arrivals pause now_ns unix_ms agent_ms boot random traffic limits);
-///     pass_on!(inner: is_near identity origin is_dead shut_out fabric);
+///     pass_on!(inner: is_near keeps_order identity origin is_dead shut_out fabric);
 /// }
 /// ```
 #[macro_export]
@@ -143,6 +143,9 @@ macro_rules! pass_on {
     };
     (@ $inner:tt is_near) => {
         $crate::pass_on!(= $inner is_near() -> bool);
+    };
+    (@ $inner:tt keeps_order) => {
+        $crate::pass_on!(= $inner keeps_order() -> bool);
     };
     (@ $inner:tt identity) => {
         $crate::pass_on!(= $inner identity() -> $crate::Identity);

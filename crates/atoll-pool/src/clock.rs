@@ -42,6 +42,11 @@
 //! of milliseconds, too. So it is less than [`SKEW_MS`] behind the time, and a client that lets an
 //! object expire after some time adds as much. For such a time, an estimate is enough, too: the last
 //! look, at most [`ESTIMATE_NS`] ago, and the monotone time since then.
+//!
+//! Over a network a look costs a round trip or two. So a client that can read the agent's clock does
+//! not look for an object that expires more than [`OUTLIER_MS`] later than that clock says. No value
+//! that the word has had is later: the client looks once in [`OUTLIER_NS`], and refuses the agent's
+//! clock if the word is so far ahead.
 
 use crate::Layout;
 use crate::words::{self, read_word};
@@ -56,6 +61,8 @@ pub const ESTIMATE_NS: u64 = 50_000_000;
 pub const SKEW_MS: u64 = 2;
 /// A clock that is so far off the pool's time is reported, in milliseconds.
 pub const OUTLIER_MS: u64 = 1000;
+/// How often a client looks for such a difference.
+pub const OUTLIER_NS: u64 = 1_000_000_000;
 /// The offset of a pool whose maker could not ask the agent's clock.
 const NO_OFFSET: u64 = u64::MAX;
 
@@ -90,6 +97,14 @@ impl PoolClock {
     pub fn running_ms(&self, now_ns: u64) -> Option<u64> {
         let is_fresh = self.reckoning != Reckoning::None && now_ns.wrapping_sub(self.looked_ns) < REFRESH_NS;
         is_fresh.then_some(self.known_ms)
+    }
+
+    /// Whether a time is sure not to have come for any client, by the agent's clock and a look of
+    /// the last second.
+    pub fn is_far_ahead<E: Endpoint>(&self, endpoint: &E, time_ms: u64, now_ns: u64) -> bool {
+        let has_looked = now_ns.wrapping_sub(self.looked_ns) < OUTLIER_NS;
+        let by_agent = || self.reckoning.ms(endpoint).saturating_add(OUTLIER_MS) < time_ms;
+        matches!(self.reckoning, Reckoning::Agent(_)) && has_looked && by_agent()
     }
 
     /// The time for what is to expire after a while, if this client has looked lately.

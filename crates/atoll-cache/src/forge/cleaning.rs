@@ -237,7 +237,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         self.client.endpoint.post(&mut batch).await?;
         let (words, buffer) = (batch.take(words), batch.take(read));
         let now_ns = self.client.endpoint.now_ns();
-        let now_ms = self.client.pool_ms(now_ns).await?;
+        let now_ms = self.client.estimated_ms(now_ns).await?;
         let is_over = self.note_pass(ChunkId(first), (words.words(), buffer.words()), now_ms);
         self.spares.keep(words);
         self.spares.keep(buffer);

@@ -37,6 +37,7 @@ use crate::index::copies::{self, Sharing};
 use crate::index::directory::Size;
 use crate::index::split::{self, SplitWord};
 use crate::index::{ATTEMPTS_MAX, Index, SlotWord, bucket_of_slot};
+use crate::post_together;
 use crate::record::Record;
 use crate::removals::{Cause, Removal};
 use atoll_fabric::{BATCH_VERBS_MAX, Batch, Buffer, Endpoint, Intent};
@@ -265,22 +266,14 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             return Ok(LeavingParts { entries, is_known: false, bytes: Buffer::new() });
         }
         let homes_end = self.homes_end();
-        for part in entries.chunks_mut(BATCH_VERBS_MAX) {
-            let mut batch = Batch::new();
-            let reads: arrayvec::ArrayVec<_, BATCH_VERBS_MAX> = part
-                .iter()
-                .map(|(entry, _)| {
-                    let slot = (entry.slot < homes_end).then(|| self.slot_of_home(entry.slot))?;
-                    Some(batch.read_word(self.slot_at(slot)))
-                })
-                .collect();
-            self.client.endpoint.post(&mut batch).await?;
-            for ((entry, found), read) in part.iter_mut().zip(reads) {
-                let Some(read) = read else { continue };
-                let word = Slot(batch.word(read));
-                if self.points_to(word, chunk, generation, entry) {
-                    *found = self.warm_word((chunk, generation), entry, word).await?;
-                }
+        entries.iter_mut().for_each(|(_, word)| *word = None);
+        let mut looked: Vec<_> = entries.iter_mut().filter(|(entry, _)| entry.slot < homes_end).collect();
+        let read = |(entry, _): &&mut (MapEntry, Option<Slot>)| self.slot_at(self.slot_of_home(entry.slot));
+        let words = post_together::read_words(&self.client.endpoint, looked.iter().map(read)).await?;
+        for ((entry, found), word) in looked.iter_mut().zip(words) {
+            let word = Slot(word);
+            if self.points_to(word, chunk, generation, entry) {
+                *found = self.warm_word((chunk, generation), entry, word).await?;
             }
         }
         Ok(LeavingParts { entries, is_known: true, bytes: Buffer::new() })

@@ -300,7 +300,10 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// Whether the object has expired by the pool's time.
     #[inline]
     pub(super) async fn has_expired(&self, header: &Header, begun_ns: u64) -> Result<bool, CacheError> {
-        Ok(header.is_expired(self.client.pool_ms(begun_ns).await?))
+        match header.expiry_ms {
+            Some(expiry_ms) => Ok(self.client.has_come(expiry_ms, begun_ns).await?),
+            None => Ok(false),
+        }
     }
 
     /// Counts an access to the object in the slot.

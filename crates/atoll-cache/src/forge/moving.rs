@@ -169,7 +169,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             return self.drop_damaged(self.slot_of_home(leaver.entry.slot), word).await;
         };
         let now_ns = self.client.endpoint.now_ns();
-        if header.expiry_ms.is_some() && header.is_expired(self.client.pool_ms(now_ns).await?) {
+        if self.has_expired(&header, now_ns).await? {
             leavers[object].stays = false;
             return Ok(());
         }

@@ -160,8 +160,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                 Search::Anew | Search::Overtaken { .. } => self.stats.rereads.add(1),
                 Search::Absent => return Ok(None),
                 Search::Found(found) => {
-                    let now_ms = self.client.pool_ms(begun_ns).await?;
-                    if !found.header.is_expired(now_ms) {
+                    if !self.has_expired(&found.header, begun_ns).await? {
                         op.found = Some((found.slot, found.word));
                         return Ok(Some(Meta::of(&found.header)));
                     }

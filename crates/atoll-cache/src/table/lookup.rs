@@ -182,15 +182,14 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         begun_ns: u64,
     ) -> Result<Option<Lookup>, CacheError> {
         into.meta = Meta::of(&header);
-        if header.expiry_ms.is_some() {
-            let now_ms = self.core.client.pool_ms(begun_ns).await?;
-            if header.is_expired(now_ms) {
-                if !Box::pin(self.take_expired(op, slot, word)).await? {
-                    return Ok(None);
-                }
-                self.core.stats.misses_expired.add(1);
-                return Ok(Some(Lookup::Expired));
+        if let Some(expiry_ms) = header.expiry_ms
+            && self.core.client.has_come(expiry_ms, begun_ns).await?
+        {
+            if !Box::pin(self.take_expired(op, slot, word)).await? {
+                return Ok(None);
             }
+            self.core.stats.misses_expired.add(1);
+            return Ok(Some(Lookup::Expired));
         }
         self.core.stats.hits.add(1);
         op.found = Some((slot, word));

@@ -98,6 +98,9 @@ impl Core {
                 link.check_deadline(&mut self.flights, now_ns(), self.deadline_ns);
             }
         }
+        if has_received {
+            self.flights.wake_others();
+        }
         let in_flight = self.flights.len();
         self.idle_polls = if has_received { in_flight } else { in_flight.saturating_sub(1) }.min(IDLE_POLLS_MAX);
     }
@@ -407,12 +410,15 @@ impl Endpoint for TcpEndpoint {
     }
 
     fn flush(&self) -> impl Future<Output = Result<(), VerbError>> {
-        poll_fn(|_| {
+        poll_fn(|context| {
             let flushed = |endpoint: &Self| endpoint.core.borrow_mut().flights.flushed();
             let outcome = flushed(self).or_else(|| {
                 self.progress();
                 flushed(self)
             });
+            if outcome.is_none() {
+                self.core.borrow_mut().flights.note(context.waker());
+            }
             outcome.map_or(Poll::Pending, Poll::Ready)
         })
     }
@@ -533,7 +539,7 @@ impl Endpoint for TcpEndpoint {
 
     fn pause(&self, ns: u64) -> impl Future<Output = ()> {
         let mut end_ns = None;
-        poll_fn(move |_| {
+        poll_fn(move |context| {
             let now_ns = self.clock.now_ns();
             let end_ns = *end_ns.get_or_insert_with(|| now_ns.saturating_add(ns));
             if now_ns >= end_ns {
@@ -541,6 +547,7 @@ impl Endpoint for TcpEndpoint {
             }
             self.progress();
             self.wake_at(end_ns);
+            self.core.borrow_mut().flights.note(context.waker());
             Poll::Pending
         })
     }
@@ -580,6 +587,11 @@ impl Endpoint for TcpEndpoint {
 
     fn limits(&self) -> Limits {
         Limits { batch_verbs_max: BATCH_VERBS_MAX, batches_max: BATCHES_MAX, verb_bytes_max: VERB_BYTES_MAX }
+    }
+
+    /// An agent's frames arrive by one connection, and it executes them one after another.
+    fn keeps_order(&self) -> bool {
+        true
     }
 
     fn identity(&self) -> Identity {

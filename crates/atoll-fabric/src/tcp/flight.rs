@@ -9,11 +9,15 @@
 //! | awaited | its post | its future takes the outcome |
 //! | orphan | its future is dropped | its last frame is answered |
 //! | unawaited | its post | the same; an error waits for the next flush |
+//!
+//! The last answer of an awaited slot wakes the task whose future waits for it. Futures that wait
+//! for anything else are woken whenever something has arrived ([`Flights::note`]).
 
 use super::call::Answer;
 use crate::batch::BATCH_VERBS_MAX;
 use crate::{Buffer, VerbError};
 use arrayvec::ArrayVec;
+use std::task::Waker;
 
 /// The number of a slot.
 pub(super) type SlotId = u32;
@@ -51,6 +55,8 @@ struct Slot {
     error: Option<VerbError>,
     places: Places,
     answer: Option<Answer>,
+    /// Of the task that waits for the last frame.
+    waker: Option<Waker>,
 }
 
 /// Everything in flight.
@@ -60,6 +66,8 @@ pub(super) struct Flights {
     free: Vec<SlotId>,
     unawaited: usize,
     unawaited_error: Option<VerbError>,
+    /// Of tasks that wait for something else than a slot.
+    others: Vec<Waker>,
 }
 
 impl Flights {
@@ -159,14 +167,38 @@ impl Flights {
                 self.release(id);
             }
             Owner::Orphan => self.release(id),
-            Owner::Awaited | Owner::Free => {}
+            Owner::Awaited => slot.waker.take().into_iter().for_each(Waker::wake),
+            Owner::Free => {}
         }
+    }
+
+    /// The task that is to be woken once all frames of a slot are answered.
+    #[inline]
+    pub(super) fn wait(&mut self, id: SlotId, waker: &Waker) {
+        let noted = &mut self.slots[id as usize].waker;
+        if !noted.as_ref().is_some_and(|noted| noted.will_wake(waker)) {
+            *noted = Some(waker.clone());
+        }
+    }
+
+    /// A task that waits for something else than a slot.
+    #[inline]
+    pub(super) fn note(&mut self, waker: &Waker) {
+        if !self.others.last().is_some_and(|noted| noted.will_wake(waker)) {
+            self.others.push(waker.clone());
+        }
+    }
+
+    /// Something has arrived.
+    #[inline]
+    pub(super) fn wake_others(&mut self) {
+        self.others.drain(..).for_each(Waker::wake);
     }
 
     fn release(&mut self, id: SlotId) {
         let slot = &mut self.slots[id as usize];
         slot.places.clear();
-        (slot.owner, slot.good, slot.error, slot.answer) = (Owner::Free, 0, None, None);
+        (slot.owner, slot.good, slot.error, slot.answer, slot.waker) = (Owner::Free, 0, None, None, None);
         self.free.push(id);
     }
 
@@ -199,7 +231,7 @@ impl Flights {
         let slot = &mut self.slots[id as usize];
         match slot.left {
             0 => self.release(id),
-            _ => slot.owner = Owner::Orphan,
+            _ => (slot.owner, slot.waker) = (Owner::Orphan, None),
         }
     }
 

@@ -171,12 +171,19 @@ impl<'e> Flying<'e> {
     /// first poll that finds room.
     fn poll(
         &mut self,
+        context: &Context<'_>,
         launch: impl FnOnce(&'e TcpEndpoint) -> Result<Option<SlotId>, VerbError>,
     ) -> Poll<Result<SlotId, VerbError>> {
         match self.state {
             State::New => match launch(self.endpoint) {
-                Ok(Some(slot)) => self.state = State::Flying(slot),
-                Ok(None) => self.endpoint.progress(),
+                Ok(Some(slot)) => {
+                    self.state = State::Flying(slot);
+                    self.endpoint.core.borrow_mut().flights.wait(slot, context.waker());
+                }
+                Ok(None) => {
+                    self.endpoint.progress();
+                    self.endpoint.core.borrow_mut().flights.note(context.waker());
+                }
                 Err(error) => {
                     self.state = State::Ended;
                     return Poll::Ready(Err(error));
@@ -186,7 +193,7 @@ impl<'e> Flying<'e> {
                 self.state = State::Ended;
                 return Poll::Ready(Ok(slot));
             }
-            State::Flying(_) => {}
+            State::Flying(slot) => self.endpoint.core.borrow_mut().flights.wait(slot, context.waker()),
             State::Ended => panic!("a future that has ended is not polled"),
         }
         Poll::Pending
@@ -216,12 +223,12 @@ impl<'e, 'b> Posting<'e, 'b> {
 impl Future for Posting<'_, '_> {
     type Output = Result<(), VerbError>;
 
-    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let Self { flying, batch } = &mut *self;
         if batch.is_empty() {
             return Poll::Ready(Ok(()));
         }
-        let slot = ready!(flying.poll(|endpoint| endpoint.launch(batch, false)))?;
+        let slot = ready!(flying.poll(context, |endpoint| endpoint.launch(batch, false)))?;
         let verbs = batch.verbs_mut();
         Poll::Ready(flying.endpoint.core.borrow_mut().flights.finish(slot, |places| {
             verbs.iter_mut().zip(places.drain(..)).for_each(|(verb, place)| take_result(verb, place));
@@ -279,9 +286,9 @@ impl<'a> Reading<'a> {
 impl Future for Reading<'_> {
     type Output = Result<Buffer, VerbError>;
 
-    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let Self { flying, at, into } = &mut *self;
-        let slot = ready!(flying.poll(|endpoint| endpoint.launch_read(*at, into)))?;
+        let slot = ready!(flying.poll(context, |endpoint| endpoint.launch_read(*at, into)))?;
         let mut read = Buffer::new();
         let outcome = flying.endpoint.core.borrow_mut().flights.finish(slot, |places| {
             if let Some(Place::Bytes(buffer)) = places.pop() {
@@ -309,13 +316,13 @@ impl<'a, C: Fn(Address) -> Call + Unpin> Calling<'a, C> {
 impl<C: Fn(Address) -> Call + Unpin> Future for Calling<'_, C> {
     type Output = Result<Answer, VerbError>;
 
-    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let Self { flying, at, call } = &mut *self;
         let launch = |endpoint: &TcpEndpoint| {
             endpoint.prepare(&mut endpoint.core.borrow_mut(), *at)?;
             endpoint.begin_call(*at, &call(endpoint.wire_address(*at))).map(Some)
         };
-        let slot = ready!(flying.poll(launch))?;
+        let slot = ready!(flying.poll(context, launch))?;
         Poll::Ready(flying.endpoint.core.borrow_mut().flights.finish_call(slot))
     }
 }

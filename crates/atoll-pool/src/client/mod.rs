@@ -295,6 +295,16 @@ impl<E: Endpoint> Client<E> {
         }
     }
 
+    /// Whether a time of the pool's clock has come. Where memory is far, most often a look at the
+    /// clock is not needed for a time that is more than a second ahead.
+    #[inline]
+    pub async fn has_come(&self, time_ms: u64, now_ns: u64) -> Result<bool, VerbError> {
+        if !self.endpoint.is_near() && self.clock.borrow().is_far_ahead(&self.endpoint, time_ms, now_ns) {
+            return Ok(false);
+        }
+        Ok(time_ms <= self.pool_ms(now_ns).await?)
+    }
+
     /// The pool's time for what is to expire after a while. It takes a look less often than
     /// [`Client::pool_ms`].
     #[inline]

@@ -141,7 +141,9 @@ impl Protections {
     ) -> Result<(), VerbError> {
         if protection.state == State::Unsettled {
             // The next WRITE must not be overtaken by the previous one.
-            endpoint.flush().await?;
+            if !endpoint.keeps_order() {
+                endpoint.flush().await?;
+            }
             protection.state = State::None;
         }
         let number = *protection.number.get_or_insert_with(|| {

@@ -2,7 +2,7 @@
 //!
 //! | the fabric | a future that is pending is polled again |
 //! |---|---|
-//! | has a descriptor ([`Arrivals`](atoll_fabric::Arrivals)) | once something has arrived there, and every [`LOOK_PERIOD`], since it may wait for time |
+//! | has a descriptor ([`Arrivals`](atoll_fabric::Arrivals)) | once what it waits for has arrived there, and every [`LOOK_PERIOD`], since it may wait for time |
 //! | has none | at the worker's next turn |
 //!
 //! Futures that begin to wait in one turn of the worker are sent together: the driver first lets
@@ -16,7 +16,7 @@ use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
@@ -83,13 +83,14 @@ fn waited_for(own: OwnedFd) -> Option<AsyncFd<OwnedFd>> {
     AsyncFd::with_interest(own, Interest::READABLE).ok()
 }
 
-/// Polls the waiting futures of a worker again, each time that something has arrived. It never
-/// ends.
+/// Sends and receives for the waiting futures of a worker, and polls them again from time to time.
+/// It never ends.
 pub(super) async fn drive<P: Protocol, G: Engine + 'static>(worker: Rc<Worker<P, G>>) {
     let waiters = &worker.waiters;
     waiters.is_driven.set(true);
     let mut cache = worker.cache();
     let mut descriptor: Option<AsyncFd<OwnedFd>> = None;
+    let mut looked = Instant::now();
     loop {
         while waiters.wakers.borrow().is_empty() {
             waiters.begun.notified().await;
@@ -120,6 +121,9 @@ pub(super) async fn drive<P: Protocol, G: Engine + 'static>(worker: Rc<Worker<P,
             None => tokio::task::yield_now().await,
         }
         arrivals.receive();
-        waiters.wake_all();
+        if descriptor.is_none() || looked.elapsed() >= LOOK_PERIOD {
+            looked = Instant::now();
+            waiters.wake_all();
+        }
     }
 }
