@@ -41,11 +41,18 @@ fn formatted(sim: &Sim, settings: PoolSettings) -> (Rc<Pool>, u64) {
     (Rc::new(pool), begun_ms)
 }
 
-/// Looks by `clock`, and past the fabric at the word.
+/// Looks by `clock`, and past the fabric at the word. What the clock says without a look is held
+/// against that.
 async fn look((control, endpoint): (&Control, &SimEndpoint), clock: &mut PoolClock, pool: &Pool, client: u32) -> Look {
-    let begun_ns = endpoint.virtual_ns();
-    let ms = clock.now_ms(endpoint, &pool.layout, endpoint.now_ns()).await.unwrap();
     let word = |at| control.peek_word(at);
+    let (begun_ns, now_ns) = (endpoint.virtual_ns(), endpoint.now_ns());
+    let is_ahead = clock.is_far_ahead(endpoint, word(pool.layout.clock()), now_ns);
+    assert!(!is_ahead, "a time that has come for another client is not ahead");
+    let estimated_ms = clock.estimated_ms(now_ns);
+    let ms = clock.now_ms(endpoint, &pool.layout, now_ns).await.unwrap();
+    if let Some(estimated_ms) = estimated_ms {
+        assert!(estimated_ms + SKEW_MS >= ms && estimated_ms <= ms + SKEW_MS, "{estimated_ms} ms for {ms}");
+    }
     // A maker without the agent's clock leaves all clients without its use.
     let has_agent = endpoint.agent_ms().is_some() && word(pool.layout.clock_offset()) != u64::MAX;
     Look { client, has_agent, begun_ns, ended_ns: endpoint.virtual_ns(), ms, word_ms: word(pool.layout.clock()) }
@@ -187,6 +194,28 @@ fn after_a_reboot_the_time_goes_on_by_the_wall_clock_and_never_back() {
     assert!(passed_over_a_reboot(0).abs_diff(2 * HOUR_MS) <= 1);
     assert!(passed_over_a_reboot(year_ms as i64).abs_diff(year_ms + 2 * HOUR_MS) <= 1);
     assert!(passed_over_a_reboot(-(year_ms as i64)).abs_diff(HOUR_MS) <= 1);
+}
+
+#[test]
+fn what_expires_later_than_an_outlier_needs_no_look() {
+    let (options, settings) = options(1, Relaxations::none(), Faults::none());
+    let sim = Sim::new(options);
+    let (pool, begun_ms) = formatted(&sim, settings);
+    let (endpoint, control) = (sim.endpoint("client"), sim.control());
+    let checked = sim.block_on(async move {
+        let mut clock = PoolClock::default();
+        let is_ahead = |clock: &PoolClock, ms| clock.is_far_ahead(&endpoint, begun_ms + ms, endpoint.now_ns());
+        assert!(!is_ahead(&clock, DAY_MS), "a client that has not looked knows nothing");
+        assert_eq!(clock.estimated_ms(endpoint.now_ns()), None);
+        look((&control, &endpoint), &mut clock, &pool, 0).await;
+        assert!(is_ahead(&clock, OUTLIER_MS + 100) && !is_ahead(&clock, OUTLIER_MS));
+        endpoint.pause(900 * MS).await;
+        assert!(is_ahead(&clock, OUTLIER_MS + 1000) && !is_ahead(&clock, OUTLIER_MS + 100), "time passes");
+        assert_eq!(clock.estimated_ms(endpoint.now_ns()), None, "an estimate is of a look that is younger");
+        endpoint.pause(200 * MS).await;
+        assert!(!is_ahead(&clock, DAY_MS), "the look is older than a second");
+    });
+    checked.unwrap();
 }
 
 #[test]

@@ -77,6 +77,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             return Ok(None);
         }
         if !self.draw_stock(op, usize::from(!self.has_room(queue, record_bytes))) {
+            op.notes.short_of = Some((queue, record_bytes));
             return Ok(Some(Try::Short(1)));
         }
         let token = self.client.next_token().await?;
@@ -90,7 +91,10 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             placed = self.open_place(op, (queue, carry), slot, &header).await?;
         }
         // Other operations of this client have used the room.
-        let Some(place) = placed else { return Ok(Some(Try::Short(1))) };
+        let Some(place) = placed else {
+            op.notes.short_of = Some((queue, record_bytes));
+            return Ok(Some(Try::Short(1)));
+        };
         if self.is_late(&known) {
             self.settle_place(&place, &header, Fate::Withdrawn);
             return Ok(None);

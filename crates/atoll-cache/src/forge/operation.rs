@@ -1,6 +1,6 @@
 //! One operation of a client of FORGE.
 
-use super::layout::BUCKET_SLOTS;
+use super::layout::{BUCKET_SLOTS, Queue};
 use super::slot::{KeyHash, Slot};
 use crate::extent::OpenChunk;
 use crate::index::first_slot;
@@ -17,6 +17,9 @@ pub(crate) struct Notes {
     pub(super) chunks: Vec<OpenChunk>,
     /// Whether the operation has restocked, with a spare chunk left or without.
     pub(super) is_restocked: bool,
+    /// The queue in whose open group a record of so many bytes had no room, if the operation needs
+    /// a chunk for nothing else.
+    pub(super) short_of: Option<(Queue, u64)>,
     /// The slot and word where a blind swap of the last attempt may have found the key's object.
     pub(super) moved: Option<(u64, Slot)>,
 }

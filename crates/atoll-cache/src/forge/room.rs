@@ -52,11 +52,14 @@ fn pause_ns(tried: u32) -> u64 {
 
 impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// Fills the stock to `chunks`, and a spare chunk if one can be had. One operation of the
-    /// client makes room at a time: most often that is enough for the other operations.
+    /// client makes room at a time: most often that is enough for the other operations, which find
+    /// room in the group that it has begun.
     pub(super) async fn restock(&self, op: &mut Operation, chunks: usize) -> Result<(), CacheError> {
         self.stock.chunks.put_back(&mut op.notes.chunks);
+        let short_of = op.notes.short_of.take();
         let (_turn, has_waited) = self.turn_to_make_room(op).await?;
-        if has_waited && self.stock.chunks.len() > chunks {
+        let has_room = || short_of.is_some_and(|(queue, bytes)| self.has_room(queue, bytes));
+        if has_waited && (self.stock.chunks.len() > chunks || has_room()) {
             return Ok(());
         }
         self.client.in_flight().renew(&mut op.entry);

@@ -298,6 +298,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         };
         let wanted = fresh_chunks + usize::from(!self.has_room(queue, header.record_bytes()));
         if !self.draw_stock(op, wanted) {
+            op.notes.short_of = (fresh_chunks == 0).then(|| (queue, header.record_bytes()));
             return Ok(Try::Short(wanted));
         }
         if found.is_none() && !op.has_reserved() && self.client.pool.settings.objects_max > 0 {
@@ -323,6 +324,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let Some(place) = placed else {
             // Other operations of this client have used the room.
             self.give_up_extents(written).await?;
+            op.notes.short_of = (fresh_chunks == 0).then(|| (queue, header.record_bytes()));
             return Ok(Try::Short(fresh_chunks + 1));
         };
         let overwrites = found.is_some();

@@ -29,6 +29,9 @@ pub(super) fn cases<E: Endpoint + 'static>() -> Vec<Case<E>> {
         one("what_was_posted_unawaited_takes_effect_before_a_flush_ends", |endpoint, _, rounds| {
             Box::pin(unawaited(endpoint, rounds))
         }),
+        one("posts_of_a_fabric_that_keeps_their_order_do_not_overtake_each_other", |endpoint, _, rounds| {
+            Box::pin(in_order(endpoint, rounds))
+        }),
         one("an_error_of_an_unawaited_post_surfaces_at_the_next_flush", |endpoint, _, _| {
             Box::pin(unawaited_error(endpoint))
         }),
@@ -312,6 +315,23 @@ async fn unawaited<E: Endpoint>(endpoint: E, rounds: u64) {
             assert_eq!(read(&endpoint, word(30 + index)).await, round);
         }
     }
+}
+
+async fn in_order<E: Endpoint>(endpoint: E, rounds: u64) {
+    if !endpoint.keeps_order() {
+        return;
+    }
+    for round in 0..rounds {
+        let mut batch = Batch::new();
+        for number in 1..=20 {
+            batch.write(word(0), patterned(80, 20 * round + number));
+            endpoint.post_unawaited(&mut batch);
+        }
+        let ticket = batch.read(word(0), sized(80));
+        endpoint.post(&mut batch).await.expect("it is inside");
+        assert_eq!(batch.take(ticket).bytes(), patterned(80, 20 * (round + 1)).bytes(), "the last one is there");
+    }
+    endpoint.flush().await.expect("all of it is inside");
 }
 
 async fn unawaited_error<E: Endpoint>(endpoint: E) {
