@@ -184,7 +184,7 @@ impl Flights {
     /// A task that waits for something else than a slot.
     #[inline]
     pub(super) fn note(&mut self, waker: &Waker) {
-        if !self.others.last().is_some_and(|noted| noted.will_wake(waker)) {
+        if !self.others.iter().any(|noted| noted.will_wake(waker)) {
             self.others.push(waker.clone());
         }
     }
