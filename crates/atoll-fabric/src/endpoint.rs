@@ -404,8 +404,8 @@ pub trait Endpoint {
         false
     }
 
-    /// Whether batches that this endpoint posts to one memory node take effect in the order of their
-    /// posts. By default they may overtake each other.
+    /// Whether batches that this endpoint posts to one memory node take effect in the order of
+    /// their posts. By default they may overtake each other.
     #[inline]
     fn keeps_order(&self) -> bool {
         false

@@ -40,13 +40,13 @@
 //! most [`REFRESH_NS`] of its monotone clock. Hence, once an object has expired for one client, an
 //! operation that any client begins [`SKEW_MS`] later finds it expired. The value is a whole number
 //! of milliseconds, too. So it is less than [`SKEW_MS`] behind the time, and a client that lets an
-//! object expire after some time adds as much. For such a time, an estimate is enough, too: the last
-//! look, at most [`ESTIMATE_NS`] ago, and the monotone time since then.
+//! object expire after some time adds as much. For such a time, an estimate is enough, too: the
+//! last look, at most [`ESTIMATE_NS`] ago, and the monotone time since then.
 //!
-//! Over a network a look costs a round trip or two. So a client that can read the agent's clock does
-//! not look for an object that expires more than [`OUTLIER_MS`] later than that clock says. No value
-//! that the word has had is later: the client looks once in [`OUTLIER_NS`], and refuses the agent's
-//! clock if the word is so far ahead.
+//! Over a network a look costs a round trip or two. So a client that can read the agent's clock
+//! does not look for an object that expires more than [`OUTLIER_MS`] later than that clock says. No
+//! value that the word has had is later: the client looks once in [`OUTLIER_NS`], and refuses the
+//! agent's clock if the word is so far ahead.
 
 use crate::Layout;
 use crate::words::{self, read_word};
