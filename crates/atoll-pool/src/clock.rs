@@ -40,13 +40,15 @@
 //! most [`REFRESH_NS`] of its monotone clock. Hence, once an object has expired for one client, an
 //! operation that any client begins [`SKEW_MS`] later finds it expired. The value is a whole number
 //! of milliseconds, too. So it is less than [`SKEW_MS`] behind the time, and a client that lets an
-//! object expire after some time adds as much. For such a time, an estimate is enough, too: the
-//! last look, at most [`ESTIMATE_NS`] ago, and the monotone time since then.
+//! object expire after some time adds as much.
 //!
-//! Over a network a look costs a round trip or two. So a client that can read the agent's clock
-//! does not look for an object that expires more than [`OUTLIER_MS`] later than that clock says. No
-//! value that the word has had is later: the client looks once in [`OUTLIER_NS`], and refuses the
-//! agent's clock if the word is so far ahead.
+//! Over a network a look costs a round trip or two. A client that can read the agent's clock does
+//! without, where that is enough:
+//!
+//! | to be known | without a look | why |
+//! |---|---|---|
+//! | whether an object has expired that expires more than [`OUTLIER_MS`] later than the agent's clock says | it has not | the word is no further ahead: the client looks once in [`OUTLIER_NS`], and refuses the agent's clock if it is |
+//! | when an object is to expire after some time | later by that than the agent's clock, or than the last look, at most [`ESTIMATE_NS`] ago, and the monotone time since then | both are behind the word by no more than clocks differ. If the time stands still, until the agent's clock has caught up, the object lives longer by that |
 
 use crate::Layout;
 use crate::words::{self, read_word};
@@ -54,8 +56,8 @@ use atoll_fabric::{Batch, Endpoint, VerbError};
 
 /// How long a client judges by the same value.
 pub const REFRESH_NS: u64 = 1_000_000;
-/// For how long a client may add its monotone time to a look, to say when an object is to expire.
-/// Rates of two clocks differ by a thousandth at most: by less than a millisecond in that time.
+/// For how long a client estimates the time after a look, to say when an object is to expire. In
+/// that time two clocks whose rates differ by a thousandth come apart by 50 microseconds.
 pub const ESTIMATE_NS: u64 = 50_000_000;
 /// How much earlier one client may see an object expire than another, in milliseconds.
 pub const SKEW_MS: u64 = 2;
@@ -103,15 +105,20 @@ impl PoolClock {
     /// the last second.
     pub fn is_far_ahead<E: Endpoint>(&self, endpoint: &E, time_ms: u64, now_ns: u64) -> bool {
         let has_looked = now_ns.wrapping_sub(self.looked_ns) < OUTLIER_NS;
-        let by_agent = || self.reckoning.ms(endpoint).saturating_add(OUTLIER_MS) < time_ms;
-        matches!(self.reckoning, Reckoning::Agent(_)) && has_looked && by_agent()
+        if !has_looked || !matches!(self.reckoning, Reckoning::Agent(_)) {
+            return false;
+        }
+        let latest_ms = self.reckoning.ms(endpoint).saturating_add(OUTLIER_MS);
+        self.known_ms < latest_ms && latest_ms < time_ms
     }
 
-    /// The time for what is to expire after a while, if this client has looked lately.
+    /// The time for what is to expire after a while, if this client can read the agent's clock and
+    /// has looked lately.
     #[inline]
-    pub fn estimated_ms(&self, now_ns: u64) -> Option<u64> {
-        let is_recent = self.reckoning != Reckoning::None && now_ns.wrapping_sub(self.looked_ns) < ESTIMATE_NS;
-        is_recent.then(|| self.about_us(now_ns) / 1000)
+    pub fn estimated_ms<E: Endpoint>(&self, endpoint: &E, now_ns: u64) -> Option<u64> {
+        let is_recent = now_ns.wrapping_sub(self.looked_ns) < ESTIMATE_NS;
+        let is_agents = matches!(self.reckoning, Reckoning::Agent(_));
+        (is_recent && is_agents).then(|| self.reckoning.ms(endpoint).max(self.about_us(now_ns) / 1000))
     }
 
     /// The time in microseconds by the last look, however old that is, and this client's monotone

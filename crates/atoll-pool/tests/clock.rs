@@ -2,7 +2,7 @@
 //! for all clients alike.
 
 use atoll_fabric::{Endpoint, Kind};
-use atoll_pool::clock::{OUTLIER_MS, REFRESH_NS, SKEW_MS};
+use atoll_pool::clock::{ESTIMATE_NS, OUTLIER_MS, REFRESH_NS, SKEW_MS};
 use atoll_pool::{EngineArea, Pool, PoolClock, PoolSettings, boot};
 use atoll_sim::sim::region;
 use atoll_sim::{Control, Faults, Random, Relaxations, Sim, SimEndpoint, SimOptions, for_each_seed};
@@ -46,15 +46,21 @@ fn formatted(sim: &Sim, settings: PoolSettings) -> (Rc<Pool>, u64) {
 async fn look((control, endpoint): (&Control, &SimEndpoint), clock: &mut PoolClock, pool: &Pool, client: u32) -> Look {
     let word = |at| control.peek_word(at);
     let (begun_ns, now_ns) = (endpoint.virtual_ns(), endpoint.now_ns());
-    let is_ahead = clock.is_far_ahead(endpoint, word(pool.layout.clock()), now_ns);
-    assert!(!is_ahead, "a time that has come for another client is not ahead");
-    let estimated_ms = clock.estimated_ms(now_ns);
-    let ms = clock.now_ms(endpoint, &pool.layout, now_ns).await.unwrap();
-    if let Some(estimated_ms) = estimated_ms {
-        assert!(estimated_ms + SKEW_MS >= ms && estimated_ms <= ms + SKEW_MS, "{estimated_ms} ms for {ms}");
-    }
     // A maker without the agent's clock leaves all clients without its use.
     let has_agent = endpoint.agent_ms().is_some() && word(pool.layout.clock_offset()) != u64::MAX;
+    let come_ms = word(pool.layout.clock());
+    let is_ahead = clock.is_far_ahead(endpoint, come_ms, now_ns);
+    assert!(!is_ahead, "a time that has come for another client is not ahead");
+    let estimated_ms = clock.estimated_ms(endpoint, now_ns);
+    let ms = clock.now_ms(endpoint, &pool.layout, now_ns).await.unwrap();
+    if let Some(estimated_ms) = estimated_ms {
+        // By as much as a slow clock falls behind a fast one meanwhile.
+        let off_ms = SKEW_MS + ESTIMATE_NS / MS * 2 * DRIFT_PER_MILLE / (1000 - DRIFT_PER_MILLE);
+        // The pool's time may stand still, until the agent's clock has caught up with the word. And
+        // a look that is younger than a millisecond is not repeated.
+        let is_sound = estimated_ms + off_ms >= come_ms.min(ms) && estimated_ms <= ms + ESTIMATE_NS / MS;
+        assert!(is_sound, "{estimated_ms} ms, after {come_ms} and before {ms}");
+    }
     Look { client, has_agent, begun_ns, ended_ns: endpoint.virtual_ns(), ms, word_ms: word(pool.layout.clock()) }
 }
 
@@ -206,12 +212,12 @@ fn what_expires_later_than_an_outlier_needs_no_look() {
         let mut clock = PoolClock::default();
         let is_ahead = |clock: &PoolClock, ms| clock.is_far_ahead(&endpoint, begun_ms + ms, endpoint.now_ns());
         assert!(!is_ahead(&clock, DAY_MS), "a client that has not looked knows nothing");
-        assert_eq!(clock.estimated_ms(endpoint.now_ns()), None);
+        assert_eq!(clock.estimated_ms(&endpoint, endpoint.now_ns()), None);
         look((&control, &endpoint), &mut clock, &pool, 0).await;
         assert!(is_ahead(&clock, OUTLIER_MS + 100) && !is_ahead(&clock, OUTLIER_MS));
         endpoint.pause(900 * MS).await;
         assert!(is_ahead(&clock, OUTLIER_MS + 1000) && !is_ahead(&clock, OUTLIER_MS + 100), "time passes");
-        assert_eq!(clock.estimated_ms(endpoint.now_ns()), None, "an estimate is of a look that is younger");
+        assert_eq!(clock.estimated_ms(&endpoint, endpoint.now_ns()), None, "an estimate is of a look that is younger");
         endpoint.pause(200 * MS).await;
         assert!(!is_ahead(&clock, DAY_MS), "the look is older than a second");
     });

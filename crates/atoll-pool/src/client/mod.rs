@@ -309,7 +309,7 @@ impl<E: Endpoint> Client<E> {
     /// [`Client::pool_ms`].
     #[inline]
     pub async fn estimated_ms(&self, now_ns: u64) -> Result<u64, VerbError> {
-        let estimated_ms = self.clock.borrow().estimated_ms(now_ns);
+        let estimated_ms = self.clock.borrow().estimated_ms(&self.endpoint, now_ns);
         match estimated_ms {
             Some(ms) => Ok(ms),
             None => Box::pin(self.look_at_clock(now_ns)).await,
