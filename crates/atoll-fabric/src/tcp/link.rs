@@ -1,7 +1,10 @@
 //! A connection for batches: many in flight, answered in order.
 //!
-//! Frames collect in `output` until the endpoint flushes, so that what is posted together leaves in
-//! one write. What arrives is read in one call, and its frames go to their slots.
+//! Frames collect in `output` until the endpoint flushes, or until there are [`SEND_FROM_BYTES`], so
+//! that what is posted together leaves in one write, or a few. What arrives is read in one call, and
+//! its frames go to their slots.
+//!
+//! [`SEND_FROM_BYTES`]: super::wire::SEND_FROM_BYTES
 //!
 //! Invariant: `flying` has a frame for each that was queued and is not answered, the oldest first.
 

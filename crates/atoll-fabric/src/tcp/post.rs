@@ -4,7 +4,7 @@
 use super::call::{Answer, Call};
 use super::endpoint::{Core, TcpEndpoint};
 use super::flight::{Place, SlotId};
-use super::wire::{Action, FRAME_BYTES_MAX, Kind, WireVerb, encode_verb};
+use super::wire::{Action, FRAME_BYTES_MAX, Kind, SEND_FROM_BYTES, WireVerb, encode_verb};
 use crate::batch::{Operation, Verb};
 use crate::{Address, Batch, Buffer, VerbError};
 use std::pin::Pin;
@@ -65,7 +65,7 @@ struct Share {
 type Shares = arrayvec::ArrayVec<Share, { crate::BATCH_VERBS_MAX }>;
 
 /// Queues the verbs for one agent: one frame, or more if their bytes do not fit. The agent executes
-/// frames in order.
+/// frames in order. Sends what is queued if that is much.
 fn queue_frames(core: &mut Core, slot: SlotId, verbs: &[Verb], share: Share, now_ns: u64) {
     let link = core.links[share.agent].as_mut().expect("it is prepared");
     let mut left = share.verbs;
@@ -80,6 +80,9 @@ fn queue_frames(core: &mut Core, slot: SlotId, verbs: &[Verb], share: Share, now
                 encode_verb(&WireVerb { at, fenced: verb.fenced, action: action_of(verb) }, output);
             }
         });
+    }
+    if link.queued_bytes() >= SEND_FROM_BYTES {
+        link.flush(&mut core.flights);
     }
 }
 

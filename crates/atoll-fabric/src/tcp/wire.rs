@@ -53,6 +53,9 @@ pub(super) const GREETING_WORDS: usize = 6;
 pub(super) const HEAD_WORDS: usize = 2;
 pub(super) const FRAME_BYTES_MAX: usize = 4 << 20;
 pub(super) const VERB_BYTES_MAX: u64 = 1 << 20;
+/// Frames that wait to leave together leave once they have this many bytes, so that the other side
+/// works on them meanwhile. With less, the calls cost more than is gained.
+pub(super) const SEND_FROM_BYTES: usize = 8 << 10;
 /// A message with its header is the longest.
 pub(super) const CALL_BYTES_MAX: usize = 8 << 10;
 

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | idle: this value, its session, its endpoint | a few KiB, with TLS some 40 KiB |
 //! | a frame of which a part has arrived | [`FRAME_BYTES_MAX`], counted against a sum for all connections |
-//! | answers that the peer does not take | [`WAITING_BYTES_MAX`] and one answer; nothing is read meanwhile |
+//! | answers that the peer does not take | [`SEND_FROM_BYTES`] and one answer; nothing is read meanwhile |
 //! | answers that wait for a follower | as much again, and 1024 gates: see `held` |
 //! | notices for a follower | one, beside the log of its watch |
 //! | before the peer has proved itself | [`CALL_BYTES_MAX`] |
@@ -27,7 +27,7 @@ use crate::tcp::notice::decode_word;
 use crate::tcp::secret;
 use crate::tcp::tls::{Tunnel, read, write};
 use crate::tcp::wire::{
-    CALL_BYTES_MAX, FRAME_BYTES_MAX, HEAD_WORDS, Head, Kind, Status, decode_verbs, encode_greeting,
+    CALL_BYTES_MAX, FRAME_BYTES_MAX, HEAD_WORDS, Head, Kind, SEND_FROM_BYTES, Status, decode_verbs, encode_greeting,
 };
 use crate::{Address, Identity, Pace, PeerState, Region, Sharing};
 use mio::net::TcpStream;
@@ -35,7 +35,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Answers that wait for their peer stop the connection when they have this many bytes.
+/// Answers that wait for followers stop the connection when they have this many bytes.
 const WAITING_BYTES_MAX: usize = 1 << 20;
 /// How long a peer may take for its first call, for a frame, or for its answers, without any
 /// progress.
@@ -399,9 +399,10 @@ impl Connection {
                 self.has_frames = true;
                 break;
             }
-            if 8 * output.len() > WAITING_BYTES_MAX {
-                self.send(output).map_err(|_| Status::Malformed)?;
-                if !self.output.is_empty() {
+            if 8 * output.len() >= SEND_FROM_BYTES {
+                // What fails now fails again behind the frames.
+                let is_sent = self.send(output).is_ok() && self.output.is_empty();
+                if !is_sent {
                     // The rest is executed once the peer has taken these answers.
                     self.has_frames = true;
                     break;
