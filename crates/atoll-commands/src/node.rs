@@ -4,10 +4,14 @@ use crate::capacity_or_default;
 use crate::logs::LogArgs;
 use crate::settings::SettingsArgs;
 use crate::size::parse_bytes;
+use atoll_fabric::shm::host::Room;
 use atoll_fabric::tcp::{Agent, AgentOptions, Authority, Certificate, SECRET_FILE, Secret};
 use clap::Args;
 use std::error::Error;
 use std::path::PathBuf;
+
+/// What a memory node may lend: see the README's limits.
+const CAPACITY_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=4 << 40;
 
 /// Options of `atoll node`.
 #[derive(Args, Debug)]
@@ -16,7 +20,7 @@ pub struct NodeCommand {
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7700")]
     listen: String,
     /// Most bytes that the node lends [default: 1GiB, or less if the host has no room for it]
-    #[arg(long, value_parser = parse_bytes)]
+    #[arg(long, value_parser = parse_capacity)]
     capacity: Option<u64>,
     /// Name under which processes of this host open the same pool (shm:/NAME), and under which the
     /// node finds it when it is started again [default: the memory is the node's own]
@@ -52,6 +56,11 @@ impl NodeCommand {
         let capacity_bytes = capacity_or_default(self.capacity, self.pool.as_deref());
         let tls = self.tls_cert.as_deref().zip(self.tls_key.as_deref());
         let authority = self.tls_ca.as_deref().or(self.tls_cert.as_deref());
+        // A region of that name may be there already, and then needs no room.
+        let room = Room::of_region(None).filter(|room| self.pool.is_none() && room.usable_bytes() < capacity_bytes);
+        if let Some(room) = room {
+            tracing::warn!("{room}: a pool that needs more of this node is refused (--capacity {capacity_bytes})");
+        }
         let options = AgentOptions {
             capacity_bytes,
             certificate: tls.map(|(certificate, key)| Certificate::of_files(certificate, key, None)).transpose()?,
@@ -73,5 +82,26 @@ impl NodeCommand {
         );
         agent.start()?.join();
         Ok(())
+    }
+}
+
+fn parse_capacity(text: &str) -> Result<u64, String> {
+    match parse_bytes(text)? {
+        bytes if CAPACITY_BYTES.contains(&bytes) => Ok(bytes),
+        bytes => Err(format!("a memory node lends 64 KiB to 4 TiB, and these are {bytes} bytes")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_lends_at_least_64_kib_and_at_most_4_tib() {
+        for (text, is_possible) in
+            [("65535", false), ("64KiB", true), ("4TiB", true), ("4398046511105", false), ("banana", false)]
+        {
+            assert_eq!(parse_capacity(text).is_ok(), is_possible, "{text}");
+        }
     }
 }

@@ -10,6 +10,7 @@
 //! What the command line leaves out is added to it, so that all values are checked alike. A command
 //! takes part if it has the option `--config-file`.
 
+use atoll_fabric::tcp::SECRET_FILE;
 use clap::{Arg, ArgAction};
 use std::ffi::OsString;
 use std::path::Path;
@@ -51,6 +52,9 @@ pub fn arguments(
     given: Vec<OsString>,
     variable: impl Fn(&str) -> Option<OsString>,
 ) -> Result<Arguments, String> {
+    if variable(SECRET_FILE).is_some_and(|path| path.is_empty()) {
+        return Err(format!("{SECRET_FILE} is empty: unset it, or let it name the file with the memory nodes' secret"));
+    }
     let mut arguments = Arguments { all: given, added: Vec::new() };
     let name = arguments.all.get(1).and_then(|name| name.to_str()).unwrap_or_default().to_owned();
     let Some(command) = program.find_subcommand(&name).filter(|command| option(command, FILE).is_some()) else {

@@ -442,6 +442,20 @@ fn a_node_that_other_hosts_reach_wants_a_secret() {
 }
 
 #[test]
+fn a_node_says_at_once_that_its_capacity_or_its_secret_cannot_be() {
+    for capacity in ["1", "100TiB"] {
+        let said = refused(&["node", "--listen", "127.0.0.1:0", "--capacity", capacity]);
+        assert!(said.contains("64 KiB to 4 TiB"), "{capacity}: {said}");
+    }
+    for command in [&["node", "--listen", "127.0.0.1:0"][..], &["pool", "info", "tcp:127.0.0.1:1"]] {
+        let atoll = Command::new(env!("CARGO_BIN_EXE_atoll")).args(command).env("ATOLL_SECRET_FILE", "").output();
+        let atoll = atoll.unwrap();
+        let said = String::from_utf8_lossy(&atoll.stderr).into_owned();
+        assert!(!atoll.status.success() && said.contains("ATOLL_SECRET_FILE is empty: unset it"), "{said}");
+    }
+}
+
+#[test]
 fn a_node_with_a_certificate_serves_clients_that_know_its_authority() {
     let signed = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     let folder = std::env::temp_dir().join(format!("atoll-node-tls-{}", std::process::id()));

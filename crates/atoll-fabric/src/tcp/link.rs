@@ -1,7 +1,7 @@
 //! A connection for batches: many in flight, answered in order.
 //!
-//! Frames collect in `output` until the endpoint flushes, or until there are [`SEND_FROM_BYTES`], so
-//! that what is posted together leaves in one write, or a few. What arrives is read in one call, and
+//! Frames collect in `output` until the endpoint flushes, or until there are [`SEND_FROM_BYTES`].
+//! So what is posted together leaves in one write, or a few. What arrives is read in one call, and
 //! its frames go to their slots.
 //!
 //! [`SEND_FROM_BYTES`]: super::wire::SEND_FROM_BYTES
