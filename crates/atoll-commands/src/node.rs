@@ -53,6 +53,9 @@ impl NodeCommand {
     /// Does it, and prints what comes of it.
     pub fn run(self) -> Result<(), Box<dyn Error>> {
         self.logs.begin();
+        if let Some(other) = self.pool.as_deref().filter(|name| name.starts_with("tcp:")) {
+            return Err(format!("--pool names memory of this host, shm:/NAME, and not {other}").into());
+        }
         let capacity_bytes = capacity_or_default(self.capacity, self.pool.as_deref());
         let tls = self.tls_cert.as_deref().zip(self.tls_key.as_deref());
         let authority = self.tls_ca.as_deref().or(self.tls_cert.as_deref());

@@ -28,7 +28,7 @@ pub enum VerbError {
     #[error("the memory node is gone: open the pool again once it is back")]
     PeerDead,
     /// The deadline passed. Atomics may have happened and WRITEs may still land later.
-    #[error("no answer within the deadline: the outcome is unknown")]
+    #[error("the memory node has not answered, or the connection broke: the outcome is unknown")]
     OutcomeUnknown,
     /// The file system has no locks by which this endpoint could prove that it lives. So the
     /// endpoint must not be used.
@@ -116,10 +116,15 @@ impl VerbError {
 #[derive(Debug, thiserror::Error)]
 pub enum FabricError {
     /// The name is neither `shm:/NAME` nor a path.
-    #[error("`{0}` names no region: write shm:/NAME (letters, digits, `.`, `_`, `-`), or the path of a file")]
+    #[error(
+        "`{0}` names no region: write shm:/NAME (letters, digits, `.`, `_`, `-`), the path of a file, or \
+         tcp:HOST:PORT[,HOST:PORT...]"
+    )]
     BadName(String),
     /// The address is not that of memory nodes.
-    #[error("`{0}` names no memory nodes: write tcp:HOST:PORT[,HOST:PORT...]")]
+    #[error(
+        "`{0}` names no memory nodes: write tcp:HOST:PORT[,HOST:PORT...] without //, for TLS with ?ca=FILE behind it"
+    )]
     BadAddress(String),
     /// The address belongs to a fabric that is missing.
     #[error("{address}: this version has no `{scheme}` fabric: write shm:/NAME, or the path of a file")]

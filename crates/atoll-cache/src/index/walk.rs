@@ -10,8 +10,9 @@ use crate::record::{Header, LargeBody};
 use crate::{CacheError, Cause, Flushed, Meta, Value};
 use atoll_fabric::Endpoint;
 
-/// Buckets READ at once by a walk that looks at their objects.
-const BUCKETS_AT_ONCE: u32 = 16;
+/// Buckets READ at once by a walk that looks at their objects: the most once those that were READ
+/// before had none, so that a nearly empty index takes few round trips.
+const BUCKETS_AT_ONCE: std::ops::RangeInclusive<u32> = 16..=512;
 /// Keys that a step of a flush removes: in a quarter of a millisecond where memory is near.
 const REMOVED_AT_ONCE: usize = 256;
 /// How many slots [`some_key`] draws.
@@ -74,6 +75,11 @@ impl<'i, I: Index> SlotWalk<'i, I> {
     }
 }
 
+/// How many buckets a walk READs at once behind so many without an object.
+fn after_empty(at_once: u32) -> u32 {
+    (4 * at_once).min(*BUCKETS_AT_ONCE.end())
+}
+
 /// Live slots of an index.
 pub(crate) async fn count_live(index: &impl Index) -> Result<u64, CacheError> {
     let (mut walk, mut live) = (SlotWalk::new(index), 0);
@@ -94,10 +100,15 @@ pub(crate) async fn keys<I: Index>(
 ) -> Result<u64, CacheError> {
     let mut walk = SlotWalk::from(index, cursor, count);
     let (mut shown, mut value) = (0, Value::new());
+    let mut at_once = *BUCKETS_AT_ONCE.start();
     while shown < count
-        && let Some(slots) = walk.next_of(BUCKETS_AT_ONCE).await?
+        && let Some(slots) = walk.next_of(at_once).await?
     {
+        at_once = after_empty(at_once);
         for (slot, word) in slots {
+            if word.is_live() {
+                at_once = *BUCKETS_AT_ONCE.start();
+            }
             if word.is_live() && key_of(index, op, slot, word, &mut value).await? {
                 each(value.bytes());
                 shown += 1;
@@ -116,8 +127,10 @@ pub(crate) async fn some_key<I: Index>(
     let (endpoint, buckets) = (&index.member().endpoint, index.buckets());
     let mut bucket = (endpoint.random() % u64::from(buckets)) as u32;
     let (mut looked, mut value) = (0, Value::new());
+    let mut at_once = *BUCKETS_AT_ONCE.start();
     while looked < buckets {
-        let words = index.read_slots(bucket, BUCKETS_AT_ONCE).await?;
+        let words = index.read_slots(bucket, at_once).await?;
+        at_once = after_empty(at_once);
         let first = endpoint.random() as usize % words.len();
         let drawn = (0..DRAWS).map(|_| endpoint.random() as usize % words.len());
         for place in drawn.chain(first..words.len()).chain(0..first) {
@@ -139,10 +152,15 @@ pub(crate) async fn remove_some<S: Unlink>(
     cursor: u64,
 ) -> Result<Flushed, CacheError> {
     let (mut walk, mut removed) = (SlotWalk::from(cache.index(), cursor, REMOVED_AT_ONCE), 0);
+    let mut at_once = *BUCKETS_AT_ONCE.start();
     while removed < REMOVED_AT_ONCE
-        && let Some(slots) = walk.next_of(BUCKETS_AT_ONCE).await?
+        && let Some(slots) = walk.next_of(at_once).await?
     {
+        at_once = after_empty(at_once);
         for (slot, word) in slots {
+            if word.is_live() {
+                at_once = *BUCKETS_AT_ONCE.start();
+            }
             removed += usize::from(remove_slot(cache, op, slot, word).await?);
         }
     }

@@ -62,7 +62,8 @@ impl TcpFabric {
         let agents: Vec<String> = agents.split(',').map(str::to_owned).collect();
         let is_agent = |agent: &String| {
             let parts = agent.rsplit_once(':');
-            parts.is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0))
+            let is_host = |host: &str| !host.is_empty() && !host.starts_with('/');
+            parts.is_some_and(|(host, port)| is_host(host) && port.parse::<u16>().is_ok_and(|port| port > 0))
         };
         if !agents.iter().all(is_agent) || agents.len() > NODES_MAX {
             return Err(bad());

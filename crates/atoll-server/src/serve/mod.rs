@@ -420,7 +420,7 @@ async fn retry(error: io::Error) {
     static ERRORS: Pace = Pace::new();
     if error.kind() != io::ErrorKind::ConnectionAborted {
         if let Some(more) = ERRORS.line() {
-            tracing::error!("connections cannot be accepted: {error} (and {more} times before)");
+            tracing::error!("connections cannot be accepted: {error}{more}");
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
@@ -475,14 +475,14 @@ fn admit<P: Protocol, S: Accepted>(
     if shared.clients.load(Relaxed) as u64 >= shared.limits.clients_max() {
         if let Some(more) = REFUSALS.line() {
             let most = shared.limits.clients_max();
-            tracing::warn!("connection {id} is refused: {most} are served at most (maxclients) (and {more} before)");
+            tracing::warn!("connection {id} is refused: {most} are served at most (maxclients){more}");
         }
         return stream.refuse(shared, P::too_many(listener));
     }
     if let Some(why) = protocol.refuses(listener, peer) {
         if let Some(more) = REFUSALS.line() {
             let why = String::from_utf8_lossy(&why);
-            tracing::warn!("connection {id} of {peer:?} is refused: {} (and {more} before)", why.trim_end());
+            tracing::warn!("connection {id} of {peer:?} is refused: {}{more}", why.trim_end());
         }
         return stream.refuse(shared, &why);
     }

@@ -146,7 +146,7 @@ impl Connection {
         };
         if let Some(more) = REFUSALS.line() {
             let peer = self.stream.peer_addr().map_or_else(|_| "its peer".to_owned(), |peer| peer.to_string());
-            tracing::warn!("the connection of {peer} is ended: {why} (and {more} before)");
+            tracing::warn!("the connection of {peer} is ended: {why}{more}");
         }
     }
 

@@ -419,7 +419,7 @@ impl Thread {
                     if shared.connections.fetch_add(1, Relaxed) >= shared.options.connections_max {
                         if let Some(more) = REFUSALS.line() {
                             let most = shared.options.connections_max;
-                            tracing::warn!("a connection is refused: {most} are served (and {more} before)");
+                            tracing::warn!("a connection is refused: {most} are served{more}");
                         }
                         shared.connections.fetch_sub(1, Relaxed);
                         continue;

@@ -336,7 +336,7 @@ impl Watch {
         }
         static LOST: Pace = Pace::new();
         if let Some(more) = LOST.line() {
-            tracing::warn!("a process did not answer for a region that it follows: the region is gone ({more} before)");
+            tracing::warn!("a process did not answer for a region that it follows: the region is gone{more}");
         }
         self.end(state);
         None

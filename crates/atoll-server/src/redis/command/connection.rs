@@ -69,7 +69,7 @@ fn authenticate<G: Engine>(c: &mut Context<'_, G>, user: &[u8], password: &[u8])
         if let Some(more) = LOGINS.line() {
             // The name is the peer's own text.
             let user: String = user.escape_ascii().map(char::from).take(64).collect();
-            tracing::warn!("a login as {user} is refused to {} (and {more} before)", c.session.peer.handle.peer);
+            tracing::warn!("a login as {user} is refused to {}{more}", c.session.peer.handle.peer);
         }
         return Err("WRONGPASS invalid username-password pair or user is disabled.".into());
     };
