@@ -75,7 +75,7 @@ pub use huge_pages::prefer_huge_pages;
 pub use identity::{Identity, Origin};
 pub use idle_priority::run_at_idle_priority;
 pub use message::{MAILBOX_MESSAGES_MAX, MESSAGE_BYTES_MAX, Mailbox, Message, MessageError, Messenger, Sender};
-pub use pace::Pace;
+pub use pace::{HeldBack, Pace};
 pub use peers::{PeerState, Peers};
 pub use prefetch::prefetch;
 pub use region::Region;
