@@ -65,7 +65,7 @@ struct Share {
 type Shares = arrayvec::ArrayVec<Share, { crate::BATCH_VERBS_MAX }>;
 
 /// Queues the verbs for one agent: one frame, or more if their bytes do not fit. The agent executes
-/// frames in order. Sends what is queued if that is much.
+/// frames in order. Sends what is queued once that is [`SEND_FROM_BYTES`].
 fn queue_frames(core: &mut Core, slot: SlotId, verbs: &[Verb], share: Share, now_ns: u64) {
     let link = core.links[share.agent].as_mut().expect("it is prepared");
     let mut left = share.verbs;

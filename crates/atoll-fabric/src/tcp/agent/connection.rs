@@ -4,7 +4,7 @@
 //! |---|---|
 //! | idle: this value, its session, its endpoint | a few KiB, with TLS some 40 KiB |
 //! | a frame of which a part has arrived | [`FRAME_BYTES_MAX`], counted against a sum for all connections |
-//! | answers that the peer does not take | [`SEND_FROM_BYTES`] and one answer; nothing is read meanwhile |
+//! | answers that the peer does not take | [`SEND_FROM_BYTES`] and one answer; the agent reads no more |
 //! | answers that wait for a follower | as much again, and 1024 gates: see `held` |
 //! | notices for a follower | one, beside the log of its watch |
 //! | before the peer has proved itself | [`CALL_BYTES_MAX`] |
