@@ -228,6 +228,7 @@ def test_one_killed_in_a_set_one_stopped_one_forked_and_the_others_never_wait(ca
     for process in [*others, *stopped]:
         assert process.stdout.readline() == "ready\n"
     rand = random.Random(5)
+    forks = 0
     for process in stopped:
         # Half of the time it is in a set.
         time.sleep(rand.uniform(0.01, 0.05))
@@ -238,8 +239,10 @@ def test_one_killed_in_a_set_one_stopped_one_forked_and_the_others_never_wait(ca
         time.sleep(rand.uniform(0.02, 0.08))
         os.kill(victim, signal.SIGKILL)
         assert status_of(victim) == -signal.SIGKILL
-        assert status_of(in_fork(lambda: cache.incr("forks"))) == 0
-    assert cache["forks"] == KILLS
+        counted = status_of(in_fork(lambda: os._exit(cache.incr("forks", 2))))
+        # What is set does not fit, so the number may be evicted and begin again.
+        assert counted in (forks + 2, 2)
+        forks = counted
     cache.add("end", 1)
     for process in others:
         operations, longest, late = process.stdout.readline().split()
