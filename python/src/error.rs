@@ -101,13 +101,17 @@ pub(crate) fn of_removal(py: Python<'_>, error: &RemoveError) -> PyErr {
             "OpenFailed",
             format!("{name} is no whole pool ({why}): to remove it nevertheless, give force=True"),
         ),
-        RemoveError::InUse { name, pids } => {
-            let users = atoll::pool::shown_processes(pids);
+        RemoveError::InUse { name, users } => {
             let message = format!(
                 "{name} is in use by {users}: end them first. With force=True its name goes, and they keep its memory \
                  until they end"
             );
             raise(py, "PoolInUse", message)
         }
+        RemoveError::NotReached { name, why } => raise(
+            py,
+            "OpenFailed",
+            format!("{name} is not removed as a whole: {why}. With force=True what can be reached of it is removed"),
+        ),
     }
 }

@@ -5,8 +5,7 @@ use crate::new_pool::NewPoolArgs;
 use crate::open_pool;
 use crate::size::parse_bytes;
 use atoll::fabric::{OnFabric, PoolFabric, ServedFabric, on_fabric};
-use atoll::pool::shown_processes;
-use atoll::{ClientInfo, NodeInfo, Pool, Removed, Repaired, Resized};
+use atoll::{ClientInfo, NodeInfo, Pool, Removed, Repaired, Resized, Users};
 use atoll_pool::Incarnation;
 use atoll_pool::clock::OUTLIER_MS;
 use bytesize::ByteSize;
@@ -46,6 +45,9 @@ pub struct CreateCommand {
     name: String,
     #[command(flatten)]
     pool: NewPoolArgs,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// The meaning of `--by` for `atoll pool grow`.
@@ -169,6 +171,12 @@ impl CreateCommand {
             return Err(error.into());
         }
         let (bytes, engine) = (pool.capacity_bytes(), pool.engine());
+        if self.json {
+            let shown =
+                json!({ "name": self.name, "capacity_bytes": bytes, "nodes": nodes, "engine": engine.to_string() });
+            println!("{shown:#}");
+            return Ok(());
+        }
         println!("{} holds {bytes} bytes on {nodes} memory node(s) for engine {engine}", self.name);
         Ok(())
     }
@@ -339,14 +347,22 @@ impl RepairCommand {
 impl RemoveCommand {
     fn run(self, fabric: &impl PoolFabric) -> Result<(), Box<dyn Error>> {
         let removed = Pool::remove_on(fabric, self.force)?;
-        let Removed { regions, bytes, in_use, pids } = removed;
+        let Removed { regions, bytes, in_use, users, left } = removed;
         if self.json {
-            println!("{:#}", json!({ "regions": regions, "bytes": bytes, "in_use": in_use, "pids": pids }));
+            let Users { pids, connections } = users;
+            let shown = json!({
+                "regions": regions, "bytes": bytes, "in_use": in_use, "pids": pids, "connections": connections,
+                "left": left,
+            });
+            println!("{shown:#}");
             return Ok(());
         }
         println!("removed {} with {bytes} bytes", regions.join(", "));
         if in_use {
-            println!("{} keeps the memory until its end", shown_processes(&pids));
+            println!("{users} keeps the memory until its end");
+        }
+        for why in left {
+            println!("what that memory node has of the pool is left: {why}");
         }
         Ok(())
     }
@@ -356,8 +372,7 @@ fn verify(command: &NameCommand, fabric: &impl PoolFabric) -> Result<(), Box<dyn
     let pool = open_pool(fabric)?;
     let users = pool.users();
     if !users.is_empty() {
-        let processes = shown_processes(&users);
-        eprintln!("{} is in use by {processes}: what they do meanwhile may be shown as faults", command.name);
+        eprintln!("{} is in use by {users}: what they do meanwhile may be shown as faults", command.name);
     }
     let progress = ProgressBar::new_spinner().with_message("walking the pool");
     progress.enable_steady_tick(Duration::from_millis(200));
@@ -365,7 +380,10 @@ fn verify(command: &NameCommand, fabric: &impl PoolFabric) -> Result<(), Box<dyn
     progress.finish_and_clear();
     let ok = report.faults.is_empty();
     if command.json {
-        println!("{:#}", json!({ "ok": ok, "faults": report.faults, "in_use_by": users }));
+        println!(
+            "{:#}",
+            json!({ "ok": ok, "faults": report.faults, "in_use_by": users.pids, "in_use_from": users.connections })
+        );
     } else {
         for fault in &report.faults {
             println!("fault: {fault}");

@@ -142,6 +142,11 @@ pub trait Reach: Clone {
     /// The region of a memory node, if endpoints reach it.
     fn region(&self, node: u8) -> Option<Self::Region>;
 
+    /// Closes the regions of a pool that is gone, although endpoints of it exist: its memory nodes
+    /// may reuse their memory once those endpoints have failed. Where the memory is near, a process
+    /// keeps it until its endpoints are dropped.
+    fn let_go(&self) {}
+
     /// The memory nodes that endpoints reach, the home first.
     fn memory_nodes(&self) -> Vec<u8>;
 

@@ -25,12 +25,18 @@ pub enum PeerState {
 pub struct Peers {
     by_identity: HashMap<Identity, u32>,
     present: HashSet<u32>,
+    connections: Vec<String>,
 }
 
 impl Peers {
     /// A process has the region open.
     pub fn add(&mut self, pid: u32) {
         self.present.insert(pid);
+    }
+
+    /// A process of another host may have the region open, by this connection.
+    pub fn add_connection(&mut self, from: String) {
+        self.connections.push(from);
     }
 
     /// An endpoint is of this process.
@@ -43,10 +49,16 @@ impl Peers {
         self.by_identity.get(&identity).copied()
     }
 
-    /// All of them, in order.
+    /// The processes that have a pid here, in order.
     pub fn pids(&self) -> Vec<u32> {
         let mut pids: Vec<u32> = self.present.iter().copied().collect();
         pids.sort_unstable();
         pids
+    }
+
+    /// Where the connections are from that have the region open: `HOST:PORT`, as their memory node
+    /// sees it.
+    pub fn connections(&self) -> &[String] {
+        &self.connections
     }
 }

@@ -88,7 +88,7 @@ impl From<OpenError> for LabError {
             OpenError::Pool(error) => Self::Pool(error),
             OpenError::Near(NearError::Verb(error)) => Self::Pool(PoolError::Verb(error)),
             OpenError::Near(error) => Self::Failed(error.to_string()),
-            error @ OpenError::NoRoomNear { .. } => Self::Failed(error.to_string()),
+            error @ (OpenError::NoRoomNear { .. } | OpenError::Remnant { .. }) => Self::Failed(error.to_string()),
         }
     }
 }

@@ -111,11 +111,14 @@ pub async fn transition<E: Endpoint>(
 ///
 /// # Panics
 /// As [`transition`], or if there are more than a batch has verbs.
-async fn transition_together<E: Endpoint>(
+pub(crate) async fn transition_together<E: Endpoint>(
     endpoint: &E,
     layout: &Layout,
     changes: &[(ChunkId, Chunk, Chunk)],
 ) -> Result<Vec<bool>, VerbError> {
+    if changes.is_empty() {
+        return Ok(Vec::new());
+    }
     let mut batch = Batch::new();
     let mut swaps = Vec::with_capacity(changes.len());
     for (chunk, from, to) in changes {

@@ -45,14 +45,14 @@
 //! A client that joins waits for at most ten seconds, then gets an error. A client that stands
 //! still and cannot be shut out keeps the node from being cleared for that time.
 
-use crate::chunks::{self, Chunk, ChunkState};
+use crate::chunks::{self, Chunk, ChunkState, Descriptor};
 use crate::in_flight::ROUNDS_PROVING;
 use crate::nodes::{self, NodeState, Phase};
 use crate::registry::{self, NodeUsers, PlaceState};
 use crate::repair::{self, Estate};
 use crate::words::{read_word, swap};
 use crate::{ChunkId, Client, Pool, PoolError, sharers};
-use atoll_fabric::{Address, Batch, Endpoint, RegionState, VerbError};
+use atoll_fabric::{Address, BATCH_VERBS_MAX, Batch, Endpoint, RegionState, VerbError};
 
 /// What a simulation can leave out, to show the harm.
 #[cfg(feature = "holes")]
@@ -86,6 +86,8 @@ impl Pool {
 
 /// How long a client that joins waits for other clients.
 const PATIENCE_NS: u64 = 10_000_000_000;
+/// Descriptors of an absent node that are READ at once.
+const DESCRIPTORS_AT_ONCE: u32 = 512;
 /// Of so many looks at the table, one asks whether an absent node's agent is there again.
 const LOOKS_PER_QUESTION: u64 = 4;
 
@@ -323,27 +325,51 @@ impl<E: Endpoint> Client<E> {
     /// Frees all chunks of a node that is lost. `false` if living clients still own some.
     async fn free_chunks_of(&self, node: u8) -> Result<bool, VerbError> {
         let (layout, mut are_free) = (&self.pool.layout, true);
-        for chunk in layout.chunks_of(node).into_iter().flatten().map(ChunkId) {
-            let descriptor = chunks::descriptors(&self.endpoint, layout, chunk, 1).await?;
-            let Some(found) = descriptor.first().and_then(|descriptor| descriptor.chunk) else { continue };
-            are_free &= match found.state {
-                ChunkState::Free | ChunkState::Retired | ChunkState::Discarded => true,
-                ChunkState::Bound => chunks::free(&self.endpoint, layout, chunk, found).await?,
+        let of_node = layout.chunks_of(node).unwrap_or_default();
+        for first in of_node.clone().step_by(DESCRIPTORS_AT_ONCE as usize) {
+            let count = DESCRIPTORS_AT_ONCE.min(of_node.end - first);
+            let descriptors = chunks::descriptors(&self.endpoint, layout, ChunkId(first), count).await?;
+            let chunks: Vec<_> = (first..).map(ChunkId).zip(descriptors).collect();
+            for some in chunks.chunks(BATCH_VERBS_MAX) {
+                are_free &= self.free_lost(some).await?;
+            }
+        }
+        Ok(are_free)
+    }
+
+    /// Frees these chunks of a node that is lost: as many as a batch has verbs, at most. `false` if
+    /// living clients still own some.
+    async fn free_lost(&self, found: &[(ChunkId, Descriptor)]) -> Result<bool, VerbError> {
+        let (endpoint, layout) = (&self.endpoint, &self.pool.layout);
+        let (mut are_free, mut bound, mut queued) = (true, Vec::new(), Vec::new());
+        for (number, descriptor) in found {
+            let Some(chunk) = descriptor.chunk else { continue };
+            match chunk.state {
+                ChunkState::Free | ChunkState::Retired | ChunkState::Discarded => {}
+                ChunkState::Bound => bound.push((*number, chunk)),
                 ChunkState::Queued => {
-                    let leaving = Chunk::owned(ChunkState::Leaving, self.me(), found.generation);
-                    chunks::transition(&self.endpoint, layout, chunk, found.word(), leaving).await?
-                        && chunks::free(&self.endpoint, layout, chunk, leaving).await?
+                    queued.push((*number, chunk, Chunk::owned(ChunkState::Leaving, self.me(), chunk.generation)));
                 }
                 ChunkState::Open
                 | ChunkState::Leaving
                 | ChunkState::Extent
                 | ChunkState::Discarding
-                | ChunkState::Index => false,
-            };
-            // Its next life begins without dead bytes.
-            let dead_bytes = descriptor.first().map_or(0, |descriptor| descriptor.dead_bytes);
-            if are_free && dead_bytes != 0 {
-                swap(&self.endpoint, layout.dead_bytes(chunk), dead_bytes, 0).await?;
+                | ChunkState::Index => are_free = false,
+            }
+        }
+        let own = chunks::transition_together(endpoint, layout, &queued).await?;
+        are_free &= own.iter().all(|is_own| *is_own);
+        let leaving = queued.into_iter().zip(own).filter(|(_, is_own)| *is_own);
+        bound.extend(leaving.map(|((number, _, leaving), _)| (number, leaving)));
+        are_free &= chunks::free_together(endpoint, layout, &bound).await?.into_iter().all(|is_freed| is_freed);
+        if are_free {
+            // Their next lives begin without dead bytes.
+            let mut batch = Batch::new();
+            for (number, descriptor) in found.iter().filter(|(_, descriptor)| descriptor.dead_bytes != 0) {
+                batch.compare_and_swap(layout.dead_bytes(*number), descriptor.dead_bytes, 0);
+            }
+            if !batch.is_empty() {
+                endpoint.post(&mut batch).await?;
             }
         }
         Ok(are_free)

@@ -245,7 +245,7 @@ pub(crate) async fn write_first<E: Endpoint>(endpoint: &E, pool: &Pool) -> Resul
     let chunks = layout::member_chunks(&pool.settings, pool.layout.engine_area);
     for node in 1..pool.settings.nodes as u8 {
         let identity = (endpoint.random() & IDENTITY_MASK) as u32;
-        reach(endpoint, node).await?;
+        endpoint.reach(node).await?;
         write_header(endpoint, pool, node, chunks, identity).await?;
         let mut batch = Batch::new();
         batch.write_word(pool.layout.node(node), NodeState::Ready { identity, chunks }.word());
@@ -253,17 +253,6 @@ pub(crate) async fn write_first<E: Endpoint>(endpoint: &E, pool: &Pool) -> Resul
         pool.layout.nodes.add(node, chunks);
     }
     Ok(())
-}
-
-async fn reach<E: Endpoint>(endpoint: &E, node: u8) -> Result<(), PoolError> {
-    endpoint.reach(node).await.map_err(|error| match error {
-        VerbError::NodeAbsent(absent) => {
-            let todo = "start it again, put its region back, or name the addresses of all memory nodes as the pool was \
-                        created with them; if it is gone for good, `atoll pool repair --give-up";
-            VerbError::node_absent(absent.node, format!("{}: {todo} {node}`", absent.why)).into()
-        }
-        error => error.into(),
-    })
 }
 
 /// Looks for nodes that this process does not know, reaches their regions and checks them. Returns
@@ -327,7 +316,7 @@ pub(crate) async fn reach_and_check<E: Endpoint>(
     pool: &Pool,
     (node, chunks, identity): (u8, u32, u32),
 ) -> Result<(), PoolError> {
-    reach(endpoint, node).await?;
+    endpoint.reach(node).await?;
     check(endpoint, pool, node, chunks, identity).await?;
     pool.layout.nodes.note_identity(node, identity);
     Ok(())
@@ -426,7 +415,7 @@ impl Claim {
     /// boot, the region is written to the disk before the node is published.
     pub async fn prepare<E: Endpoint>(&self, endpoint: &E, pool: &Pool) -> Result<u32, PoolError> {
         let identity = (endpoint.random() & IDENTITY_MASK) as u32;
-        reach(endpoint, self.node).await?;
+        endpoint.reach(self.node).await?;
         write_header(endpoint, pool, self.node, self.chunks, identity).await?;
         Ok(identity)
     }

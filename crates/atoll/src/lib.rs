@@ -64,5 +64,5 @@ pub use cache::{
 pub use client::Client;
 pub use pool::{
     CHUNKS_LEAST, ClientInfo, ClientState, NodeInfo, OpenError, Pool, PoolInfo, PoolOptions, RemoveError, Removed,
-    ResizeError, Resized, UpkeepError,
+    ResizeError, Resized, UpkeepError, Users,
 };

@@ -9,13 +9,14 @@ mod provider;
 mod recovery;
 mod removal;
 mod resize;
+mod users;
 
 pub use info::{ClientInfo, ClientState, PoolInfo};
 pub use nodes::NodeInfo;
 pub use options::PoolOptions;
-pub use removal::shown_processes;
 pub use removal::{RemoveError, Removed};
 pub use resize::{CHUNKS_LEAST, ResizeError, Resized};
+pub use users::Users;
 
 use self::evictor::Evictor;
 use self::nodes::make_node;
@@ -48,6 +49,18 @@ pub enum OpenError {
     /// This process can have no near cache on it.
     #[error(transparent)]
     Near(#[from] NearError),
+    /// The home's memory node came back empty, and others still have regions of the pool that is
+    /// gone.
+    #[error(
+        "the home's memory node came back empty, and {region} is left of the pool that was there: `atoll pool remove \
+         {address}`, or start that memory node anew; then clients make the pool anew"
+    )]
+    Remnant {
+        /// A region that is left.
+        region: String,
+        /// The pool's address.
+        address: String,
+    },
     /// The host has no memory for such a near cache.
     #[error("no room for a near cache of {bytes} bytes: {why}; choose a smaller one, or free memory")]
     NoRoomNear {
@@ -285,7 +298,11 @@ impl<F: PoolFabric> Pool<F> {
     /// As [`Pool::create`] or [`Pool::anonymous`], on a given fabric.
     pub fn create_on(fabric: &F, options: &PoolOptions) -> Result<Self, OpenError> {
         // Impossible settings are reported before any memory is allocated.
-        Self::create_with(fabric, options.settings()?)
+        let settings = options.settings()?;
+        if fabric.check_room(settings.capacity_bytes).is_err() {
+            Self::make_room_on(fabric)?;
+        }
+        Self::create_with(fabric, settings)
     }
 
     fn create_with(fabric: &F, settings: PoolSettings) -> Result<Self, OpenError> {
@@ -563,11 +580,11 @@ impl<F: PoolFabric> Pool<F> {
     }
 
     /// The other processes that have the pool open, as far as this one can see them.
-    pub fn users(&self) -> Vec<u32> {
+    pub fn users(&self) -> Users {
         let opened = self.opened_now();
-        let mut pids = opened.reach.home().peers().pids();
-        pids.retain(|pid| *pid != std::process::id());
-        pids
+        let mut users = Users::of(&opened.reach.home().peers());
+        users.pids.retain(|pid| *pid != std::process::id());
+        users
     }
 
     /// Checks every invariant of the pool and returns the faults. Concurrent changes by other

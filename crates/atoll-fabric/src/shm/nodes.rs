@@ -74,7 +74,7 @@ impl ShmNodes {
             return Ok(());
         }
         let absent = |why: String| VerbError::node_absent(node, why);
-        let region = (self.opener)(node).map_err(|error| absent(error.to_string()))?;
+        let region = (self.opener)(node).map_err(|error| absent(format!("{error}; put its region back")))?;
         let place = self.regions.get(usize::from(node)).ok_or_else(|| absent("there is no such node".to_owned()))?;
         // Another thread may have been faster; its mapping is of the same file.
         place.get_or_init(|| Arc::new(region));

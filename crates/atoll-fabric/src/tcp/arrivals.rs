@@ -53,6 +53,7 @@ impl Arrivals for TcpEndpoint {
                 link.check_deadline(&mut core.flights, self.clock_ns(), core.deadline_ns);
             }
         }
+        core.end_with_home();
         core.flights.wake_others();
         core.idle_polls = core.flights.len().min(IDLE_POLLS_MAX);
     }

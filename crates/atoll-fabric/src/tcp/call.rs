@@ -86,6 +86,8 @@ calls! {
         20 Hold { node, alone },
         /// Whether the region that this connection holds is open.
         21 InUse {},
+        /// Whose other connections have the region open that this one has open or holds.
+        28 Users {},
         /// The first words of a region.
         22 Beginning { node },
         /// Removes a region.
@@ -151,6 +153,8 @@ calls! {
         7 Numbers { next } numbers,
         8 Room { left, capacity },
         9 Watching { lease_ms, size },
+        /// Addresses, separated by spaces.
+        10 Users {} addresses,
         /// Another process has it in a way that excludes this: ask again.
         16 Busy {},
         17 Absent {} why,

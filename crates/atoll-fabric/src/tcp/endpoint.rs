@@ -76,6 +76,8 @@ pub struct TcpEndpoint {
 
 /// Its links, and what is in flight.
 pub(super) struct Core {
+    /// The home's agent.
+    home: usize,
     pub(super) links: Vec<Option<Link>>,
     pub(super) flights: Flights,
     /// Exported regions that it reaches.
@@ -98,11 +100,28 @@ impl Core {
                 link.check_deadline(&mut self.flights, now_ns(), self.deadline_ns);
             }
         }
+        self.end_with_home();
         if has_received {
             self.flights.wake_others();
         }
         let in_flight = self.flights.len();
         self.idle_polls = if has_received { in_flight } else { in_flight.saturating_sub(1) }.min(IDLE_POLLS_MAX);
+    }
+
+    /// Ends the sessions with all agents once that with the home's agent has ended: they may reuse
+    /// the memory of a pool that is gone.
+    #[inline]
+    pub(super) fn end_with_home(&mut self) {
+        if self.links[self.home].as_ref().is_some_and(|link| link.broken().is_some()) {
+            self.end();
+        }
+    }
+
+    #[cold]
+    fn end(&mut self) {
+        for link in self.links.iter_mut().flatten().filter(|link| link.broken().is_none()) {
+            link.fail(&mut self.flights, VerbError::OutcomeUnknown);
+        }
     }
 
     /// Whether a batch for this agent may be queued.
@@ -117,6 +136,7 @@ impl TcpEndpoint {
         let (guard, process) = ForkGuard::new();
         let deadline = reach.fabric().options().deadline;
         let core = Core {
+            home: reach.home_region().agent(),
             links: (0..Fabric::agents(reach.fabric())).map(|_| None).collect(),
             flights: Flights::default(),
             exports: HashMap::new(),
@@ -530,6 +550,7 @@ impl Endpoint for TcpEndpoint {
         if !link.receive(&mut core.flights, Blocking::Yes) {
             link.check_deadline(&mut core.flights, self.clock.now_ns(), core.deadline_ns);
         }
+        core.end_with_home();
         core.idle_polls = core.flights.len().min(IDLE_POLLS_MAX);
     }
 

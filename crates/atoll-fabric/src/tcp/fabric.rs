@@ -230,8 +230,15 @@ impl Fabric for TcpFabric {
 
     fn room_bytes(&self) -> Result<Option<u64>, FabricError> {
         let mut left_bytes = 0;
+        let mut asked: Vec<u64> = Vec::new();
         for agent in 0..self.0.agents.len() {
-            if let Answer::Room { left, .. } = self.connect(agent)?.ask(&Call::Room {})? {
+            let mut control = self.connect(agent)?;
+            if asked.contains(&control.agent) {
+                let why = format!("{} is a memory node that the address names twice", self.agent(agent));
+                return Err(refusal(self.0.address.clone(), why));
+            }
+            asked.push(control.agent);
+            if let Answer::Room { left, .. } = control.ask(&Call::Room {})? {
                 left_bytes += left;
             }
         }
@@ -355,16 +362,28 @@ fn ask(control: &Mutex<Option<Control>>, call: &Call) -> Result<Answer, FabricEr
     answer
 }
 
+/// Whose connections have the region open that this one has open or holds. The processes of other
+/// hosts have no numbers here.
+fn peers(control: &Mutex<Option<Control>>) -> Peers {
+    let mut peers = Peers::default();
+    if let Ok(Answer::Users { addresses }) = ask(control, &Call::Users {}) {
+        let addresses = String::from_utf8_lossy(&addresses);
+        addresses.split_whitespace().for_each(|address| peers.add_connection(address.to_owned()));
+    }
+    peers
+}
+
 /// Closes a connection that has not failed.
-fn end(control: &mut Mutex<Option<Control>>) {
-    if let Some(control) = control.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
+fn end(control: &Mutex<Option<Control>>) {
+    let control = control.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(control) = control {
         close(&control.into_stream().0);
     }
 }
 
 impl Drop for Opened {
     fn drop(&mut self) {
-        end(&mut self.control);
+        end(&self.control);
     }
 }
 
@@ -390,9 +409,8 @@ impl Region for TcpRegion {
         ask(&self.0.control, &Call::Share {}).map(drop)
     }
 
-    /// The processes of other hosts have no numbers here.
     fn peers(&self) -> Peers {
-        Peers::default()
+        peers(&self.0.control)
     }
 
     fn peer_state(&self, who: Identity, _: &Peers) -> PeerState {
@@ -431,13 +449,13 @@ impl Hold for TcpHold {
     }
 
     fn peers(&self) -> Peers {
-        Peers::default()
+        peers(&self.control)
     }
 }
 
 impl Drop for TcpHold {
     fn drop(&mut self) {
-        end(&mut self.control);
+        end(&self.control);
     }
 }
 
@@ -507,7 +525,20 @@ impl TcpReach {
         let absent = |why: String| VerbError::node_absent(node, why);
         let place = self.nodes.get(usize::from(node)).filter(|_| !self.is_apart);
         let place = place.ok_or_else(|| absent("there is no such node".to_owned()))?;
-        let region = self.fabric.open(node).map_err(|error| absent(error.to_string()))?;
+        let agents = self.fabric.0.agents.len();
+        let region = self.fabric.open(node).map_err(|error| match error {
+            FabricError::Absent(_) if usize::from(node) >= agents => absent(format!(
+                "the address names {agents}, and none of them has it: name the addresses of all memory nodes, as the \
+                 pool was created with them"
+            )),
+            FabricError::Absent(name) => absent(format!(
+                "{name} has no region of this pool: start the memory node that has it; if it is gone for good, \
+                 `atoll pool repair --give-up {node}`"
+            )),
+            error => {
+                absent(format!("{error}: start it again; if it is gone for good, `atoll pool repair --give-up {node}`"))
+            }
+        })?;
         // Another thread may have been faster.
         place.get_or_init(|| region);
         Ok(())
@@ -567,6 +598,10 @@ impl Reach for TcpReach {
 
     fn memory_nodes(&self) -> Vec<u8> {
         (0..NODES_MAX as u8).filter(|node| self.node(*node).is_some()).collect()
+    }
+
+    fn let_go(&self) {
+        self.memory_nodes().into_iter().filter_map(|node| self.node(node)).for_each(|region| end(&region.0.control));
     }
 
     fn compute_nodes(&self) -> Vec<u16> {

@@ -76,12 +76,19 @@ impl<F: PoolFabric> Pool<F> {
         // A client that died while it added a node keeps its claim until it is known to be dead.
         block_on(endpoint, client.repair())?;
         let (pool, me) = (opened.chosen.pool(), client.client().me());
-        let claim = block_on(endpoint, nodes::claim(endpoint, pool, me, bytes))?;
-        if let Err(error) = self.add_node(client.client(), &claim) {
+        let claim = match block_on(endpoint, nodes::claim(endpoint, pool, me, bytes)) {
+            Ok(claim) => claim,
+            Err(refused) => {
+                block_on(endpoint, client.leave())?;
+                return Err(refused.into());
+            }
+        };
+        let added = self.add_node(client.client(), &claim);
+        if added.is_err() {
             block_on(endpoint, claim.release(endpoint, pool)).map_err(PoolError::Verb)?;
-            return Err(error);
         }
         block_on(endpoint, client.leave())?;
+        added?;
         let number = claim.node;
         let region = opened.fabric.region_address(number);
         let chunks = claim.chunks.into();

@@ -5,20 +5,21 @@
 //! | does not answer | gets the error that says so |
 //! | has the same region | joins: only connections had ended |
 //! | has another pool's region, which another client made meanwhile | opens that pool |
-//! | has no region, since it came back empty | makes the pool anew, with the settings of the one that is gone |
+//! | has no region, since it came back empty | lets go of the other regions; makes the pool anew, with the settings of the one that is gone, if no other memory node has a region either |
 //!
 //! Another memory node's region may be gone, too. Then the client that joins takes part in
 //! [`atoll_pool::loss`]. Once that node is back, this process opens all regions anew.
 //!
 //! A region is made, and never made over. So of several clients one makes the home, and the others
-//! open it. A further memory node's region that a client still has open is an error, and the next
-//! client that joins tries again.
+//! open it. A further memory node's region that is left is an error: without its home it has no
+//! use, but it is a user who decides that ([`OpenError::Remnant`]). The next client that joins
+//! tries again.
 
 use super::evictor::{PLACES_LEAST, TEND_PERIOD};
 use super::{OpenError, Opened, Pool};
 use crate::fabric::{EndpointOf, PoolFabric};
 use atoll_cache::Chosen;
-use atoll_fabric::{CostClass, FabricError, VerbError};
+use atoll_fabric::{CostClass, FabricError, Reach, VerbError};
 use atoll_pool::PoolError;
 use std::sync::{Arc, PoisonError};
 
@@ -66,6 +67,19 @@ fn is_gone(error: &OpenError) -> bool {
     matches!(verb, VerbError::PeerDead | VerbError::NodeAbsent(_) | VerbError::OutcomeUnknown | VerbError::Unprovable)
 }
 
+/// Whether no further memory node has a region.
+fn check_remnants<F: PoolFabric>(fabric: &F, lost: &Opened<F>) -> Result<(), OpenError> {
+    let nodes = lost.chosen.pool().layout.nodes_known();
+    let has_region = |node: &u8| fabric.beginning(*node).is_ok();
+    let Some(left) = (1..nodes).find(has_region) else { return Ok(()) };
+    // Another client may have made the pool meanwhile.
+    if let Err(FabricError::Absent(_)) = fabric.beginning(0) {
+        let region = fabric.region_address(left).unwrap_or_default();
+        return Err(OpenError::Remnant { region, address: fabric.address().unwrap_or_default().to_owned() });
+    }
+    Ok(())
+}
+
 /// Opens or makes the pool that replaces `lost`.
 fn recover<F: PoolFabric>(pool: &Pool<F>, lost: &Arc<Opened<F>>, why: OpenError) -> Result<(), OpenError> {
     let _one = pool.0.recovery.lock().unwrap_or_else(PoisonError::into_inner);
@@ -74,6 +88,9 @@ fn recover<F: PoolFabric>(pool: &Pool<F>, lost: &Arc<Opened<F>>, why: OpenError)
     }
     let found = match Pool::open_on(&pool.0.fabric) {
         Err(OpenError::Region(FabricError::Absent(_))) => {
+            // A user may remove now what is left.
+            lost.reach.let_go();
+            check_remnants(&pool.0.fabric, lost)?;
             Pool::create_with(&pool.0.fabric, lost.chosen.pool().settings.clone())?
         }
         // What the join met says more than that the pool cannot be opened either.

@@ -5,15 +5,23 @@
 //! | a pool, of this version or another | no | yes |
 //! | a pool | yes | by force: processes that have it open keep its memory until they close it |
 //! | a damaged pool, or only zeros, as a process leaves that dies while it creates one | any | by force |
-//! | no region, but memory nodes of that name exist | any | the nodes: an earlier removal ended early |
+//! | no region, but memory nodes of that name exist | no | the nodes: an earlier removal ended early, or the home is lost |
+//! | the same | yes | by force |
+//! | a pool of memory nodes that are not all reached | any | by force: those that are |
 //! | anything else, including a further memory node | any | never |
 
 use super::nodes::remove_node;
+use super::users::Users;
 use super::{OpenError, Pool};
 use crate::fabric::{self, PoolFabric};
-use atoll_fabric::{Fabric, FabricError, Hold, Sharing};
+use atoll_fabric::{CostClass, Fabric, FabricError, Hold, Sharing};
 use atoll_pool::settings::NODES_MAX;
 use atoll_pool::{PoolError, header};
+use std::time::{Duration, Instant};
+
+/// A process of another host that has just ended may count as a user for so long.
+const DEPARTURE: Duration = Duration::from_millis(500);
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// Why a pool was not removed. No name was removed.
 #[derive(Debug, thiserror::Error)]
@@ -31,14 +39,22 @@ pub enum RemoveError {
     },
     /// Processes have it open.
     #[error(
-        "{name} is in use by {}: end them first. With --force its name goes, and they keep its memory until they end",
-        shown_processes(.pids)
+        "{name} is in use by {users}: end them first. With --force its name goes, and they keep its memory until they \
+         end"
     )]
     InUse {
         /// The pool's name.
         name: String,
         /// The processes, as far as this one can see them.
-        pids: Vec<u32>,
+        users: Users,
+    },
+    /// Some of its memory nodes cannot be reached, or the address does not name them.
+    #[error("{name} is not removed as a whole: {why}. With --force what can be reached of it is removed")]
+    NotReached {
+        /// The pool's name.
+        name: String,
+        /// Which, and what to do.
+        why: String,
     },
 }
 
@@ -58,16 +74,9 @@ pub struct Removed {
     /// Whether a process still has the pool open, and keeps its memory.
     pub in_use: bool,
     /// Such processes, as far as this one can see them.
-    pub pids: Vec<u32>,
-}
-
-/// Processes, in words.
-pub fn shown_processes(pids: &[u32]) -> String {
-    match pids {
-        [] => "a process that is not visible here".to_owned(),
-        [pid] => format!("process {pid}"),
-        pids => format!("processes {}", pids.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")),
-    }
+    pub users: Users,
+    /// Why regions of the pool may be left, in words.
+    pub left: Vec<String>,
 }
 
 impl Pool {
@@ -86,7 +95,7 @@ impl Pool {
 impl<F: PoolFabric> Pool<F> {
     /// As [`Pool::remove`] or [`Pool::remove_by_force`], on a given fabric.
     pub fn remove_on(fabric: &F, by_force: bool) -> Result<Removed, RemoveError> {
-        let address = |node| fabric.region_address(node).unwrap_or_default();
+        let name = || fabric.region_address(0).unwrap_or_default();
         let mut removed = Removed::default();
         // No process opens the pool meanwhile.
         let lock = match fabric.hold(0, Sharing::Alone) {
@@ -94,22 +103,80 @@ impl<F: PoolFabric> Pool<F> {
             Err(FabricError::Absent(_)) => None,
             Err(error) => return Err(error.into()),
         };
-        let mut bytes = 0;
+        let mut home = Home { bytes: 0, nodes: 1 };
         if let Some(lock) = &lock {
-            bytes = removable(fabric, by_force)?;
-            removed.in_use = lock.is_in_use()?;
-            removed.pids = lock.peers().pids();
+            home = removable(fabric, by_force)?;
+            removed.in_use = is_in_use_now(fabric, lock)?;
+            removed.users = Users::of(&lock.peers());
             if removed.in_use && !by_force {
-                return Err(RemoveError::InUse { name: address(0), pids: removed.pids });
+                return Err(RemoveError::InUse { name: name(), users: removed.users });
+            }
+            if !by_force && let Some(why) = unnamed(fabric, home.nodes) {
+                return Err(RemoveError::NotReached { name: name(), why });
             }
         }
-        remove_regions(fabric, by_force, bytes, &mut removed)?;
-        Ok(removed)
+        let is_network = fabric.cost_class() == CostClass::Network;
+        match remove_regions(fabric, by_force, home.bytes, &mut removed) {
+            Err(FabricError::Exists(region)) => {
+                let node = (1..NODES_MAX as u8).find(|node| fabric.region_address(*node).as_ref() == Some(&region));
+                let lock = fabric.hold(node.unwrap_or(0), Sharing::Shared)?;
+                Err(RemoveError::InUse { name: region, users: Users::of(&lock.peers()) })
+            }
+            Err(error @ FabricError::System { .. }) if is_network => {
+                Err(RemoveError::NotReached { name: name(), why: error.to_string() })
+            }
+            Err(error) => Err(error.into()),
+            Ok(()) => Ok(removed),
+        }
     }
+
+    /// Makes room for a new pool: if the home has no region, removes regions of further memory
+    /// nodes that a pool has left and that no process has open. Returns the bytes that the memory
+    /// nodes have left, where they have a capacity of their own.
+    pub fn make_room_on(fabric: &F) -> Result<Option<u64>, OpenError> {
+        let is_absent = |node| matches!(fabric.beginning(node), Err(FabricError::Absent(_)));
+        if fabric.room_bytes()?.is_some() && is_absent(0) {
+            for node in 1..NODES_MAX as u8 {
+                match remove_node(fabric, node, false) {
+                    // It is in use, or another program's.
+                    Err(FabricError::Exists(_)) | Ok(_) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+        Ok(fabric.room_bytes()?)
+    }
+}
+
+/// Whether a process has the region open. One that has just ended may be seen for a while where it
+/// is of another host.
+fn is_in_use_now<F: Fabric>(fabric: &F, lock: &F::Hold) -> Result<bool, FabricError> {
+    let deadline = Instant::now() + DEPARTURE;
+    loop {
+        let is_in_use = lock.is_in_use()?;
+        let is_over = fabric.cost_class() != CostClass::Network || Instant::now() >= deadline;
+        if !is_in_use || is_over || !lock.peers().connections().is_empty() {
+            return Ok(is_in_use);
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+}
+
+/// What to say if a pool was made of more memory nodes than the address names.
+fn unnamed(fabric: &impl Fabric, nodes: u32) -> Option<String> {
+    let named = fabric.agents();
+    let is_absent = |node| matches!(fabric.beginning(node), Err(FabricError::Absent(_)));
+    if fabric.cost_class() != CostClass::Network || named >= nodes || !(1..nodes as u8).any(is_absent) {
+        return None;
+    }
+    Some(format!("it was made of {nodes} memory nodes, and the address names {named}: name the addresses of all"))
 }
 
 /// Removes the regions of a pool, whose home has this many bytes. The caller excludes other
 /// processes.
+///
+/// # Errors
+/// [`FabricError::Exists`] if there is no home, and other processes have all that is left open.
 pub(super) fn remove_regions<F: Fabric>(
     fabric: &F,
     by_force: bool,
@@ -117,6 +184,8 @@ pub(super) fn remove_regions<F: Fabric>(
     removed: &mut Removed,
 ) -> Result<(), FabricError> {
     let address = |node| fabric.region_address(node).unwrap_or_default();
+    let is_network = fabric.cost_class() == CostClass::Network;
+    let mut in_use = None;
     // The home is removed last. If the process dies in between, the pool can still be removed
     // by its name.
     for node in 1..NODES_MAX as u8 {
@@ -126,13 +195,24 @@ pub(super) fn remove_regions<F: Fabric>(
                 removed.bytes += bytes;
             }
             Ok(None) => {}
+            Err(FabricError::Exists(name)) if is_network => in_use = in_use.or(Some(name)),
             // A file of such a name that is no memory node stays. The name may also be unused.
             Err(FabricError::Exists(_) | FabricError::BadSize { .. } | FabricError::BadName(_)) => {}
+            // Of each memory node once.
+            Err(error @ FabricError::System { .. }) if is_network && by_force => {
+                let why = error.to_string();
+                if !removed.left.contains(&why) {
+                    removed.left.push(why);
+                }
+            }
             Err(error) => return Err(error),
         }
     }
     match fabric.remove(0) {
-        Err(FabricError::Absent(_)) if !removed.regions.is_empty() => {}
+        Err(FabricError::Absent(name)) => match in_use {
+            _ if !removed.regions.is_empty() => {}
+            _ => return Err(in_use.map_or(FabricError::Absent(name), FabricError::Exists)),
+        },
         Err(error) => return Err(error),
         Ok(()) => {
             removed.regions.insert(0, address(0));
@@ -142,14 +222,23 @@ pub(super) fn remove_regions<F: Fabric>(
     Ok(())
 }
 
-/// The bytes of the file of that name, if it may be removed.
-fn removable(fabric: &impl Fabric, by_force: bool) -> Result<u64, RemoveError> {
+/// What the first words of a home say.
+struct Home {
+    bytes: u64,
+    /// Memory nodes that the pool was made of; 1 if that is not known.
+    nodes: u32,
+}
+
+/// The file of that name, if it may be removed.
+fn removable(fabric: &impl Fabric, by_force: bool) -> Result<Home, RemoveError> {
     let (words, bytes) = fabric.beginning(0)?;
+    let unknown = Home { bytes, nodes: 1 };
     match header::decode(&words, bytes) {
-        Ok(_) | Err(PoolError::Version { .. }) => Ok(bytes),
+        Ok(pool) => Ok(Home { bytes, nodes: pool.settings.nodes }),
+        Err(PoolError::Version { .. }) => Ok(unknown),
         Err(PoolError::NotAPool) if words[0] != 0 => Err(OpenError::Pool(PoolError::NotAPool).into()),
         Err(error @ PoolError::NotTheHome { .. }) => Err(OpenError::Pool(error).into()),
-        Err(_) if by_force => Ok(bytes),
+        Err(_) if by_force => Ok(unknown),
         Err(why) => Err(RemoveError::Unsound { name: fabric.region_address(0).unwrap_or_default(), why }),
     }
 }

@@ -32,6 +32,7 @@ use crate::tcp::wire::{
 use crate::{Address, Identity, Pace, PeerState, Region, Sharing};
 use mio::net::TcpStream;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -75,6 +76,7 @@ pub(super) enum Waits {
 /// A connection.
 pub(super) struct Connection {
     stream: TcpStream,
+    peer: SocketAddr,
     tunnel: Option<Tunnel>,
     challenge: [u64; 4],
     /// From the peer's proof on.
@@ -108,11 +110,17 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(stream: TcpStream, tunnel: Option<Tunnel>, waiter: Waiter, shared: &Shared) -> Self {
+    pub(super) fn new(
+        (stream, peer): (TcpStream, SocketAddr),
+        tunnel: Option<Tunnel>,
+        waiter: Waiter,
+        shared: &Shared,
+    ) -> Self {
         let challenge = std::array::from_fn(|_| random_word());
         let output = encode_greeting(challenge, shared.options.secret.is_some()).to_vec();
         Self {
             stream,
+            peer,
             tunnel,
             challenge,
             session: None,
@@ -145,8 +153,7 @@ impl Connection {
             _ => "it breaks a rule of the protocol: another version of Atoll, or another program",
         };
         if let Some(more) = REFUSALS.line() {
-            let peer = self.stream.peer_addr().map_or_else(|_| "its peer".to_owned(), |peer| peer.to_string());
-            tracing::warn!("the connection of {peer} is ended: {why}{more}");
+            tracing::warn!("the connection of {} is ended: {why}{more}", self.peer);
         }
     }
 
@@ -172,7 +179,7 @@ impl Connection {
             shared.regions().release(node);
         }
         if let Some(id) = self.opened.take() {
-            shared.regions().close(id);
+            shared.regions().close(id, self.peer);
         }
         self.forget_input(shared);
     }
@@ -485,9 +492,9 @@ impl Connection {
             Call::Create { node: at, .. } | Call::Open { node: at } if at >= crate::shm::NODES_MAX as u64 => {
                 return Ok(Answer::Absent { why: b"there is no such node".to_vec() });
             }
-            Call::Create { node: at, size, there } => regions.create(node(at), size, there.min(size)),
-            Call::Open { node: at } => regions.open(node(at)),
-            Call::OpenAlone { node: at } => regions.open_alone(node(at)),
+            Call::Create { node: at, size, there } => regions.create(node(at), size, there.min(size), self.peer),
+            Call::Open { node: at } => regions.open(node(at), self.peer),
+            Call::OpenAlone { node: at } => regions.open_alone(node(at), self.peer),
             Call::Share {} => {
                 self.opened.into_iter().for_each(|id| regions.share(id));
                 return Ok(Answer::Number { number: 1 });
@@ -505,6 +512,13 @@ impl Connection {
             Call::InUse {} => {
                 let Some((node, _)) = self.held else { return Ok(Answer::Absent { why: Vec::new() }) };
                 return Ok(regions.in_use(node));
+            }
+            Call::Users {} => {
+                let held = self.held.as_ref().map(|(node, _)| *node);
+                return Ok(match self.opened.or_else(|| held.and_then(|node| regions.id(node))) {
+                    Some(id) => regions.users(id, self.peer),
+                    None => Answer::Absent { why: Vec::new() },
+                });
             }
             Call::Beginning { node: at } => return Ok(regions.beginning(node(at)).unwrap_or_else(|refused| refused)),
             Call::Remove { node: at } => return Ok(regions.remove(node(at)).unwrap_or_else(|refused| refused)),

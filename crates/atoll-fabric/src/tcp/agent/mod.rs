@@ -442,14 +442,15 @@ impl Thread {
             self.next += 1;
             let token = Token(self.next);
             let interest = Interest::READABLE | Interest::WRITABLE;
-            let registered =
-                configure(&stream).and_then(|()| self.poll.registry().register(&mut stream, token, interest));
+            let registered = configure(&stream)
+                .and_then(|()| self.poll.registry().register(&mut stream, token, interest))
+                .and_then(|()| stream.peer_addr());
             let certificate = self.shared.options.certificate.as_ref();
             let tunnel = certificate.map(|certificate| Tunnel::to_client(certificate).ok_or(())).transpose();
             match (registered, tunnel) {
-                (Ok(()), Ok(tunnel)) => {
+                (Ok(peer), Ok(tunnel)) => {
                     let waiter = Waiter { calls: self.calls.clone(), token };
-                    drop(self.connections.insert(token, Connection::new(stream, tunnel, waiter, &self.shared)));
+                    drop(self.connections.insert(token, Connection::new((stream, peer), tunnel, waiter, &self.shared)));
                 }
                 _ => drop(self.shared.connections.fetch_sub(1, Relaxed)),
             }

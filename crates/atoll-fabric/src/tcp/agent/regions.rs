@@ -18,7 +18,11 @@ use crate::shm::process::random_word;
 use crate::shm::{ShmEndpoint, ShmFabric, ShmNodes, ShmRegion};
 use crate::tcp::call::Answer;
 use crate::{Address, Batch, Clock, Fabric, FabricError, Lifetime, Region, Sharing, run_ready};
+use std::net::SocketAddr;
 use std::sync::Arc;
+
+/// Most connections in one answer.
+const USERS_MAX: usize = 64;
 
 struct Entry {
     node: u8,
@@ -26,8 +30,8 @@ struct Entry {
     /// No other region has it while the host runs.
     id: u64,
     is_named: bool,
-    /// Connections that have it open.
-    opened: usize,
+    /// The peers of the connections that have it open.
+    opened: Vec<SocketAddr>,
     /// Whether one of them has it alone.
     is_alone: bool,
     /// Connections that hold it.
@@ -49,7 +53,7 @@ impl Entry {
 
     /// Whether a connection, a session or another process has it open.
     fn is_open(&self) -> bool {
-        if self.opened > 0 || Arc::strong_count(&self.region) > 1 {
+        if !self.opened.is_empty() || Arc::strong_count(&self.region) > 1 {
             return true;
         }
         let is_alone = self.region.try_alone();
@@ -101,7 +105,7 @@ impl Regions {
             region,
             id,
             is_named: true,
-            opened: 0,
+            opened: Vec::new(),
             is_alone: false,
             held: 0,
             is_held_alone: false,
@@ -111,7 +115,7 @@ impl Regions {
 
     /// Forgets regions that have no name and no connection any more.
     fn forget(&mut self) {
-        self.entries.retain(|entry| entry.is_named || entry.opened > 0);
+        self.entries.retain(|entry| entry.is_named || !entry.opened.is_empty());
     }
 
     fn left_bytes(&self) -> u64 {
@@ -124,7 +128,13 @@ impl Regions {
     }
 
     /// Creates the region of a node, and opens it.
-    pub(super) fn create(&mut self, node: u8, bytes: u64, there: u64) -> Result<(u64, Answer), Refused> {
+    pub(super) fn create(
+        &mut self,
+        node: u8,
+        bytes: u64,
+        there: u64,
+        peer: SocketAddr,
+    ) -> Result<(u64, Answer), Refused> {
         if self.named(node).is_ok() {
             return Err(Answer::Exists {});
         }
@@ -141,32 +151,32 @@ impl Regions {
             None => ShmRegion::anonymous_sparse(bytes, there).map(Arc::new),
         };
         let at = self.add(node, region.map_err(refused)?);
-        Ok(self.opened(at))
+        Ok(self.opened(at, peer))
     }
 
-    fn opened(&mut self, at: usize) -> (u64, Answer) {
+    fn opened(&mut self, at: usize, peer: SocketAddr) -> (u64, Answer) {
         let entry = &mut self.entries[at];
-        entry.opened += 1;
+        entry.opened.push(peer);
         (entry.id, entry.answer())
     }
 
     /// Opens the region of a node.
-    pub(super) fn open(&mut self, node: u8) -> Result<(u64, Answer), Refused> {
+    pub(super) fn open(&mut self, node: u8, peer: SocketAddr) -> Result<(u64, Answer), Refused> {
         let entry = self.named(node)?;
         if entry.is_alone {
             return Err(Answer::Busy {});
         }
-        entry.opened += 1;
+        entry.opened.push(peer);
         Ok((entry.id, entry.answer()))
     }
 
     /// Opens the region of a node that no other connection, session or process has open.
-    pub(super) fn open_alone(&mut self, node: u8) -> Result<(u64, Answer), Refused> {
+    pub(super) fn open_alone(&mut self, node: u8, peer: SocketAddr) -> Result<(u64, Answer), Refused> {
         let entry = self.named(node)?;
-        if entry.opened > 0 || Arc::strong_count(&entry.region) > 1 || !entry.region.try_alone() {
+        if !entry.opened.is_empty() || Arc::strong_count(&entry.region) > 1 || !entry.region.try_alone() {
             return Err(Answer::Busy {});
         }
-        (entry.opened, entry.is_alone) = (1, true);
+        (entry.opened, entry.is_alone) = (vec![peer], true);
         Ok((entry.id, entry.answer()))
     }
 
@@ -183,10 +193,12 @@ impl Regions {
     }
 
     /// A connection that had the region open has ended.
-    pub(super) fn close(&mut self, id: u64) {
+    pub(super) fn close(&mut self, id: u64, peer: SocketAddr) {
         self.share(id);
-        if let Some(entry) = self.by_id(id) {
-            entry.opened -= 1;
+        if let Some(entry) = self.by_id(id)
+            && let Some(at) = entry.opened.iter().position(|of| *of == peer)
+        {
+            entry.opened.swap_remove(at);
         }
         self.forget();
     }
@@ -238,6 +250,19 @@ impl Regions {
             Ok(entry) => Answer::Number { number: entry.is_open().into() },
             Err(refused) => refused,
         }
+    }
+
+    /// The peers of the connections that have a region open, but for this one.
+    pub(super) fn users(&mut self, id: u64, but: SocketAddr) -> Answer {
+        let opened = self.by_id(id).map_or(&[][..], |entry| &entry.opened);
+        let others = opened.iter().filter(|peer| **peer != but).take(USERS_MAX);
+        let shown: Vec<String> = others.map(SocketAddr::to_string).collect();
+        Answer::Users { addresses: shown.join(" ").into_bytes() }
+    }
+
+    /// The number of the region of a node.
+    pub(super) fn id(&mut self, node: u8) -> Option<u64> {
+        self.named(node).ok().map(|entry| entry.id)
     }
 
     pub(super) fn beginning(&mut self, node: u8) -> Result<Answer, Refused> {
