@@ -275,10 +275,10 @@ fn info(command: &NameCommand, fabric: &impl PoolFabric) -> Result<(), Box<dyn E
     let (used, capacity) = (info.used_bytes, info.capacity_bytes.saturating_sub(info.retired_bytes));
     println!("pool {} on fabric {}, engine {}", command.name, pool.fabric(), pool.engine());
     println!(
-        "{} of {} in use ({} %), {} objects, {} clients",
+        "{} of {} in use ({:.0} %), {} objects, {} clients",
         ByteSize(used),
         ByteSize(capacity),
-        used * 100 / capacity.max(1),
+        100.0 * used as f64 / capacity.max(1) as f64,
         info.objects,
         info.clients.len()
     );

@@ -232,6 +232,11 @@ pub trait Endpoint {
         std::future::ready(false)
     }
 
+    /// Ends this endpoint although it still exists: its owner uses it no more. What is in flight
+    /// may take effect or not. Others find it [dead](Endpoint::is_dead) as if it were dropped. By
+    /// default it ends when it is dropped.
+    fn end(&self) {}
+
     /// The agent that has the region of a memory node, as this process's address names it: the one
     /// whose region this endpoint reaches, or else the one on which it would be made. `None` if no
     /// two processes can differ in it. Processes that give the same text mean the same agent.

@@ -72,6 +72,9 @@ macro_rules! pass_on {
     (@ $inner:tt remove_forsaken) => {
         $crate::pass_on!(= $inner remove_forsaken(node: u8, is_it: &dyn Fn(&[u64]) -> bool) -> impl Future<Output = bool>);
     };
+    (@ $inner:tt end) => {
+        $crate::pass_on!(= $inner end() -> ());
+    };
     (@ $inner:tt place) => {
         $crate::pass_on!(= $inner place(node: u8) -> Option<String>);
     };

@@ -341,6 +341,31 @@ fn a_client_of_several_agents_is_dead_when_none_of_them_executes_for_it() {
 }
 
 /// The clock of an agent is that of its host's processes, or a little behind, and never goes back.
+/// One that has ended is dead although it exists, and gives back what it had of a further agent.
+#[test]
+fn an_endpoint_that_has_ended_is_dead_and_posts_nothing() {
+    let agents = Agents::some(2, &options());
+    let reach = agents.reach(2);
+    let [one, other] = [reach.endpoint(), reach.endpoint()];
+    let who = one.identity();
+    let change = |endpoint: &TcpEndpoint, node| {
+        let mut batch = Batch::new();
+        batch.fetch_and_add(Address::new(node, 0, 8), 1);
+        block_on(endpoint, endpoint.post(&mut batch))
+    };
+    assert_eq!([0, 1].map(|node| (change(&one, node), change(&other, node))), [(Ok(()), Ok(())); 2]);
+    assert_eq!(block_on(&other, other.is_dead(who)), Ok(false));
+    one.end();
+    assert!([0, 1].into_iter().all(|node| change(&one, node).is_err()));
+    let until = Instant::now() + Duration::from_secs(5);
+    while !block_on(&other, other.is_dead(who)).unwrap() {
+        assert!(Instant::now() < until, "nothing keeps it alive");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!([0, 1].map(|node| change(&other, node)), [Ok(()), Ok(())]);
+    drop(one);
+}
+
 #[test]
 fn an_endpoint_reads_the_clock_of_its_agents_host() {
     let agents = Agents::some(1, &options());

@@ -80,21 +80,6 @@ impl<E> Gate<E> {
         self.loss.borrow().as_ref().map(|loss| loss.cause.clone())
     }
 
-    /// Shuts it for good after a failure, unless the failed batch took no effect.
-    #[cold]
-    pub(crate) fn note(&self, error: &VerbError) {
-        if error.took_no_effect() {
-            return;
-        }
-        self.is_shut.set(true);
-        let mut loss = self.loss.borrow_mut();
-        let loss = loss.get_or_insert_with(|| Loss { cause: error.clone(), told: VerbError::Fenced });
-        // A fork must learn that it is one, and must not join again.
-        if *error == VerbError::Forked {
-            loss.told = VerbError::Forked;
-        }
-    }
-
     /// # Errors
     /// Why not, if it is shut.
     #[inline(always)]
@@ -105,15 +90,6 @@ impl<E> Gate<E> {
     #[cold]
     fn told(&self) -> VerbError {
         self.loss.borrow().as_ref().map_or(VerbError::Fenced, |loss| loss.told.clone())
-    }
-
-    /// The same outcome, which shuts the gate if it is a failure.
-    #[inline(always)]
-    fn noted<T>(&self, outcome: Result<T, VerbError>) -> Result<T, VerbError> {
-        if let Err(error) = &outcome {
-            self.note(error);
-        }
-        outcome
     }
 }
 
@@ -134,6 +110,36 @@ fn imagine(verb: &mut Verb) {
 }
 
 impl<E: Endpoint> Gate<E> {
+    /// Shuts it for good after a failure, unless the failed batch took no effect. Its endpoint
+    /// ends, so that others need not wait for the client.
+    #[cold]
+    pub(crate) fn note(&self, error: &VerbError) {
+        if error.took_no_effect() {
+            return;
+        }
+        let was_shut = self.is_shut.replace(true);
+        {
+            let mut loss = self.loss.borrow_mut();
+            let loss = loss.get_or_insert_with(|| Loss { cause: error.clone(), told: VerbError::Fenced });
+            // A fork must learn that it is one, and must not join again.
+            if *error == VerbError::Forked {
+                loss.told = VerbError::Forked;
+            }
+        }
+        if !was_shut {
+            self.endpoint.end();
+        }
+    }
+
+    /// The same outcome, which shuts the gate if it is a failure.
+    #[inline(always)]
+    fn noted<T>(&self, outcome: Result<T, VerbError>) -> Result<T, VerbError> {
+        if let Err(error) = &outcome {
+            self.note(error);
+        }
+        outcome
+    }
+
     /// Posts a batch with verbs on absent nodes.
     async fn post_apart(&self, batch: &mut Batch) -> Result<(), VerbError> {
         let absent = self.absent.get();
@@ -256,7 +262,7 @@ impl<E: Endpoint> Endpoint for Gate<E> {
         self.endpoint.shut_out(who).await
     }
 
-    pass_on!(endpoint: region_state silent has_ended forsake remove_forsaken place remake);
+    pass_on!(endpoint: region_state silent has_ended forsake remove_forsaken end place remake);
     pass_on!(endpoint: expect purpose export follow region_attributes region_bytes provided);
     pass_on!(endpoint: note_provided charge wait arrivals pause now_ns unix_ms agent_ms boot random);
     pass_on!(endpoint: traffic limits is_near keeps_order identity origin fabric);

@@ -248,6 +248,10 @@ impl Endpoint for SimEndpoint {
         std::future::ready(removed)
     }
 
+    fn end(&self) {
+        self.shared.world.borrow_mut().ports[self.number as usize].end.dropped = true;
+    }
+
     async fn remake(&self, node: u8, _: u64) -> Result<(), VerbError> {
         let number = self.number;
         self.at_once(move |world| world.reaches_anew(number, node)).await?
@@ -335,7 +339,7 @@ impl Endpoint for SimEndpoint {
 impl Drop for SimEndpoint {
     /// No task can post by it any more, which counts as an observed death.
     fn drop(&mut self) {
-        self.shared.world.borrow_mut().ports[self.number as usize].end.dropped = true;
+        self.end();
     }
 }
 

@@ -8,11 +8,13 @@ use super::{ATTEMPTS_MAX, Index, Look, SlotWord, Unlink, first_slot};
 use crate::operation::Operation;
 use crate::record::{Header, LargeBody};
 use crate::{CacheError, Cause, Flushed, Meta, Value};
-use atoll_fabric::Endpoint;
+use atoll_fabric::{Batch, Buffer, Endpoint};
 
 /// Buckets READ at once by a walk that looks at their objects. Behind buckets without an object it
 /// READs four times as many, up to the most. So a nearly empty index takes few round trips.
 const BUCKETS_AT_ONCE: std::ops::RangeInclusive<u32> = 16..=512;
+/// Records READ at once where each READ costs a round trip.
+const RECORDS_AT_ONCE: usize = 16;
 /// Keys that a step of a flush removes: in a quarter of a millisecond where memory is near.
 const REMOVED_AT_ONCE: usize = 256;
 /// How many slots [`some_key`] draws.
@@ -104,18 +106,67 @@ pub(crate) async fn keys<I: Index>(
     while shown < count
         && let Some(slots) = walk.next_of(at_once).await?
     {
-        at_once = after_empty(at_once);
-        for (slot, word) in slots {
-            if word.is_live() {
-                at_once = *BUCKETS_AT_ONCE.start();
-            }
-            if word.is_live() && key_of(index, op, slot, word, &mut value).await? {
-                each(value.bytes());
-                shown += 1;
+        let live: Vec<_> = slots.filter(|(_, word)| word.is_live()).collect();
+        at_once = if live.is_empty() { after_empty(at_once) } else { *BUCKETS_AT_ONCE.start() };
+        for some in live.chunks(RECORDS_AT_ONCE) {
+            let left = match index.member().endpoint.is_near() {
+                true => some.to_vec(),
+                false => {
+                    show_together(index, some, |key| {
+                        each(key);
+                        shown += 1;
+                    })
+                    .await?
+                }
+            };
+            for (slot, word) in left {
+                if key_of(index, op, slot, word, &mut value).await? {
+                    each(value.bytes());
+                    shown += 1;
+                }
             }
         }
     }
     walk.cursor().await
+}
+
+/// Shows the keys of slots with two round trips for all of them. Gives those back that need a
+/// closer look: of large objects, and of objects that are changing or damaged.
+///
+/// Nothing protects the records. A sound record whose slot has its word still after the READ was
+/// the slot's object.
+async fn show_together<I: Index>(
+    index: &I,
+    slots: &[(u64, I::Word)],
+    mut each: impl FnMut(&[u8]),
+) -> Result<Vec<(u64, I::Word)>, CacheError> {
+    let client = index.member();
+    let (mut left, mut batch, mut reads) = (Vec::new(), Batch::new(), Vec::with_capacity(slots.len()));
+    for (slot, word) in slots {
+        match index.record_span(*word).filter(|_| !word.is_large()) {
+            Some((at, bytes, _)) => reads.push((*slot, *word, batch.read(at, Buffer::sized(bytes)))),
+            None => left.push((*slot, *word)),
+        }
+    }
+    if reads.is_empty() {
+        return Ok(left);
+    }
+    client.endpoint.post(&mut batch).await?;
+    let mut again = Batch::new();
+    let words: Vec<_> = reads.iter().map(|(slot, ..)| again.read_word(index.slot_at(*slot))).collect();
+    client.endpoint.post(&mut again).await?;
+    for ((slot, word, read), now) in reads.into_iter().zip(words) {
+        let mut buffer = batch.take(read);
+        let record = index.judged(word, &mut buffer).map(|record| record.header);
+        let Some(header) = record.filter(|_| again.word(now) == word.bits()) else {
+            left.push((slot, word));
+            continue;
+        };
+        if header.expiry_ms.is_none() || !header.is_expired(client.pool_ms(client.endpoint.now_ns()).await?) {
+            each(&buffer.bytes()[header.key_at()..header.value_at()]);
+        }
+    }
+    Ok(left)
 }
 
 /// Some key. Every key is as likely as every other, unless nearly all slots are free: slots are

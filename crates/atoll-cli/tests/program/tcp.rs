@@ -294,6 +294,62 @@ fn a_server_starts_although_a_further_node_has_ended_while_no_client_was_there()
     until("every key can be set", || (0..50).all(|key| redis.set::<_, _, ()>(key, "new").is_ok()));
 }
 
+/// Clients make a pool anew only where every region is new. What another node still has is a
+/// user's to remove, and they let go of it.
+#[test]
+fn a_home_that_came_back_empty_is_used_again_once_the_rest_of_its_pool_is_removed() {
+    let (mut home, further) = (Node::start("127.0.0.1:0", &[]), Node::start("127.0.0.1:0", &[]));
+    let (pool, listen) = (format!("{},{}", home.pool(), further.address), home.address.to_string());
+    printed(&["pool", "create", &pool]);
+    let servers = [(); 2].map(|()| Serving::start(&["--pool", &pool]));
+    let mut redis = servers.each_ref().map(Serving::connect);
+    let () = redis[0].set("old", "value").unwrap();
+    let said = refused(&["pool", "remove", &pool]);
+    assert!(said.contains("in use by the processes at 127.0.0.1:"), "{said}");
+    home.child.kill().unwrap();
+    home.child.wait().unwrap();
+    drop(home);
+    let home = Node::start(&listen, &[]);
+    // Nothing of the old pool is removed by itself.
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(redis[0].get::<_, Option<String>>("old").is_err());
+    let removed = printed(&["pool", "remove", &pool]);
+    assert!(removed.contains("+1 with 67108864 bytes"), "{removed}");
+    until("the servers go on", || {
+        redis.iter_mut().all(|redis| redis.get::<_, Option<String>>("old").is_ok_and(|found| found.is_none()))
+    });
+    let () = redis[0].set("new", "value").unwrap();
+    assert_eq!(redis[1].get::<_, String>("new").unwrap(), "value");
+    drop(servers);
+    printed(&["pool", "repair", &pool]);
+    assert!(printed(&["pool", "verify", &pool]).contains("sound"));
+    // A new pool takes the place of what a home that ended has left on the other nodes.
+    drop(home);
+    let _home = Node::start(&listen, &[]);
+    let made: serde_json::Value = serde_json::from_str(&printed(&["pool", "create", &pool, "--json"])).unwrap();
+    assert_eq!(made["capacity_bytes"], 128 << 20, "{made}");
+}
+
+#[test]
+fn a_pool_of_several_nodes_is_removed_as_a_whole_or_by_force() {
+    let (home, further) = (Node::start("127.0.0.1:0", &[]), Node::start("127.0.0.1:0", &[]));
+    let (part, listen) = (home.pool(), further.address.to_string());
+    let pool = format!("{part},{listen}");
+    let said = refused(&["pool", "create", &format!("{part},{}", home.address)]);
+    assert!(said.contains("names twice"), "{said}");
+    printed(&["pool", "create", &pool]);
+    let said = refused(&["pool", "remove", &part]);
+    assert!(said.contains("name the addresses of all"), "{said}");
+    drop(further);
+    let said = refused(&["pool", "remove", &pool]);
+    assert!(said.contains(&listen) && said.contains("--force"), "{said}");
+    let removed = printed(&["pool", "remove", &pool, "--force"]);
+    assert!(removed.contains("with 67108864 bytes") && removed.contains(&listen), "{removed}");
+    let _further = Node::start(&listen, &[]);
+    assert!(printed(&["pool", "create", &pool]).contains("134217728 bytes on 2 memory node(s)"));
+    assert!(printed(&["pool", "remove", &pool]).contains("134217728 bytes"));
+}
+
 /// A command that names a part of the addresses, names them in another order, or names an agent
 /// that has nothing of the pool, is refused, and nothing is lost.
 #[test]

@@ -193,7 +193,7 @@ pub(super) fn look(target: &str, before: &Sample, now: &Sample) -> Look {
         rate("rejected_connections"),
     ));
     line(format_args!("nodes       {} absent", now.bytes("memory_nodes_absent")));
-    line(format_args!("{:<22} {:>12} {:>8} {:>10} {:>10}", "", "calls/s", "time", "mean us", "p99 us"));
+    line(format_args!("{:<22} {:>12} {:>8} {:>10} {:>10}", "", "calls/s", "time", "mean us", "p99 us *"));
     for command in called.iter().take(COMMANDS_SHOWN) {
         let (share, mean_us) = (percent(command.usec, usec), command.usec / command.calls);
         line(format_args!(
@@ -203,6 +203,7 @@ pub(super) fn look(target: &str, before: &Sample, now: &Sample) -> Look {
             command.p99_us,
         ));
     }
+    line(format_args!("* since the server began; all else is of the last interval"));
     let commands = called.iter().map(|command| {
         json!({
             "name": command.name, "calls_per_s": command.calls / seconds, "time_percent": percent(command.usec, usec),

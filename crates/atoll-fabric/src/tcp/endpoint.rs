@@ -78,6 +78,8 @@ pub struct TcpEndpoint {
 pub(super) struct Core {
     /// The home's agent.
     home: usize,
+    /// Whether no session is begun any more.
+    is_over: bool,
     pub(super) links: Vec<Option<Link>>,
     pub(super) flights: Flights,
     /// Exported regions that it reaches.
@@ -117,8 +119,10 @@ impl Core {
         }
     }
 
+    /// Ends all sessions, for good.
     #[cold]
     fn end(&mut self) {
+        self.is_over = true;
         for link in self.links.iter_mut().flatten().filter(|link| link.broken().is_none()) {
             link.fail(&mut self.flights, VerbError::OutcomeUnknown);
         }
@@ -137,6 +141,7 @@ impl TcpEndpoint {
         let deadline = reach.fabric().options().deadline;
         let core = Core {
             home: reach.home_region().agent(),
+            is_over: false,
             links: (0..Fabric::agents(reach.fabric())).map(|_| None).collect(),
             flights: Flights::default(),
             exports: HashMap::new(),
@@ -200,6 +205,9 @@ impl TcpEndpoint {
         let home = self.home_agent();
         if let Some(error) = core.links[home].as_ref().and_then(Link::broken) {
             return Err(error.clone());
+        }
+        if core.is_over {
+            return Err(VerbError::Fenced);
         }
         let node = at.memory_node().unwrap_or(0);
         if node != 0 {
@@ -458,6 +466,14 @@ impl Endpoint for TcpEndpoint {
     async fn has_ended(&self, who: Identity) -> Result<bool, VerbError> {
         let answer = Calling::new(self, Address::new(0, 0, 0), |_| Call::HasEnded { who: who.bits().into() }).await?;
         Ok(matches!(answer, Answer::Number { number: 1 }))
+    }
+
+    fn end(&self) {
+        if !self.is_fork() {
+            // As when it is dropped.
+            self.followed.end();
+            self.core.borrow_mut().end();
+        }
     }
 
     async fn forsake(&self, node: u8) -> Result<(), VerbError> {

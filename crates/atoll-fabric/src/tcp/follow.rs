@@ -40,8 +40,8 @@ impl Followed {
     }
 
     /// The process follows the regions of this endpoint no longer, and the agent knows it.
-    pub(super) fn end(&mut self) {
-        self.kept.get_mut().clear();
+    pub(super) fn end(&self) {
+        self.kept.borrow_mut().clear();
     }
 
     /// Forgets everything in a fork, whose threads are not there.

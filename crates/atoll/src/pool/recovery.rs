@@ -91,7 +91,11 @@ fn recover<F: PoolFabric>(pool: &Pool<F>, lost: &Arc<Opened<F>>, why: OpenError)
             // A user may remove now what is left.
             lost.reach.let_go();
             check_remnants(&pool.0.fabric, lost)?;
-            Pool::create_with(&pool.0.fabric, lost.chosen.pool().settings.clone())?
+            match Pool::create_with(&pool.0.fabric, lost.chosen.pool().settings.clone()) {
+                // Another client was faster, and may not have come to its end yet.
+                Err(OpenError::Region(FabricError::Exists(_))) => return Err(why),
+                made => made?,
+            }
         }
         // What the join met says more than that the pool cannot be opened either.
         Err(OpenError::Region(_)) => return Err(why),

@@ -103,9 +103,10 @@ impl<F: PoolFabric> Pool<F> {
             Err(FabricError::Absent(_)) => None,
             Err(error) => return Err(error.into()),
         };
-        let mut home = Home { bytes: 0, nodes: 1 };
+        let mut home_bytes = None;
         if let Some(lock) = &lock {
-            home = removable(fabric, by_force)?;
+            let home = removable(fabric, by_force)?;
+            home_bytes = Some(home.bytes);
             removed.in_use = is_in_use_now(fabric, lock)?;
             removed.users = Users::of(&lock.peers());
             if removed.in_use && !by_force {
@@ -116,7 +117,7 @@ impl<F: PoolFabric> Pool<F> {
             }
         }
         let is_network = fabric.cost_class() == CostClass::Network;
-        match remove_regions(fabric, by_force, home.bytes, &mut removed) {
+        match remove_regions(fabric, by_force, home_bytes, &mut removed) {
             Err(FabricError::Exists(region)) => {
                 let node = (1..NODES_MAX as u8).find(|node| fabric.region_address(*node).as_ref() == Some(&region));
                 let lock = fabric.hold(node.unwrap_or(0), Sharing::Shared)?;
@@ -173,14 +174,14 @@ fn unnamed(fabric: &impl Fabric, nodes: u32) -> Option<String> {
 }
 
 /// Removes the regions of a pool, whose home has this many bytes. The caller excludes other
-/// processes.
+/// processes. Without a home, clients may make a new one meanwhile, which stays.
 ///
 /// # Errors
 /// [`FabricError::Exists`] if there is no home, and other processes have all that is left open.
 pub(super) fn remove_regions<F: Fabric>(
     fabric: &F,
     by_force: bool,
-    home_bytes: u64,
+    home_bytes: Option<u64>,
     removed: &mut Removed,
 ) -> Result<(), FabricError> {
     let address = |node| fabric.region_address(node).unwrap_or_default();
@@ -208,17 +209,13 @@ pub(super) fn remove_regions<F: Fabric>(
             Err(error) => return Err(error),
         }
     }
-    match fabric.remove(0) {
-        Err(FabricError::Absent(name)) => match in_use {
-            _ if !removed.regions.is_empty() => {}
-            _ => return Err(in_use.map_or(FabricError::Absent(name), FabricError::Exists)),
-        },
-        Err(error) => return Err(error),
-        Ok(()) => {
-            removed.regions.insert(0, address(0));
-            removed.bytes += home_bytes;
-        }
-    }
+    let Some(home_bytes) = home_bytes else {
+        let nothing = || in_use.map_or_else(|| FabricError::Absent(address(0)), FabricError::Exists);
+        return if removed.regions.is_empty() { Err(nothing()) } else { Ok(()) };
+    };
+    fabric.remove(0)?;
+    removed.regions.insert(0, address(0));
+    removed.bytes += home_bytes;
     Ok(())
 }
 
