@@ -108,10 +108,8 @@ pub(crate) fn of_removal(py: Python<'_>, error: &RemoveError) -> PyErr {
             );
             raise(py, "PoolInUse", message)
         }
-        RemoveError::NotReached { name, why } => raise(
-            py,
-            "OpenFailed",
-            format!("{name} is not removed as a whole: {why}. With force=True what can be reached of it is removed"),
-        ),
+        RemoveError::Incomplete { name, why } => {
+            raise(py, "OpenFailed", format!("{name} is not removed: {why}. With force=True what is there and unused is removed"))
+        }
     }
 }

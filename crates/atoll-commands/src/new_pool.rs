@@ -4,7 +4,8 @@ use crate::capacity_or_default;
 use crate::engine::EngineArgs;
 use crate::size::parse_bytes;
 use atoll::fabric::PoolFabric;
-use atoll::{EngineOptions, OpenError, Pool, PoolOptions};
+use atoll::{EngineOptions, PoolOptions};
+use atoll_fabric::FabricError;
 use clap::Args;
 
 /// What a new pool is like. A process that opens the pool reads it from the header.
@@ -57,9 +58,11 @@ impl NewPoolArgs {
 
     /// The capacity of a pool on this fabric. The default is what the memory nodes have left; where
     /// memory nodes have no capacity of their own, see [`Self::capacity_bytes`].
-    pub(super) fn capacity_bytes_on(&self, fabric: &impl PoolFabric) -> Result<u64, OpenError> {
-        let left_bytes = if self.capacity.is_none() { Pool::make_room_on(fabric)? } else { None };
-        Ok(left_bytes.unwrap_or_else(|| self.capacity_bytes(fabric.address())))
+    pub(super) fn capacity_bytes_on(&self, fabric: &impl PoolFabric) -> Result<u64, FabricError> {
+        Ok(match (self.capacity, fabric.room_bytes()?) {
+            (None, Some(left_bytes)) => left_bytes,
+            _ => self.capacity_bytes(fabric.address()),
+        })
     }
 
     /// The memory nodes that it is made with. `default`: unless the user says how many.

@@ -362,7 +362,7 @@ impl RemoveCommand {
             println!("{users} keeps the memory until its end");
         }
         for why in left {
-            println!("what that memory node has of the pool is left: {why}");
+            println!("not all may be removed: {why}");
         }
         Ok(())
     }

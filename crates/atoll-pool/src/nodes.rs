@@ -153,9 +153,26 @@ pub(crate) fn member_number(words: &[u64]) -> Option<u64> {
     (words[0] << 8 == MAGIC << 8).then_some(words[2])
 }
 
-/// Whether a region that begins with this word is a further node's, or not yet in use.
-pub fn is_member_or_empty(first_word: u64) -> bool {
-    first_word == 0 || first_word << 8 == MAGIC << 8
+/// What a region is, of a further node or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemberWords {
+    /// Its creator has not come to its header.
+    Empty,
+    /// A further node of the pool with this id.
+    OfPool(u64),
+    /// Something else.
+    Other,
+}
+
+impl MemberWords {
+    /// What a region is that begins with these two words, or more.
+    pub fn of(words: &[u64]) -> Self {
+        match words {
+            [0, ..] => Self::Empty,
+            [magic, id, ..] if magic << 8 == MAGIC << 8 => Self::OfPool(*id),
+            _ => Self::Other,
+        }
+    }
 }
 
 /// Whether a region that begins with these words is a node's, and has this identity by the bits

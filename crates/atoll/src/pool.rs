@@ -19,15 +19,18 @@ pub use resize::{CHUNKS_LEAST, ResizeError, Resized};
 pub use users::Users;
 
 use self::evictor::Evictor;
-use self::nodes::make_node;
+use self::nodes::{Whose, make_node};
 use self::provider::{Provider, START_BYTES};
+use self::removal::remnant;
 use crate::client::Client;
 use crate::fabric::{self, AddressedFabric, EndpointOf, PoolFabric};
 use atoll_cache::audit::Audit;
 use atoll_cache::experts::ExpertSet;
 use atoll_cache::{CacheError, Chosen, ChosenPool, Engine, EngineId, Near, NearCache, Words};
 use atoll_fabric::shm::host::Room;
-use atoll_fabric::{Endpoint, FabricError, Identity, Reach, Region, Sharing, VerbError, block_on, block_on_with};
+use atoll_fabric::{
+    CostClass, Endpoint, FabricError, Identity, Reach, Region, Sharing, VerbError, block_on, block_on_with,
+};
 use atoll_near::NearError;
 use atoll_pool::boot::{self, Verdict};
 use atoll_pool::repair::repair_watching;
@@ -49,16 +52,16 @@ pub enum OpenError {
     /// This process can have no near cache on it.
     #[error(transparent)]
     Near(#[from] NearError),
-    /// The home's memory node came back empty, and others still have regions of the pool that is
-    /// gone.
+    /// No pool can be made, since a memory node has a region of one whose home is not there: it
+    /// came back empty, or is at another address.
     #[error(
-        "the home's memory node came back empty, and {region} is left of the pool that was there: `atoll pool remove \
-         {address}`, or start that memory node anew; then clients make the pool anew"
+        "{why}: if that pool is gone, `atoll pool remove {address} --force`, or start that memory node anew; otherwise \
+         name the addresses as that pool was created with them"
     )]
     Remnant {
-        /// A region that is left.
-        region: String,
-        /// The pool's address.
+        /// Which region it is.
+        why: String,
+        /// The address of the pool that was to be made.
         address: String,
     },
     /// The host has no memory for such a near cache.
@@ -298,30 +301,34 @@ impl<F: PoolFabric> Pool<F> {
     /// As [`Pool::create`] or [`Pool::anonymous`], on a given fabric.
     pub fn create_on(fabric: &F, options: &PoolOptions) -> Result<Self, OpenError> {
         // Impossible settings are reported before any memory is allocated.
-        let settings = options.settings()?;
-        if fabric.check_room(settings.capacity_bytes).is_err() {
-            Self::make_room_on(fabric)?;
-        }
-        Self::create_with(fabric, settings)
+        Self::create_with(fabric, options.settings()?)
     }
 
     fn create_with(fabric: &F, settings: PoolSettings) -> Result<Self, OpenError> {
+        if fabric.cost_class() == CostClass::Network
+            && let Some(why) = remnant(fabric, settings.nodes_max as u8)
+        {
+            return Err(OpenError::Remnant { why, address: fabric.address().unwrap_or_default().to_owned() });
+        }
         fabric.check_room(settings.capacity_bytes)?;
         let home = fabric.create(0, settings.home_bytes(), START_BYTES)?;
-        let pool = Self::format(fabric, home, settings);
+        let mut made = 1;
+        let pool = Self::format(fabric, home, settings, &mut made);
         if pool.is_err() && fabric.address().is_some() {
             // The next process that uses the name reports what cannot be removed here.
-            let _ = Self::remove_on(fabric, true);
+            (0..made).rev().for_each(|node| drop(fabric.remove(node)));
         }
         pool
     }
 
     /// Creates the other nodes. No other process does so: this one created the home.
-    fn format(fabric: &F, home: F::Region, settings: PoolSettings) -> Result<Self, OpenError> {
+    /// `made` counts them.
+    fn format(fabric: &F, home: F::Region, settings: PoolSettings, made: &mut u8) -> Result<Self, OpenError> {
         let reach = fabric.reach(home);
         for node in 1..settings.nodes as u8 {
-            let made = make_node(fabric, node, settings.member_bytes, 0)?;
-            assert!(reach.admit(node, made), "nobody else knows of these nodes");
+            let region = make_node(fabric, (node, Whose::Nobody), settings.member_bytes, 0)?;
+            *made += 1;
+            assert!(reach.admit(node, region), "nobody else knows of these nodes");
         }
         let endpoint = reach.endpoint();
         let chosen = block_on(&endpoint, ChosenPool::format(&endpoint, settings))?;

@@ -309,11 +309,13 @@ fn a_home_that_came_back_empty_is_used_again_once_the_rest_of_its_pool_is_remove
     home.child.kill().unwrap();
     home.child.wait().unwrap();
     drop(home);
-    let home = Node::start(&listen, &[]);
+    let _home = Node::start(&listen, &[]);
     // Nothing of the old pool is removed by itself.
     std::thread::sleep(Duration::from_secs(1));
     assert!(redis[0].get::<_, Option<String>>("old").is_err());
-    let removed = printed(&["pool", "remove", &pool]);
+    let said = refused(&["pool", "remove", &pool]);
+    assert!(said.contains("there is no home at") && said.contains("--force"), "{said}");
+    let removed = printed(&["pool", "remove", &pool, "--force"]);
     assert!(removed.contains("+1 with 67108864 bytes"), "{removed}");
     until("the servers go on", || {
         redis.iter_mut().all(|redis| redis.get::<_, Option<String>>("old").is_ok_and(|found| found.is_none()))
@@ -323,11 +325,6 @@ fn a_home_that_came_back_empty_is_used_again_once_the_rest_of_its_pool_is_remove
     drop(servers);
     printed(&["pool", "repair", &pool]);
     assert!(printed(&["pool", "verify", &pool]).contains("sound"));
-    // A new pool takes the place of what a home that ended has left on the other nodes.
-    drop(home);
-    let _home = Node::start(&listen, &[]);
-    let made: serde_json::Value = serde_json::from_str(&printed(&["pool", "create", &pool, "--json"])).unwrap();
-    assert_eq!(made["capacity_bytes"], 128 << 20, "{made}");
 }
 
 #[test]
@@ -340,13 +337,29 @@ fn a_pool_of_several_nodes_is_removed_as_a_whole_or_by_force() {
     printed(&["pool", "create", &pool]);
     let said = refused(&["pool", "remove", &part]);
     assert!(said.contains("name the addresses of all"), "{said}");
+    // Another address with one of its memory nodes harms it neither.
+    let strange = Node::start("127.0.0.1:0", &[]);
+    let other = format!("{},{listen}", strange.pool());
+    for command in [&["create"][..], &["remove"]] {
+        let said = refused(&[&["pool"], command, &[&other]].concat());
+        assert!(said.contains("there is no home at") && said.contains(&listen), "{said}");
+    }
+    let server = Serving::start(&["--pool", &pool]);
+    let said = refused(&["pool", "remove", &other, "--force"]);
+    assert!(said.contains("in use by the process at 127.0.0.1:"), "{said}");
+    drop(server);
+    printed(&["pool", "create", &strange.pool()]);
+    assert!(printed(&["pool", "remove", &other]).starts_with(&format!("removed {} with", strange.pool())));
+    printed(&["pool", "repair", &pool]);
+    assert!(printed(&["pool", "verify", &pool]).contains("sound"));
     drop(further);
     let said = refused(&["pool", "remove", &pool]);
     assert!(said.contains(&listen) && said.contains("--force"), "{said}");
     let removed = printed(&["pool", "remove", &pool, "--force"]);
     assert!(removed.contains("with 67108864 bytes") && removed.contains(&listen), "{removed}");
     let _further = Node::start(&listen, &[]);
-    assert!(printed(&["pool", "create", &pool]).contains("134217728 bytes on 2 memory node(s)"));
+    let made: serde_json::Value = serde_json::from_str(&printed(&["pool", "create", &pool, "--json"])).unwrap();
+    assert_eq!(made["capacity_bytes"], 128 << 20, "{made}");
     assert!(printed(&["pool", "remove", &pool]).contains("134217728 bytes"));
 }
 

@@ -12,7 +12,7 @@
 //! The region is removed under the lock that keeps other processes from opening it. A creator that
 //! was stopped meanwhile finds out that its file is gone, and begins again.
 
-use super::removal::remove_regions;
+use super::removal::{Home, remove_regions};
 use super::{OpenError, Pool, PoolOptions, Removed};
 use crate::fabric::{self, PoolFabric};
 use atoll_fabric::{Fabric, FabricError, Hold, Sharing};
@@ -86,7 +86,7 @@ fn remove_abandoned<F: Fabric>(fabric: &F, unused_since: &mut Option<Instant>) -
     let since = *unused_since.get_or_insert_with(Instant::now);
     let is_abandoned = since.elapsed() >= ABANDONED_AFTER;
     if is_abandoned {
-        remove_regions(fabric, true, Some(bytes), &mut Removed::default())?;
+        remove_regions(fabric, true, &Home::unformatted(bytes), &mut Removed::default())?;
     }
     Ok(is_abandoned)
 }

@@ -6,12 +6,14 @@
 //! ([`nodes::claim`]). So a region under the node's name was left by a process that died. The
 //! creator removes it.
 
+use super::users::Users;
 use super::{Pool, UpkeepError};
 use crate::fabric::{EndpointOf, PoolFabric};
 use atoll_cache::CacheError;
-use atoll_fabric::{Fabric, FabricError, Hold, Reach, Region, Sharing, block_on};
+use atoll_fabric::{CostClass, Fabric, FabricError, Hold, Reach, Region, Sharing, block_on};
 use atoll_pool::chunks::Descriptor;
-use atoll_pool::{ChunkState, Client, PoolError, nodes};
+use atoll_pool::nodes::{self, MemberWords};
+use atoll_pool::{ChunkState, Client, PoolError};
 
 impl From<FabricError> for UpkeepError {
     fn from(error: FabricError) -> Self {
@@ -42,26 +44,77 @@ pub struct NodeInfo {
     pub is_absent: bool,
 }
 
-/// Creates the region of a node. No other process may create it meanwhile. A region that a dead
-/// creator left is removed first. Memory of the first `there` bytes is provided.
-pub(super) fn make_node<F: Fabric>(fabric: &F, node: u8, bytes: u64, there: u64) -> Result<F::Region, FabricError> {
-    remove_node(fabric, node, false)?;
-    fabric.create(node, bytes, there)
+/// Whose regions of further memory nodes may be removed.
+///
+/// Where a region's name begins with the pool's name, it is the pool's. An agent's region has a
+/// number alone, so it may be of any pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whose {
+    /// Those of a pool that is not known.
+    Any,
+    /// Those of the pool with this id, and those without a header, which a creator left that died.
+    Pool(u64),
+    /// Those without a header alone.
+    Nobody,
 }
 
-/// Removes the region of a node, if the name is a node's and no process has it open (or
-/// `by_force`). Returns how many bytes it had.
-pub(super) fn remove_node<F: Fabric>(fabric: &F, node: u8, by_force: bool) -> Result<Option<u64>, FabricError> {
+impl Whose {
+    fn includes(self, fabric: &impl Fabric, words: &[u64]) -> bool {
+        match MemberWords::of(words) {
+            MemberWords::Empty => true,
+            MemberWords::OfPool(_) if fabric.cost_class() != CostClass::Network => true,
+            MemberWords::OfPool(id) => self == Self::Any || self == Self::Pool(id),
+            MemberWords::Other => false,
+        }
+    }
+}
+
+/// What became of a region that was to be removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Left {
+    /// There was none.
+    Nothing,
+    /// It had so many bytes.
+    Removed(u64),
+    /// It stays, and is this pool's: processes have it open.
+    InUse(Users),
+    /// It stays, and is not this pool's.
+    NotOurs,
+}
+
+/// Creates the region of a node. No other process may create it meanwhile. A region that a dead
+/// creator left is removed first. Memory of the first `there` bytes is provided.
+pub(super) fn make_node<F: Fabric>(
+    fabric: &F,
+    (node, whose): (u8, Whose),
+    bytes: u64,
+    there: u64,
+) -> Result<F::Region, FabricError> {
+    match remove_node(fabric, (node, whose), false)? {
+        Left::Nothing | Left::Removed(_) => fabric.create(node, bytes, there),
+        Left::InUse(_) | Left::NotOurs => Err(FabricError::Exists(fabric.region_address(node).unwrap_or_default())),
+    }
+}
+
+/// Removes the region of a node, if it may be removed and no process has it open (or `by_force`).
+pub(super) fn remove_node<F: Fabric>(
+    fabric: &F,
+    (node, whose): (u8, Whose),
+    by_force: bool,
+) -> Result<Left, FabricError> {
     let lock = match fabric.hold(node, Sharing::Alone) {
-        Err(FabricError::Absent(_)) => return Ok(None),
+        Err(FabricError::Absent(_)) => return Ok(Left::Nothing),
         lock => lock?,
     };
     // A region whose creator died before it set the size has no words.
     let (words, bytes) = fabric.beginning(node)?;
-    if !nodes::is_member_or_empty(words[0]) || lock.is_in_use()? && !by_force {
-        return Err(FabricError::Exists(fabric.region_address(node).unwrap_or_default()));
+    if !whose.includes(fabric, &words) {
+        return Ok(Left::NotOurs);
     }
-    fabric.remove(node).map(|()| Some(bytes))
+    if lock.is_in_use()? && !by_force {
+        return Ok(Left::InUse(Users::of(&lock.peers())));
+    }
+    fabric.remove(node).map(|()| Left::Removed(bytes))
 }
 
 impl<F: PoolFabric> Pool<F> {
@@ -98,7 +151,7 @@ impl<F: PoolFabric> Pool<F> {
     fn add_node(&self, client: &Client<EndpointOf<F>>, claim: &nodes::Claim) -> Result<(), UpkeepError> {
         let opened = self.opened_now();
         let (fabric, reach, pool) = (&opened.fabric, &opened.reach, opened.chosen.pool());
-        let region = make_node(fabric, claim.node, claim.bytes, claim.bytes)?;
+        let region = make_node(fabric, (claim.node, Whose::Pool(pool.id)), claim.bytes, claim.bytes)?;
         let prepared = || -> Result<u32, UpkeepError> {
             // A separate endpoint has only this region. So if this fails, the process keeps no
             // mapping of a region that is not in the pool.

@@ -67,19 +67,6 @@ fn is_gone(error: &OpenError) -> bool {
     matches!(verb, VerbError::PeerDead | VerbError::NodeAbsent(_) | VerbError::OutcomeUnknown | VerbError::Unprovable)
 }
 
-/// Whether no further memory node has a region.
-fn check_remnants<F: PoolFabric>(fabric: &F, lost: &Opened<F>) -> Result<(), OpenError> {
-    let nodes = lost.chosen.pool().layout.nodes_known();
-    let has_region = |node: &u8| fabric.beginning(*node).is_ok();
-    let Some(left) = (1..nodes).find(has_region) else { return Ok(()) };
-    // Another client may have made the pool meanwhile.
-    if let Err(FabricError::Absent(_)) = fabric.beginning(0) {
-        let region = fabric.region_address(left).unwrap_or_default();
-        return Err(OpenError::Remnant { region, address: fabric.address().unwrap_or_default().to_owned() });
-    }
-    Ok(())
-}
-
 /// Opens or makes the pool that replaces `lost`.
 fn recover<F: PoolFabric>(pool: &Pool<F>, lost: &Arc<Opened<F>>, why: OpenError) -> Result<(), OpenError> {
     let _one = pool.0.recovery.lock().unwrap_or_else(PoisonError::into_inner);
@@ -90,7 +77,6 @@ fn recover<F: PoolFabric>(pool: &Pool<F>, lost: &Arc<Opened<F>>, why: OpenError)
         Err(OpenError::Region(FabricError::Absent(_))) => {
             // A user may remove now what is left.
             lost.reach.let_go();
-            check_remnants(&pool.0.fabric, lost)?;
             match Pool::create_with(&pool.0.fabric, lost.chosen.pool().settings.clone()) {
                 // Another client was faster, and may not have come to its end yet.
                 Err(OpenError::Region(FabricError::Exists(_))) => return Err(why),

@@ -5,16 +5,17 @@
 //! | a pool, of this version or another | no | yes |
 //! | a pool | yes | by force: processes that have it open keep its memory until they close it |
 //! | a damaged pool, or only zeros, as a process leaves that dies while it creates one | any | by force |
-//! | no region, but memory nodes of that name exist | no | the nodes: an earlier removal ended early, or the home is lost |
-//! | the same | yes | by force |
-//! | a pool of memory nodes that are not all reached | any | by force: those that are |
+//! | no region, but memory nodes of that name exist | no | the nodes: an earlier removal ended early; over a network by force, since their home may be elsewhere |
+//! | a pool of memory nodes that are not all reached, or not all named | any | by force: those that are |
+//! | a further memory node's region of another pool, over a network | any | never |
 //! | anything else, including a further memory node | any | never |
 
-use super::nodes::remove_node;
+use super::nodes::{Left, Whose, remove_node};
 use super::users::Users;
 use super::{OpenError, Pool};
 use crate::fabric::{self, PoolFabric};
 use atoll_fabric::{CostClass, Fabric, FabricError, Hold, Sharing};
+use atoll_pool::nodes::MemberWords;
 use atoll_pool::settings::NODES_MAX;
 use atoll_pool::{PoolError, header};
 use std::time::{Duration, Instant};
@@ -48,12 +49,13 @@ pub enum RemoveError {
         /// The processes, as far as this one can see them.
         users: Users,
     },
-    /// Some of its memory nodes cannot be reached, or the address does not name them.
-    #[error("{name} is not removed as a whole: {why}. With --force what can be reached of it is removed")]
-    NotReached {
+    /// It cannot be removed as a whole: it has no home, some of its memory nodes cannot be reached,
+    /// or the address does not name them.
+    #[error("{name} is not removed: {why}. With --force what is there and unused is removed")]
+    Incomplete {
         /// The pool's name.
         name: String,
-        /// Which, and what to do.
+        /// What is wrong.
         why: String,
     },
 }
@@ -103,50 +105,43 @@ impl<F: PoolFabric> Pool<F> {
             Err(FabricError::Absent(_)) => None,
             Err(error) => return Err(error.into()),
         };
-        let mut home_bytes = None;
+        let is_network = fabric.cost_class() == CostClass::Network;
+        let refused = |why| RemoveError::Incomplete { name: name(), why };
+        let mut home = Home { bytes: None, nodes: 1, whose: Whose::Any };
         if let Some(lock) = &lock {
-            let home = removable(fabric, by_force)?;
-            home_bytes = Some(home.bytes);
+            home = removable(fabric, by_force)?;
             removed.in_use = is_in_use_now(fabric, lock)?;
             removed.users = Users::of(&lock.peers());
             if removed.in_use && !by_force {
                 return Err(RemoveError::InUse { name: name(), users: removed.users });
             }
-            if !by_force && let Some(why) = unnamed(fabric, home.nodes) {
-                return Err(RemoveError::NotReached { name: name(), why });
+        }
+        if is_network && !by_force {
+            let unsure = if lock.is_some() { unnamed(fabric, home.nodes) } else { remnant(fabric, NODES_MAX as u8) };
+            if let Some(why) = unsure {
+                return Err(refused(why));
             }
         }
-        let is_network = fabric.cost_class() == CostClass::Network;
-        match remove_regions(fabric, by_force, home_bytes, &mut removed) {
-            Err(FabricError::Exists(region)) => {
-                let node = (1..NODES_MAX as u8).find(|node| fabric.region_address(*node).as_ref() == Some(&region));
-                let lock = fabric.hold(node.unwrap_or(0), Sharing::Shared)?;
-                Err(RemoveError::InUse { name: region, users: Users::of(&lock.peers()) })
-            }
-            Err(error @ FabricError::System { .. }) if is_network => {
-                Err(RemoveError::NotReached { name: name(), why: error.to_string() })
-            }
+        match remove_regions(fabric, by_force, &home, &mut removed) {
+            Err(FabricError::Absent(_)) if !removed.left.is_empty() => Err(refused(removed.left.join("; "))),
+            Err(error @ FabricError::System { .. }) if is_network => Err(refused(error.to_string())),
             Err(error) => Err(error.into()),
             Ok(()) => Ok(removed),
         }
     }
+}
 
-    /// Makes room for a new pool: if the home has no region, removes regions of further memory
-    /// nodes that a pool has left and that no process has open. Returns the bytes that the memory
-    /// nodes have left, where they have a capacity of their own.
-    pub fn make_room_on(fabric: &F) -> Result<Option<u64>, OpenError> {
-        let is_absent = |node| matches!(fabric.beginning(node), Err(FabricError::Absent(_)));
-        if fabric.room_bytes()?.is_some() && is_absent(0) {
-            for node in 1..NODES_MAX as u8 {
-                match remove_node(fabric, node, false) {
-                    // It is in use, or another program's.
-                    Err(FabricError::Exists(_)) | Ok(_) => {}
-                    Err(error) => return Err(error.into()),
-                }
-            }
-        }
-        Ok(fabric.room_bytes()?)
-    }
+/// What to say if there is no home, and a further memory node of these has the region of a pool.
+pub(super) fn remnant(fabric: &impl Fabric, nodes: u8) -> Option<String> {
+    let is_of_pool = |node: &u8| {
+        let words = fabric.beginning(*node).map(|(words, _)| MemberWords::of(&words));
+        matches!(words, Ok(MemberWords::OfPool(_)))
+    };
+    let left = (1..nodes).find(is_of_pool)?;
+    // Another client may have made the pool meanwhile.
+    let is_home_absent = matches!(fabric.beginning(0), Err(FabricError::Absent(_)));
+    let address = |node| fabric.region_address(node).unwrap_or_default();
+    is_home_absent.then(|| format!("there is no home at {}, and {} is of a pool", address(0), address(left)))
 }
 
 /// Whether a process has the region open. One that has just ended may be seen for a while where it
@@ -173,32 +168,31 @@ fn unnamed(fabric: &impl Fabric, nodes: u32) -> Option<String> {
     Some(format!("it was made of {nodes} memory nodes, and the address names {named}: name the addresses of all"))
 }
 
-/// Removes the regions of a pool, whose home has this many bytes. The caller excludes other
-/// processes. Without a home, clients may make a new one meanwhile, which stays.
-///
-/// # Errors
-/// [`FabricError::Exists`] if there is no home, and other processes have all that is left open.
+/// Removes the regions of a pool. The caller excludes other processes. Without a home, clients may
+/// make a new one meanwhile, which stays.
 pub(super) fn remove_regions<F: Fabric>(
     fabric: &F,
     by_force: bool,
-    home_bytes: Option<u64>,
+    home: &Home,
     removed: &mut Removed,
 ) -> Result<(), FabricError> {
     let address = |node| fabric.region_address(node).unwrap_or_default();
     let is_network = fabric.cost_class() == CostClass::Network;
-    let mut in_use = None;
     // The home is removed last. If the process dies in between, the pool can still be removed
     // by its name.
     for node in 1..NODES_MAX as u8 {
-        match remove_node(fabric, node, by_force) {
-            Ok(Some(bytes)) => {
+        // Without a home it is not known whose it is.
+        match remove_node(fabric, (node, home.whose), by_force && home.bytes.is_some()) {
+            Ok(Left::Removed(bytes)) => {
                 removed.regions.push(address(node));
                 removed.bytes += bytes;
             }
-            Ok(None) => {}
-            Err(FabricError::Exists(name)) if is_network => in_use = in_use.or(Some(name)),
-            // A file of such a name that is no memory node stays. The name may also be unused.
-            Err(FabricError::Exists(_) | FabricError::BadSize { .. } | FabricError::BadName(_)) => {}
+            Ok(Left::InUse(users)) if is_network => {
+                removed.left.push(format!("{} is in use by {users}", address(node)))
+            }
+            Ok(Left::Nothing | Left::NotOurs | Left::InUse(_)) => {}
+            // The name may be unused.
+            Err(FabricError::BadSize { .. } | FabricError::BadName(_)) => {}
             // Of each memory node once.
             Err(error @ FabricError::System { .. }) if is_network && by_force => {
                 let why = error.to_string();
@@ -209,9 +203,8 @@ pub(super) fn remove_regions<F: Fabric>(
             Err(error) => return Err(error),
         }
     }
-    let Some(home_bytes) = home_bytes else {
-        let nothing = || in_use.map_or_else(|| FabricError::Absent(address(0)), FabricError::Exists);
-        return if removed.regions.is_empty() { Err(nothing()) } else { Ok(()) };
+    let Some(home_bytes) = home.bytes else {
+        return if removed.regions.is_empty() { Err(FabricError::Absent(address(0))) } else { Ok(()) };
     };
     fabric.remove(0)?;
     removed.regions.insert(0, address(0));
@@ -219,19 +212,30 @@ pub(super) fn remove_regions<F: Fabric>(
     Ok(())
 }
 
-/// What the first words of a home say.
-struct Home {
-    bytes: u64,
+/// What is known of a pool that is to be removed.
+pub(super) struct Home {
+    /// Bytes of the home's region, if it has one.
+    pub(super) bytes: Option<u64>,
     /// Memory nodes that the pool was made of; 1 if that is not known.
     nodes: u32,
+    /// Which further regions are the pool's.
+    whose: Whose,
+}
+
+impl Home {
+    /// The home of a pool that its creator has not formatted.
+    pub(super) fn unformatted(bytes: u64) -> Self {
+        Self { bytes: Some(bytes), nodes: 1, whose: Whose::Nobody }
+    }
 }
 
 /// The file of that name, if it may be removed.
 fn removable(fabric: &impl Fabric, by_force: bool) -> Result<Home, RemoveError> {
     let (words, bytes) = fabric.beginning(0)?;
-    let unknown = Home { bytes, nodes: 1 };
+    let whose = if by_force { Whose::Any } else { Whose::Nobody };
+    let unknown = Home { bytes: Some(bytes), nodes: 1, whose };
     match header::decode(&words, bytes) {
-        Ok(pool) => Ok(Home { bytes, nodes: pool.settings.nodes }),
+        Ok(pool) => Ok(Home { bytes: Some(bytes), nodes: pool.settings.nodes, whose: Whose::Pool(pool.id) }),
         Err(PoolError::Version { .. }) => Ok(unknown),
         Err(PoolError::NotAPool) if words[0] != 0 => Err(OpenError::Pool(PoolError::NotAPool).into()),
         Err(error @ PoolError::NotTheHome { .. }) => Err(OpenError::Pool(error).into()),
