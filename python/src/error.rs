@@ -108,8 +108,10 @@ pub(crate) fn of_removal(py: Python<'_>, error: &RemoveError) -> PyErr {
             );
             raise(py, "PoolInUse", message)
         }
-        RemoveError::Incomplete { name, why } => {
-            raise(py, "OpenFailed", format!("{name} is not removed: {why}. With force=True what is there and unused is removed"))
-        }
+        RemoveError::Incomplete { name, why } => raise(
+            py,
+            "OpenFailed",
+            format!("{name} is not removed: {why}. With force=True what is there and unused is removed"),
+        ),
     }
 }

@@ -29,19 +29,21 @@ pub(crate) struct SlotWalk<'i, I: Index> {
     bucket: u32,
     /// Where it ends, if the index does not end before.
     end: u64,
+    /// How many buckets it READs next for their objects.
+    at_once: u32,
 }
 
 impl<'i, I: Index> SlotWalk<'i, I> {
     /// Begins at the first bucket.
     pub(crate) fn new(index: &'i I) -> Self {
-        Self { index, bucket: 0, end: u64::MAX }
+        Self { index, bucket: 0, end: u64::MAX, at_once: *BUCKETS_AT_ONCE.start() }
     }
 
     /// A step of a walk for `count` keys from bucket `cursor` on. A step over an empty index would
     /// be long, so the buckets of a step are bounded, too.
     fn from(index: &'i I, cursor: u64, count: usize) -> Self {
         let end = cursor.saturating_add((count as u64).saturating_mul(4).max(1024));
-        Self { index, bucket: u32::try_from(cursor).unwrap_or(u32::MAX), end }
+        Self { bucket: u32::try_from(cursor).unwrap_or(u32::MAX), end, ..Self::new(index) }
     }
 
     /// Where the next step begins; 0 at the end of the index.
@@ -55,6 +57,14 @@ impl<'i, I: Index> SlotWalk<'i, I> {
     /// The next slots, each with its number; `None` at the end.
     pub(crate) async fn next(&mut self) -> Result<Option<impl Iterator<Item = (u64, I::Word)> + use<I>>, CacheError> {
         self.next_of(WORDS_BUCKETS_AT_ONCE).await
+    }
+
+    /// The next slots with objects, of few buckets, or of many behind buckets without an object.
+    async fn next_live(&mut self) -> Result<Option<Vec<(u64, I::Word)>>, CacheError> {
+        let Some(slots) = self.next_of(self.at_once).await? else { return Ok(None) };
+        let live: Vec<_> = slots.filter(|(_, word)| word.is_live()).collect();
+        self.at_once = if live.is_empty() { after_empty(self.at_once) } else { *BUCKETS_AT_ONCE.start() };
+        Ok(Some(live))
     }
 
     async fn next_of(
@@ -102,12 +112,9 @@ pub(crate) async fn keys<I: Index>(
 ) -> Result<u64, CacheError> {
     let mut walk = SlotWalk::from(index, cursor, count);
     let (mut shown, mut value) = (0, Value::new());
-    let mut at_once = *BUCKETS_AT_ONCE.start();
     while shown < count
-        && let Some(slots) = walk.next_of(at_once).await?
+        && let Some(live) = walk.next_live().await?
     {
-        let live: Vec<_> = slots.filter(|(_, word)| word.is_live()).collect();
-        at_once = if live.is_empty() { after_empty(at_once) } else { *BUCKETS_AT_ONCE.start() };
         for some in live.chunks(RECORDS_AT_ONCE) {
             let left = match index.member().endpoint.is_near() {
                 true => some.to_vec(),
@@ -203,15 +210,10 @@ pub(crate) async fn remove_some<S: Unlink>(
     cursor: u64,
 ) -> Result<Flushed, CacheError> {
     let (mut walk, mut removed) = (SlotWalk::from(cache.index(), cursor, REMOVED_AT_ONCE), 0);
-    let mut at_once = *BUCKETS_AT_ONCE.start();
     while removed < REMOVED_AT_ONCE
-        && let Some(slots) = walk.next_of(at_once).await?
+        && let Some(live) = walk.next_live().await?
     {
-        at_once = after_empty(at_once);
-        for (slot, word) in slots {
-            if word.is_live() {
-                at_once = *BUCKETS_AT_ONCE.start();
-            }
+        for (slot, word) in live {
             removed += usize::from(remove_slot(cache, op, slot, word).await?);
         }
     }

@@ -8,6 +8,8 @@ pub(super) struct Found {
     pub(super) is_near: bool,
     /// The share of the time that the client's thread had a core, with most GETs in flight.
     pub(super) core_share: Vec<f64>,
+    /// The share of the time that all cores of this host were busy, with two connections.
+    pub(super) host_share: Vec<f64>,
     /// GETs a second of one connection, and of two, with most in flight.
     pub(super) one_connection: Vec<f64>,
     pub(super) two_connections: Vec<f64>,
@@ -50,6 +52,11 @@ pub(super) fn advice(found: &Found, bare: &Bare, gets_per_s: [f64; 2], buffer_by
         advice.push(format!(
             "use more connections, that is, more client threads: one gives {one:.0} GETs a second, two give {two:.0}{why}"
         ));
+    } else if median(&found.host_share) >= FULL {
+        advice.push(format!(
+            "the cores of this host are full ({:.0} %), with those of the memory node if it runs here: measure from another host, or use more cores",
+            100.0 * median(&found.host_share)
+        ));
     } else if is_full {
         advice.push(format!(
             "the client's thread fills its core ({:.0} %), and a second thread adds little: this host has no core left for it, or the memory node is full",
@@ -77,6 +84,17 @@ pub(super) fn advice(found: &Found, bare: &Bare, gets_per_s: [f64; 2], buffer_by
     advice
 }
 
+/// How much the cores of this host have worked since it was started, and how long they were there.
+pub(super) fn host_work() -> Option<[f64; 2]> {
+    let text = std::fs::read_to_string("/proc/stat").ok()?;
+    let ticks: Vec<f64> =
+        text.lines().next()?.split_whitespace().skip(1).filter_map(|word| word.parse().ok()).collect();
+    // user nice system idle iowait irq softirq steal; guests count among the first two.
+    let [user, nice, system, idle, iowait, irq, softirq, steal] = *ticks.first_chunk::<8>()?;
+    let work = user + nice + system + irq + softirq + steal;
+    Some([work, work + idle + iowait])
+}
+
 /// The least of the kernel's limits of a socket's buffers.
 pub(super) fn buffer_bytes_max() -> Option<u64> {
     let most = |name: &str| {
@@ -94,6 +112,7 @@ mod tests {
         Found {
             is_near: false,
             core_share: vec![core],
+            host_share: vec![0.5],
             one_connection: vec![100_000.0],
             two_connections: vec![two],
             large_bytes_per_s: vec![large],
@@ -111,6 +130,8 @@ mod tests {
         assert!(core.contains("fills its core (95 %)") && !core.contains("use more connections"), "{core}");
         let node = advise(&found(0.4, 105_000.0, 1e6));
         assert!(node.contains("--threads"), "{node}");
+        let host = advise(&Found { host_share: vec![0.97], ..found(0.4, 105_000.0, 1e6) });
+        assert!(host.contains("full (97 %)") && !host.contains("--threads"), "{host}");
         // 4 MiB in a millisecond.
         let buffers = advise(&found(0.4, 105_000.0, 3.5e9));
         assert!(buffers.contains("buffers are small"), "{buffers}");

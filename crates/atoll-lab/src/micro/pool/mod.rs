@@ -22,7 +22,7 @@ use crate::LabError;
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 use crate::scheduled::Scheduled;
-use advice::Found;
+use advice::{Found, host_work};
 use atoll::Pool;
 use atoll::fabric::{EndpointOf, OnFabric, ServedFabric, on_fabric};
 use atoll_cache::{Cache, CacheError, Chosen, Engine, Expiry, Near, SetOptions, Value};
@@ -115,10 +115,16 @@ impl PoolRun<'_> {
             left.map(|()| gets.per_s())
         };
         found.one_connection.push(gets(1)?);
+        let before = host_work();
         let both: Result<Vec<f64>, LabError> = std::thread::scope(|scope| {
             let threads = [2, 3].map(|number| scope.spawn(move || gets(number)));
             threads.into_iter().map(|thread| thread.join().expect("a measurement has a bug")).collect()
         });
+        if let (Some(before), Some(after)) = (before, host_work())
+            && after[1] > before[1]
+        {
+            found.host_share.push((after[0] - before[0]) / (after[1] - before[1]));
+        }
         found.two_connections.push(both?.iter().sum());
         Ok(())
     }
