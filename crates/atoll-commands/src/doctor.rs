@@ -1,8 +1,9 @@
 //! `atoll doctor`: whether this host has what Atoll needs, and what would make it faster.
 
-use atoll::{Pool, PoolOptions};
-use atoll_fabric::Clock;
+use atoll::fabric::{OnFabric, ServedFabric, on_fabric};
+use atoll::{OpenError, Pool, PoolOptions};
 use atoll_fabric::shm::host::Room;
+use atoll_fabric::{Clock, FabricError};
 use clap::Args;
 use serde_json::json;
 use std::error::Error;
@@ -12,6 +13,8 @@ use std::net::TcpListener;
 const MEMORY_BYTES_MIN: u64 = 128 << 20;
 /// What `atoll serve` wants by default, for 10 000 connections.
 const DESCRIPTORS_MIN: u64 = 10_064;
+/// What a network of 10 Gbit/s carries in a millisecond.
+const BUFFER_BYTES_MIN: u64 = 1_250_000;
 /// Clocks that a process reads without a system call.
 const FAST_CLOCKS: [&str; 3] = ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page"];
 const HUGE_PAGES: &str = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
@@ -20,6 +23,9 @@ const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current
 /// Check whether this host has what Atoll needs, and say what would make it faster
 #[derive(Args, Debug)]
 pub struct DoctorCommand {
+    /// Also check the pool at this address, and its memory nodes: shm:/NAME, the path of a file, or
+    /// tcp:HOST:PORT[,HOST:PORT...]
+    address: Option<String>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -51,7 +57,12 @@ impl Check {
 impl DoctorCommand {
     /// Does it, and prints what comes of it. The error counts what does not work.
     pub fn run(self) -> Result<(), Box<dyn Error>> {
-        let checks = [shared_memory(), a_pool(), descriptors(), huge_pages(), clock(), redis_port()];
+        let mut checks = vec![shared_memory(), a_pool(), descriptors(), huge_pages(), clock()];
+        checks.extend([redis_port(), socket_buffers()]);
+        if let Some(address) = &self.address {
+            let looked = on_fabric(address, Looking { address });
+            checks.extend(looked.unwrap_or_else(|error| vec![Check::new("address", Verdict::Bad, error.to_string())]));
+        }
         if self.json {
             let shown = checks.iter().map(
                 |Check { name, verdict, found }| json!({ "check": name, "verdict": word(*verdict), "found": found }),
@@ -171,6 +182,63 @@ fn redis_port() -> Check {
     match TcpListener::bind("127.0.0.1:6379") {
         Ok(_) => Check::new(name, Verdict::Good, "free"),
         Err(error) => Check::new(name, Verdict::Advice, format!("{error}: choose another with `atoll serve --port`")),
+    }
+}
+
+/// Sockets of memory nodes carry what a network does in a round trip.
+fn socket_buffers() -> Check {
+    let name = "socket buffers";
+    let most = |name: &str| {
+        let text = std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).ok()?;
+        text.split_whitespace().nth(2)?.parse::<u64>().ok()
+    };
+    match most("tcp_rmem").zip(most("tcp_wmem")) {
+        Some((received, sent)) if received.min(sent) < BUFFER_BYTES_MIN => Check::new(
+            name,
+            Verdict::Advice,
+            format!(
+                "at most {} bytes: large values over `tcp:` are slow where a round trip is long (net.ipv4.tcp_rmem and \
+                 tcp_wmem)",
+                received.min(sent)
+            ),
+        ),
+        Some((received, sent)) => Check::new(name, Verdict::Good, format!("at most {} bytes", received.min(sent))),
+        None => Check::new(name, Verdict::Good, "no limit that can be read"),
+    }
+}
+
+/// Memory nodes answer, and have a pool.
+struct Looking<'a> {
+    address: &'a str,
+}
+
+impl OnFabric for Looking<'_> {
+    type Output = Vec<Check>;
+
+    fn run<F: ServedFabric>(self, fabric: F) -> Vec<Check> {
+        let mut checks = Vec::new();
+        match fabric.room_bytes() {
+            Ok(None) => {}
+            Ok(Some(left)) => {
+                let found = format!("{} answer, {left} bytes left for pools", fabric.agents());
+                checks.push(Check::new("memory nodes", Verdict::Good, found));
+            }
+            Err(error) => checks.push(Check::new("memory nodes", Verdict::Bad, error.to_string())),
+        }
+        let name = "the pool";
+        checks.push(match Pool::open_on(&fabric) {
+            Ok(pool) => {
+                let found =
+                    format!("engine {}, {} bytes, fabric {}", pool.engine(), pool.capacity_bytes(), pool.fabric());
+                Check::new(name, Verdict::Good, found)
+            }
+            Err(OpenError::Region(FabricError::Absent(_))) => {
+                let advice = format!("there is none: make one with `atoll pool create {}`", self.address);
+                Check::new(name, Verdict::Advice, advice)
+            }
+            Err(error) => Check::new(name, Verdict::Bad, error.to_string()),
+        });
+        checks
     }
 }
 

@@ -63,6 +63,8 @@ fn a_pool_on_a_node_is_served_inspected_shared_with_the_nodes_host_and_removed()
     assert!(node.said.contains("on fabric tcp") && node.said.contains(&name.0), "{}", node.said);
     let pool = node.pool();
     assert!(refused(&["serve", "--pool", &pool, "--port", "0"]).contains("atoll pool create"));
+    let said = printed(&["doctor", &pool]);
+    assert!(said.contains("1 answer, 67108864 bytes left") && said.contains("atoll pool create tcp:"), "{said}");
     assert!(printed(&["pool", "create", &pool]).contains("67108864 bytes on 1 memory node(s)"));
     let (far, near) = (Serving::start(&["--pool", &pool]), Serving::start(&["--pool", &name.0]));
     let () = far.connect().set("from far", vec![1_u8; 5000]).unwrap();
