@@ -246,8 +246,9 @@ pub trait Endpoint {
     }
 
     /// Creates the region of a memory node whose region is [gone](RegionState::Gone), all zero
-    /// bytes with all their memory, unless another client has created it. From now on verbs of
-    /// this endpoint reach the new region. By default no region is created.
+    /// bytes, unless another client has created it. Its memory is provided meanwhile, and what a
+    /// verb touches earlier is provided first. From now on verbs of this endpoint reach the new
+    /// region. By default no region is created.
     ///
     /// # Errors
     /// [`VerbError::NodeAbsent`] if it cannot be created, or this endpoint cannot reach it: the

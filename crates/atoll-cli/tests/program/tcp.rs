@@ -214,8 +214,14 @@ fn a_pool_goes_on_without_a_killed_further_node_and_takes_it_in_again_empty() {
     assert!(info.contains(&format!("node 1 tcp:{listen}")) && info.contains("absent, its keys miss"), "{info}");
     // It comes back, empty.
     drop(further);
-    let _further = Node::start(&listen, &[]);
+    let further = Node::start(&listen, &[]);
     until("every key can be set", || (0..KEYS).all(|key| set(&mut redis, key, "new").is_ok()));
+    let resident = || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", further.child.id())).unwrap();
+        let kib = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB")?.parse().ok());
+        kib.unwrap_or(0_u64) << 10
+    };
+    until("the node has all its memory", || resident() >= 64 << 20);
     let found: Vec<_> = (0..KEYS).map(|key| get(key).unwrap()).collect();
     assert!(found.iter().all(|value| value.as_deref() == Some("new")), "{found:?}");
     let info = printed(&["pool", "info", &pool]);

@@ -88,6 +88,8 @@ calls! {
         21 InUse {},
         /// Whose other connections have the region open that this one has open or holds.
         28 Users {},
+        /// Provides all memory of the region that this connection has open, in the background.
+        29 ProvideAll {},
         /// The first words of a region.
         22 Beginning { node },
         /// Removes a region.

@@ -22,6 +22,8 @@ use std::time::Duration;
 
 /// How long an agent may take to answer whether it is there: a client waits that long.
 const PROBE_TIMEOUT: Duration = Duration::from_millis(50);
+/// Bytes of a node made anew that have memory at once.
+const START_BYTES: u64 = 16 << 20;
 /// What stands before the file of the authority in an address.
 const AUTHORITY: &str = "?ca=";
 
@@ -560,8 +562,10 @@ impl TcpReach {
         }
         let place = self.nodes.get(usize::from(node)).filter(|_| !self.is_apart);
         let place = place.ok_or_else(|| absent("there is no such node".to_owned()))?;
-        match self.fabric.create(node, bytes, bytes) {
+        match self.fabric.create(node, bytes, START_BYTES.min(bytes)) {
             Ok(region) => {
+                // Clients wait until the node is there; its pages take longer.
+                region.ask(&Call::ProvideAll {});
                 place.get_or_init(|| region);
                 Ok(())
             }

@@ -16,6 +16,7 @@
 //! share.
 
 use super::held::HeldBack;
+use super::provide;
 use super::session::Session;
 use super::watch::{Gate, Watch};
 use super::{Shared, Waiter};
@@ -519,6 +520,10 @@ impl Connection {
                     Some(id) => regions.users(id, self.peer),
                     None => Answer::Absent { why: Vec::new() },
                 });
+            }
+            Call::ProvideAll {} => {
+                self.opened.and_then(|id| regions.to_provide(id)).into_iter().for_each(provide::begin);
+                return Ok(Answer::Number { number: 1 });
             }
             Call::Beginning { node: at } => return Ok(regions.beginning(node(at)).unwrap_or_else(|refused| refused)),
             Call::Remove { node: at } => return Ok(regions.remove(node(at)).unwrap_or_else(|refused| refused)),

@@ -6,6 +6,7 @@
 //! | `connection` | one connection: its bytes in and out, and the limits of its memory |
 //! | `session` | one client's endpoint with this agent, and how it ends |
 //! | `regions` | the regions, by the numbers of their nodes |
+//! | `provide` | memory that is provided in the background |
 //! | `ending` | sessions of ended clients with other agents |
 //! | `watch` | an exported region whose changes its process is told of |
 //! | `held` | answers that wait until a process has seen their changes |
@@ -17,6 +18,7 @@
 mod connection;
 mod ending;
 mod held;
+mod provide;
 mod regions;
 pub(super) mod session;
 pub(crate) mod watch;

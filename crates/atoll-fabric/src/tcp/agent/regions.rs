@@ -19,7 +19,7 @@ use crate::shm::{ShmEndpoint, ShmFabric, ShmNodes, ShmRegion};
 use crate::tcp::call::Answer;
 use crate::{Address, Batch, Clock, Fabric, FabricError, Lifetime, Region, Sharing, run_ready};
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// Most connections in one answer.
 const USERS_MAX: usize = 64;
@@ -37,6 +37,8 @@ struct Entry {
     /// Connections that hold it.
     held: usize,
     is_held_alone: bool,
+    /// Whether a thread provides its memory, or has done so.
+    is_provided: bool,
 }
 
 impl Entry {
@@ -109,6 +111,7 @@ impl Regions {
             is_alone: false,
             held: 0,
             is_held_alone: false,
+            is_provided: false,
         });
         self.entries.len() - 1
     }
@@ -258,6 +261,13 @@ impl Regions {
         let others = opened.iter().filter(|peer| **peer != but).take(USERS_MAX);
         let shown: Vec<String> = others.map(SocketAddr::to_string).collect();
         Answer::Users { addresses: shown.join(" ").into_bytes() }
+    }
+
+    /// A region whose memory is to be provided; once for each region.
+    pub(super) fn to_provide(&mut self, id: u64) -> Option<Weak<ShmRegion>> {
+        let entry = self.by_id(id).filter(|entry| !entry.is_provided)?;
+        entry.is_provided = true;
+        Some(Arc::downgrade(&entry.region))
     }
 
     /// The number of the region of a node.
