@@ -237,6 +237,12 @@ pub trait Endpoint {
     /// default it ends when it is dropped.
     fn end(&self) {}
 
+    /// Whether this endpoint has ended, or the fabric has ended it. By default it has not while it
+    /// exists.
+    fn is_over(&self) -> bool {
+        false
+    }
+
     /// The agent that has the region of a memory node, as this process's address names it: the one
     /// whose region this endpoint reaches, or else the one on which it would be made. `None` if no
     /// two processes can differ in it. Processes that give the same text mean the same agent.

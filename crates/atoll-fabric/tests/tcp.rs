@@ -340,7 +340,6 @@ fn a_client_of_several_agents_is_dead_when_none_of_them_executes_for_it() {
     }
 }
 
-/// The clock of an agent is that of its host's processes, or a little behind, and never goes back.
 /// One that has ended is dead although it exists, and gives back what it had of a further agent.
 #[test]
 fn an_endpoint_that_has_ended_is_dead_and_posts_nothing() {
@@ -366,6 +365,7 @@ fn an_endpoint_that_has_ended_is_dead_and_posts_nothing() {
     drop(one);
 }
 
+/// The clock of an agent is that of its host's processes, or a little behind, and never goes back.
 #[test]
 fn an_endpoint_reads_the_clock_of_its_agents_host() {
     let agents = Agents::some(1, &options());

@@ -37,6 +37,11 @@ const BOOT_WORD: usize = 17;
 pub(crate) const BOOT_UNKNOWN: u64 = 0;
 /// The word that holds the pool's id.
 const ID_WORD: usize = 23;
+/// The id of a pool by the first words of its home, also if its creator has not come to the end.
+pub fn id_of(words: &[u64]) -> Option<u64> {
+    words.get(ID_WORD).copied().filter(|id| *id != 0)
+}
+
 /// The word that holds the domain of the home's atomics.
 const DOMAIN_WORD: usize = 24;
 /// The boot id.
@@ -54,6 +59,12 @@ impl Pool {
     ) -> Result<Self, PoolError> {
         let layout = Layout::plan(&settings, engine_area)?;
         let pool = Self { settings, layout, id: endpoint.random() };
+        if pool.settings.nodes > 1 {
+            // If its creator dies before the end, what it left on other nodes is known by this.
+            let mut batch = Batch::new();
+            batch.write_word(HEADER.add(8 * ID_WORD as u64), pool.id);
+            endpoint.post(&mut batch).await?;
+        }
         nodes::write_first(endpoint, &pool).await?;
         write(endpoint, &pool).await?;
         Ok(pool)

@@ -252,6 +252,10 @@ impl Endpoint for SimEndpoint {
         self.shared.world.borrow_mut().ports[self.number as usize].end.dropped = true;
     }
 
+    fn is_over(&self) -> bool {
+        self.shared.world.borrow().ports[self.number as usize].end.dropped
+    }
+
     async fn remake(&self, node: u8, _: u64) -> Result<(), VerbError> {
         let number = self.number;
         self.at_once(move |world| world.reaches_anew(number, node)).await?

@@ -21,7 +21,7 @@ impl World {
     #[inline]
     pub(crate) fn standing(&self, port: u32) -> Result<(), VerbError> {
         let end = &self.ports[port as usize].end;
-        if end.killed || end.shut || self.deaths.dropping { Err(VerbError::Fenced) } else { Ok(()) }
+        if end.is_dead() || end.shut || self.deaths.dropping { Err(VerbError::Fenced) } else { Ok(()) }
     }
 
     /// Whether an endpoint knows all nodes of `verbs` as they are now.

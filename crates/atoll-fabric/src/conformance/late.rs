@@ -135,6 +135,10 @@ impl<R: Reach> Reach for Late<R> {
         Self(self.0.apart())
     }
 
+    fn let_go(&self) {
+        self.0.let_go();
+    }
+
     fn admit(&self, node: u8, region: R::Region) -> bool {
         self.0.admit(node, region)
     }
@@ -202,5 +206,5 @@ impl<E: Endpoint> Endpoint for Late<E> {
 
     pass_on!(0: post_unawaited expect export reach_export follow own_word region_attributes provided);
     pass_on!(0: note_provided now_ns unix_ms agent_ms boot random limits identity);
-    pass_on!(0: origin fabric);
+    pass_on!(0: origin fabric end is_over);
 }

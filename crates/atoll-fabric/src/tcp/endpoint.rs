@@ -230,7 +230,8 @@ impl TcpEndpoint {
             let slot = core.flights.begin(false);
             self.queue_call(core, home, slot, &named);
             match self.block_on_slot(core, slot)? {
-                Answer::Number { .. } => {
+                // The end of the home's session may have come with the answer.
+                Answer::Number { .. } if !core.is_over => {
                     core.readiness.add(&link);
                     core.links[agent] = Some(link);
                 }
@@ -395,8 +396,8 @@ fn sleep_for_links(core: &Core, longest: Duration) {
 }
 
 impl Drop for TcpEndpoint {
-    /// Its drop is its death: what was posted is sent, and the agents have ended its sessions. A
-    /// fork leaves them alone.
+    /// Its drop is its death: what was posted is sent, and the agents have ended its sessions,
+    /// unless they ended before. A fork leaves them alone.
     fn drop(&mut self) {
         if self.is_fork() {
             return self.followed.forget();
@@ -474,6 +475,10 @@ impl Endpoint for TcpEndpoint {
             self.followed.end();
             self.core.borrow_mut().end();
         }
+    }
+
+    fn is_over(&self) -> bool {
+        self.core.borrow().is_over
     }
 
     async fn forsake(&self, node: u8) -> Result<(), VerbError> {

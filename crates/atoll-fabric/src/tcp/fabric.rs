@@ -531,7 +531,7 @@ impl TcpReach {
         let region = self.fabric.open(node).map_err(|error| match error {
             FabricError::Absent(_) if usize::from(node) >= agents => absent(format!(
                 "the address names {agents}, and none of them has it: name the addresses of all memory nodes, as the \
-                 pool was created with them"
+                 pool was created with them; if it is gone for good, `atoll pool repair --give-up {node}`"
             )),
             FabricError::Absent(name) => absent(format!(
                 "{name} has no region of this pool: start the memory node that has it; if it is gone for good, \

@@ -183,6 +183,10 @@ impl Follower {
     }
 
     async fn follow_now<E: Endpoint>(&self, endpoint: &E, layout: &Layout) -> Result<bool, NearError> {
+        if endpoint.is_over() {
+            // That it follows nothing says nothing of the export.
+            return Ok(false);
+        }
         let before = *self.words.export();
         match before.exported {
             Exported::Soon => return Ok(false),

@@ -86,7 +86,7 @@ fn remove_abandoned<F: Fabric>(fabric: &F, unused_since: &mut Option<Instant>) -
     let since = *unused_since.get_or_insert_with(Instant::now);
     let is_abandoned = since.elapsed() >= ABANDONED_AFTER;
     if is_abandoned {
-        remove_regions(fabric, true, &Home::unformatted(bytes), &mut Removed::default())?;
+        remove_regions(fabric, true, &Home::unformatted(&words, bytes), &mut Removed::default())?;
     }
     Ok(is_abandoned)
 }

@@ -46,27 +46,42 @@ pub struct NodeInfo {
 
 /// Whose regions of further memory nodes may be removed.
 ///
-/// Where a region's name begins with the pool's name, it is the pool's. An agent's region has a
-/// number alone, so it may be of any pool.
+/// | the region's name | `Any` | `Pool` | `Nobody` |
+/// |---|---|---|---|
+/// | begins with the pool's | all | all | all |
+/// | is an agent's, with a number: it may be of any pool | those that no process has open | this pool's; without a header those that no process has open | without a header those that no process has open |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Whose {
-    /// Those of a pool that is not known.
+    /// Of a pool that is not known.
     Any,
-    /// Those of the pool with this id, and those without a header, which a creator left that died.
+    /// Of the pool with this id.
     Pool(u64),
-    /// Those without a header alone.
+    /// Of no pool. A creator that died leaves regions without a header.
     Nobody,
 }
 
 impl Whose {
-    fn includes(self, fabric: &impl Fabric, words: &[u64]) -> bool {
-        match MemberWords::of(words) {
-            MemberWords::Empty => true,
-            MemberWords::OfPool(_) if fabric.cost_class() != CostClass::Network => true,
-            MemberWords::OfPool(id) => self == Self::Any || self == Self::Pool(id),
-            MemberWords::Other => false,
-        }
+    /// Of the pool with this id, if it is known.
+    pub(super) fn pool(id: Option<u64>) -> Self {
+        id.map_or(Self::Nobody, Self::Pool)
     }
+}
+
+/// What a region is that may be removed.
+pub(super) enum Found<H> {
+    /// There is none.
+    Nothing,
+    /// It is not this pool's.
+    NotOurs,
+    /// It is this pool's, or may be.
+    Region {
+        /// Excludes other processes.
+        lock: H,
+        /// Its size.
+        bytes: u64,
+        /// Whether it is this pool's for sure.
+        is_ours: bool,
+    },
 }
 
 /// What became of a region that was to be removed.
@@ -76,7 +91,7 @@ pub(super) enum Left {
     Nothing,
     /// It had so many bytes.
     Removed(u64),
-    /// It stays, and is this pool's: processes have it open.
+    /// It stays: processes have it open.
     InUse(Users),
     /// It stays, and is not this pool's.
     NotOurs,
@@ -96,25 +111,41 @@ pub(super) fn make_node<F: Fabric>(
     }
 }
 
-/// Removes the region of a node, if it may be removed and no process has it open (or `by_force`).
+/// Looks at the region of a node.
+pub(super) fn find_node<F: Fabric>(fabric: &F, node: u8, whose: Whose) -> Result<Found<F::Hold>, FabricError> {
+    let lock = match fabric.hold(node, Sharing::Alone) {
+        Err(FabricError::Absent(_)) => return Ok(Found::Nothing),
+        lock => lock?,
+    };
+    let is_named = fabric.cost_class() != CostClass::Network;
+    // A region whose creator died before it set the size has no words.
+    let (words, bytes) = fabric.beginning(node)?;
+    Ok(match MemberWords::of(&words) {
+        MemberWords::Empty => Found::Region { lock, bytes, is_ours: is_named },
+        MemberWords::OfPool(id) if is_named || whose == Whose::Pool(id) => Found::Region { lock, bytes, is_ours: true },
+        MemberWords::OfPool(_) if whose == Whose::Any => Found::Region { lock, bytes, is_ours: false },
+        MemberWords::OfPool(_) | MemberWords::Other => Found::NotOurs,
+    })
+}
+
+/// Removes the region of a node, if it may be removed and no process has it open. `by_force` also
+/// removes one that is in use and this pool's for sure.
 pub(super) fn remove_node<F: Fabric>(
     fabric: &F,
     (node, whose): (u8, Whose),
     by_force: bool,
 ) -> Result<Left, FabricError> {
-    let lock = match fabric.hold(node, Sharing::Alone) {
-        Err(FabricError::Absent(_)) => return Ok(Left::Nothing),
-        lock => lock?,
-    };
-    // A region whose creator died before it set the size has no words.
-    let (words, bytes) = fabric.beginning(node)?;
-    if !whose.includes(fabric, &words) {
-        return Ok(Left::NotOurs);
-    }
-    if lock.is_in_use()? && !by_force {
-        return Ok(Left::InUse(Users::of(&lock.peers())));
-    }
-    fabric.remove(node).map(|()| Left::Removed(bytes))
+    Ok(match find_node(fabric, node, whose)? {
+        Found::Nothing => Left::Nothing,
+        Found::NotOurs => Left::NotOurs,
+        Found::Region { lock, is_ours, .. } if lock.is_in_use()? && !(by_force && is_ours) => {
+            Left::InUse(Users::of(&lock.peers()))
+        }
+        Found::Region { bytes, .. } => {
+            fabric.remove(node)?;
+            Left::Removed(bytes)
+        }
+    })
 }
 
 impl<F: PoolFabric> Pool<F> {

@@ -79,7 +79,11 @@ fn recover<F: PoolFabric>(pool: &Pool<F>, lost: &Arc<Opened<F>>, why: OpenError)
             lost.reach.let_go();
             match Pool::create_with(&pool.0.fabric, lost.chosen.pool().settings.clone()) {
                 // Another client was faster, and may not have come to its end yet.
-                Err(OpenError::Region(FabricError::Exists(_))) => return Err(why),
+                Err(OpenError::Region(FabricError::Exists(name)))
+                    if pool.0.fabric.region_address(0) == Some(name.clone()) =>
+                {
+                    return Err(why);
+                }
                 made => made?,
             }
         }

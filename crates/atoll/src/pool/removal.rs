@@ -2,15 +2,17 @@
 //!
 //! | what has the name | in use | removed |
 //! |---|---|---|
-//! | a pool, of this version or another | no | yes |
+//! | a pool | no | yes |
+//! | a pool of another version | no | yes; over a network by force |
 //! | a pool | yes | by force: processes that have it open keep its memory until they close it |
 //! | a damaged pool, or only zeros, as a process leaves that dies while it creates one | any | by force |
 //! | no region, but memory nodes of that name exist | no | the nodes: an earlier removal ended early; over a network by force, since their home may be elsewhere |
 //! | a pool of memory nodes that are not all reached, or not all named | any | by force: those that are |
-//! | a further memory node's region of another pool, over a network | any | never |
+//! | a further memory node's region of another pool, over a network | no | by force, if the home is absent or does not say which are its own |
+//! | the same | yes | never |
 //! | anything else, including a further memory node | any | never |
 
-use super::nodes::{Left, Whose, remove_node};
+use super::nodes::{Found, Left, Whose, find_node, remove_node};
 use super::users::Users;
 use super::{OpenError, Pool};
 use crate::fabric::{self, PoolFabric};
@@ -24,7 +26,7 @@ use std::time::{Duration, Instant};
 const DEPARTURE: Duration = Duration::from_millis(500);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// Why a pool was not removed. No name was removed.
+/// Why a pool was not removed. No name was removed, unless the system failed meanwhile.
 #[derive(Debug, thiserror::Error)]
 pub enum RemoveError {
     /// The name cannot be read, or is not a pool's.
@@ -121,6 +123,7 @@ impl<F: PoolFabric> Pool<F> {
             if let Some(why) = unsure {
                 return Err(refused(why));
             }
+            check_members(fabric, home.whose)?;
         }
         match remove_regions(fabric, by_force, &home, &mut removed) {
             Err(FabricError::Absent(_)) if !removed.left.is_empty() => Err(refused(removed.left.join("; "))),
@@ -129,6 +132,25 @@ impl<F: PoolFabric> Pool<F> {
             Ok(()) => Ok(removed),
         }
     }
+}
+
+/// Checks that all further memory nodes are reached, and that no process has a region of them open,
+/// before any name is removed.
+fn check_members<F: Fabric>(fabric: &F, whose: Whose) -> Result<(), RemoveError> {
+    let name = |node| fabric.region_address(node).unwrap_or_default();
+    for node in 1..NODES_MAX as u8 {
+        match find_node(fabric, node, whose) {
+            Ok(Found::Region { lock, .. }) if is_in_use_now(fabric, &lock)? => {
+                return Err(RemoveError::InUse { name: name(node), users: Users::of(&lock.peers()) });
+            }
+            Err(error @ FabricError::System { .. }) => {
+                return Err(RemoveError::Incomplete { name: name(0), why: error.to_string() });
+            }
+            Err(error) => return Err(error.into()),
+            Ok(_) => {}
+        }
+    }
+    Ok(())
 }
 
 /// What to say if there is no home, and a further memory node of these has the region of a pool.
@@ -181,14 +203,16 @@ pub(super) fn remove_regions<F: Fabric>(
     // The home is removed last. If the process dies in between, the pool can still be removed
     // by its name.
     for node in 1..NODES_MAX as u8 {
-        // Without a home it is not known whose it is.
-        match remove_node(fabric, (node, home.whose), by_force && home.bytes.is_some()) {
+        match remove_node(fabric, (node, home.whose), by_force) {
             Ok(Left::Removed(bytes)) => {
                 removed.regions.push(address(node));
                 removed.bytes += bytes;
             }
             Ok(Left::InUse(users)) if is_network => {
                 removed.left.push(format!("{} is in use by {users}", address(node)))
+            }
+            Ok(Left::NotOurs) if is_network && u32::from(node) < home.nodes => {
+                removed.left.push(format!("{} is another pool's", address(node)));
             }
             Ok(Left::Nothing | Left::NotOurs | Left::InUse(_)) => {}
             // The name may be unused.
@@ -223,23 +247,29 @@ pub(super) struct Home {
 }
 
 impl Home {
-    /// The home of a pool that its creator has not formatted.
-    pub(super) fn unformatted(bytes: u64) -> Self {
-        Self { bytes: Some(bytes), nodes: 1, whose: Whose::Nobody }
+    /// The home of a pool that its creator has not formatted, by its first words.
+    pub(super) fn unformatted(words: &[u64], bytes: u64) -> Self {
+        Self { bytes: Some(bytes), nodes: 1, whose: Whose::pool(header::id_of(words)) }
     }
 }
 
 /// The file of that name, if it may be removed.
 fn removable(fabric: &impl Fabric, by_force: bool) -> Result<Home, RemoveError> {
     let (words, bytes) = fabric.beginning(0)?;
-    let whose = if by_force { Whose::Any } else { Whose::Nobody };
-    let unknown = Home { bytes: Some(bytes), nodes: 1, whose };
+    let unformatted = || Home::unformatted(&words, bytes);
+    let is_network = fabric.cost_class() == CostClass::Network;
+    let name = || fabric.region_address(0).unwrap_or_default();
     match header::decode(&words, bytes) {
         Ok(pool) => Ok(Home { bytes: Some(bytes), nodes: pool.settings.nodes, whose: Whose::Pool(pool.id) }),
-        Err(PoolError::Version { .. }) => Ok(unknown),
+        // Its format may say differently which regions are its own.
+        Err(why @ PoolError::Version { .. }) if is_network && !by_force => {
+            Err(RemoveError::Incomplete { name: name(), why: why.to_string() })
+        }
+        Err(PoolError::Version { .. }) => Ok(Home { bytes: Some(bytes), nodes: 1, whose: Whose::Any }),
         Err(PoolError::NotAPool) if words[0] != 0 => Err(OpenError::Pool(PoolError::NotAPool).into()),
         Err(error @ PoolError::NotTheHome { .. }) => Err(OpenError::Pool(error).into()),
-        Err(_) if by_force => Ok(unknown),
-        Err(why) => Err(RemoveError::Unsound { name: fabric.region_address(0).unwrap_or_default(), why }),
+        Err(PoolError::NotAPool) if by_force => Ok(unformatted()),
+        Err(_) if by_force => Ok(Home { bytes: Some(bytes), nodes: 1, whose: Whose::Any }),
+        Err(why) => Err(RemoveError::Unsound { name: name(), why }),
     }
 }
