@@ -522,7 +522,7 @@ impl Connection {
                 });
             }
             Call::ProvideAll {} => {
-                self.opened.and_then(|id| regions.to_provide(id)).into_iter().for_each(provide::begin);
+                self.opened.and_then(|id| regions.take_unprovided(id)).into_iter().for_each(provide::begin);
                 return Ok(Answer::Number { number: 1 });
             }
             Call::Beginning { node: at } => return Ok(regions.beginning(node(at)).unwrap_or_else(|refused| refused)),

@@ -264,7 +264,7 @@ impl Regions {
     }
 
     /// A region whose memory is to be provided; once for each region.
-    pub(super) fn to_provide(&mut self, id: u64) -> Option<Weak<ShmRegion>> {
+    pub(super) fn take_unprovided(&mut self, id: u64) -> Option<Weak<ShmRegion>> {
         let entry = self.by_id(id).filter(|entry| !entry.is_provided)?;
         entry.is_provided = true;
         Some(Arc::downgrade(&entry.region))
