@@ -21,7 +21,7 @@ pub use users::Users;
 use self::evictor::Evictor;
 use self::nodes::{Whose, make_node};
 use self::provider::{Provider, START_BYTES};
-use self::removal::remnant;
+use self::removal::{Home, remnant, remove_regions};
 use crate::client::Client;
 use crate::fabric::{self, AddressedFabric, EndpointOf, PoolFabric};
 use atoll_cache::audit::Audit;
@@ -312,22 +312,22 @@ impl<F: PoolFabric> Pool<F> {
         }
         fabric.check_room(settings.capacity_bytes)?;
         let home = fabric.create(0, settings.home_bytes(), START_BYTES)?;
-        let mut made = 1;
-        let pool = Self::format(fabric, home, settings, &mut made);
-        if pool.is_err() && fabric.address().is_some() {
+        let pool = Self::format(fabric, home, settings);
+        if pool.is_err()
+            && fabric.address().is_some()
+            && let Ok((words, bytes)) = fabric.beginning(0)
+        {
             // The next process that uses the name reports what cannot be removed here.
-            (0..made).rev().for_each(|node| drop(fabric.remove(node)));
+            let _ = remove_regions(fabric, true, &Home::unformatted(&words, bytes), &mut Removed::default());
         }
         pool
     }
 
     /// Creates the other nodes. No other process does so: this one created the home.
-    /// `made` counts them.
-    fn format(fabric: &F, home: F::Region, settings: PoolSettings, made: &mut u8) -> Result<Self, OpenError> {
+    fn format(fabric: &F, home: F::Region, settings: PoolSettings) -> Result<Self, OpenError> {
         let reach = fabric.reach(home);
         for node in 1..settings.nodes as u8 {
             let region = make_node(fabric, (node, Whose::Nobody), settings.member_bytes, 0)?;
-            *made += 1;
             assert!(reach.admit(node, region), "nobody else knows of these nodes");
         }
         let endpoint = reach.endpoint();
