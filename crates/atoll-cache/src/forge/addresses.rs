@@ -34,24 +34,27 @@ use crate::record::Header;
 use crate::{CacheError, Lookup, Meta, Value, Want};
 use atoll_fabric::{Batch, Endpoint};
 
-/// Memory of a client's address cache where it is on by default: the addresses of 700 000 keys.
-pub const ADDRESS_CACHE_BYTES: usize = 16 << 20;
+/// The most memory of a client's address cache where it is on by default: the addresses of 2.8
+/// million keys. The host provides what of it is used.
+const BYTES_MAX: usize = 64 << 20;
+/// It has so much of the pool's capacity, up to the most.
+const POOL_SHARE: u64 = 8;
 const WAYS: usize = 4;
 const SET_BYTES: usize = WAYS * std::mem::size_of::<Entry>();
 const PLACES: u64 = BUCKET_SLOTS as u64;
 
 /// Where a key's object was.
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    /// The whole hash of the key: no other key's entry is taken for it.
-    hash: u64,
-    about: u64,
-    /// A free word in an unused entry.
-    word: Slot,
-}
+///
+/// Numbers alone: the memory of so many zeros costs nothing before it is used.
+type Entry = [u64; 3];
 
-const UNUSED: Entry = Entry { hash: 0, about: 0, word: Slot::EMPTY };
-const _: () = assert!(std::mem::size_of::<Entry>() == 24);
+/// The whole hash of the key: no other key's entry is taken for it.
+const HASH: usize = 0;
+const ABOUT: usize = 1;
+/// A free word in an unused entry.
+const WORD: usize = 2;
+const UNUSED: Entry = [0; 3];
+const _: () = assert!(Slot::EMPTY.0 == 0);
 const NUMBER_SHIFT: u32 = 5;
 const SEEN_SHIFT: u32 = 17;
 const SEEN_UNIT_BITS: u32 = 16;
@@ -82,7 +85,7 @@ impl Known {
 /// The addresses that a client knows.
 #[derive(Debug, Default)]
 pub(super) struct Addresses {
-    /// The most sets that the cache may have, a power of two; 0 if it is off.
+    /// The sets that the cache has once it is used; 0 if it is off.
     sets_max: usize,
     /// Empty until the client learns its first address: a client that never looks up needs no
     /// memory.
@@ -92,8 +95,14 @@ pub(super) struct Addresses {
 impl Addresses {
     /// A cache of at most `bytes`. Fewer bytes than one set has switch it off.
     pub(super) fn new(bytes: usize) -> Self {
-        let sets = bytes / SET_BYTES;
-        Self { sets_max: if sets == 0 { 0 } else { 1 << sets.ilog2() }, sets: Vec::new() }
+        Self { sets_max: bytes / SET_BYTES, sets: Vec::new() }
+    }
+
+    /// The cache of a client of a pool of so many bytes: the places of all objects, if they have
+    /// 200 bytes, up to the most.
+    pub(super) fn of_pool(capacity_bytes: u64) -> Self {
+        let bytes = usize::try_from(capacity_bytes / POOL_SHARE).unwrap_or(usize::MAX);
+        Self::new(bytes.clamp(SET_BYTES, BYTES_MAX))
     }
 
     #[inline]
@@ -102,8 +111,9 @@ impl Addresses {
     }
 
     fn set(&mut self, hash: u64) -> &mut [Entry; WAYS] {
-        let mask = self.sets.len() - 1;
-        &mut self.sets[(hash >> 20) as usize & mask]
+        let share = hash >> 20 & u64::from(u32::MAX);
+        let number = (share * self.sets.len() as u64) >> 32;
+        &mut self.sets[number as usize]
     }
 
     /// The entry of the key with this hash, if there is one; `bucket` is the key's. The call marks
@@ -113,12 +123,12 @@ impl Addresses {
             return None;
         }
         let set = self.set(hash);
-        let at = set.iter().position(|entry| entry.hash == hash && !entry.word.is_free())?;
+        let at = set.iter().position(|entry| entry[HASH] == hash && !Slot(entry[WORD]).is_free())?;
         set[..=at].rotate_right(1);
-        let Entry { about, word, .. } = set[0];
+        let [_, about, word] = set[0];
         Some(Known {
             slot: first_slot(bucket) + about % PLACES,
-            word,
+            word: Slot(word),
             main: about >> 4 & 1 != 0,
             number: (about >> NUMBER_SHIFT) as u16 & 0xfff,
             seen_ns: about >> SEEN_SHIFT << SEEN_UNIT_BITS,
@@ -136,9 +146,9 @@ impl Addresses {
             | (u64::from(known.number & 0xfff) << NUMBER_SHIFT)
             | (known.seen_ns >> SEEN_UNIT_BITS << SEEN_SHIFT);
         let set = self.set(hash);
-        let at = set.iter().position(|entry| entry.hash == hash).unwrap_or(WAYS - 1);
+        let at = set.iter().position(|entry| entry[HASH] == hash).unwrap_or(WAYS - 1);
         set[..=at].rotate_right(1);
-        set[0] = Entry { hash, about, word: known.word };
+        (set[0][HASH], set[0][ABOUT], set[0][WORD]) = (hash, about, known.word.0);
     }
 
     /// Drops the key's entry: its object is not there any more.
@@ -147,7 +157,7 @@ impl Addresses {
             return;
         }
         let set = self.set(hash);
-        if let Some(at) = set.iter().position(|entry| entry.hash == hash) {
+        if let Some(at) = set.iter().position(|entry| entry[HASH] == hash) {
             set[at..].rotate_left(1);
             set[WAYS - 1] = UNUSED;
         }
@@ -273,10 +283,10 @@ mod tests {
         let mut addresses = Addresses::new(100 * SET_BYTES);
         assert!(addresses.sets.is_empty() && addresses.find(hash(7), 7).is_none());
         (0..10_000).for_each(|number| addresses.learn(hash(number), &known(number)));
-        assert_eq!(addresses.sets.len(), 64);
+        assert_eq!(addresses.sets.len(), 100);
         let found = (0..10_000).filter_map(|number| Some((number, addresses.find(hash(number), 7)?)));
         let found: Vec<_> = found.collect();
-        assert!(found.len() <= 64 * WAYS && found.len() > 48 * WAYS, "{}", found.len());
+        assert!(found.len() <= 100 * WAYS && found.len() > 75 * WAYS, "{}", found.len());
         assert!(found.iter().all(|(number, found)| *found == known(*number)), "all of it is kept");
         assert!(addresses.find(hash(9_999), 7).is_some());
     }
@@ -288,9 +298,20 @@ mod tests {
             addresses.learn(hash(7), &known(number));
         }
         assert_eq!(addresses.find(hash(7), 7).unwrap(), known(2));
-        assert_eq!(addresses.sets[0].iter().filter(|entry| !entry.word.is_free()).count(), 1);
+        assert_eq!(addresses.sets[0].iter().filter(|entry| !Slot(entry[WORD]).is_free()).count(), 1);
         addresses.forget(hash(7));
         assert!(addresses.find(hash(7), 7).is_none());
+    }
+
+    #[test]
+    fn the_keys_of_a_pool_have_places_up_to_a_limit() {
+        const KEYS: u64 = 100_000;
+        let mut addresses = Addresses::of_pool(KEYS * 296);
+        (0..KEYS).for_each(|number| addresses.learn(hash(number), &known(number)));
+        let found = (0..KEYS).filter(|number| addresses.find(hash(*number), 7).is_some()).count();
+        assert!(found > 90_000, "{found}");
+        assert_eq!(Addresses::of_pool(1 << 30).sets_max, BYTES_MAX / SET_BYTES);
+        assert!(Addresses::of_pool(1).is_on());
     }
 
     #[test]

@@ -117,7 +117,7 @@ use crate::reserve::Reserve;
 use crate::spares::Spares;
 use crate::stats::Counters;
 use absence::Absences;
-use addresses::{ADDRESS_CACHE_BYTES, Addresses};
+use addresses::Addresses;
 use ahead::Effort;
 use annex::Annex;
 use atoll_fabric::{Address, Endpoint};
@@ -289,6 +289,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     }
 
     fn new(shared: &Arc<ForgePoolWith<T::Annex>>, client: Client<E>) -> Self {
+        let capacity_bytes = shared.pool.settings.capacity_bytes;
         let window_objects = shared.settings.window * shared.pool.settings.group_objects_max;
         let is_near = client.endpoint.is_near();
         client.set_operations_per_round((window_objects / 8).clamp(1, OPERATIONS_PER_ROUND));
@@ -314,7 +315,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             lately_bound: RefCell::default(),
             absences: Absences::new(!is_near),
             growth: Growth::new(&shared.layout, &shared.pool.layout),
-            addresses: RefCell::new(Addresses::new(if is_near { 0 } else { ADDRESS_CACHE_BYTES })),
+            addresses: RefCell::new(if is_near { Addresses::default() } else { Addresses::of_pool(capacity_bytes) }),
             stats: Counters::default(),
             removals: Removals::default(),
             holes: OpenHoles::NONE,

@@ -556,6 +556,27 @@ fn a_node_with_a_certificate_serves_clients_that_know_its_authority() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
+/// What one future of a worker waits for does not delay what another one sends.
+#[test]
+fn a_lone_command_takes_little_more_than_its_round_trips() {
+    let node = Node::start("127.0.0.1:0", &[]);
+    let pool = node.pool();
+    printed(&["pool", "create", &pool]);
+    let server = Serving::start(&["--pool", &pool, "--threads", "1"]);
+    let mut redis = server.connect();
+    let () = redis.set("key", "value").unwrap();
+    let mut took: Vec<Duration> = (0..1000)
+        .map(|_| {
+            let begun = Instant::now();
+            assert_eq!(redis.get::<_, String>("key").unwrap(), "value");
+            begun.elapsed()
+        })
+        .collect();
+    took.sort_unstable();
+    // A look at what waits for time comes every millisecond.
+    assert!(took[500] < Duration::from_micros(900), "the median GET took {:?}", took[500]);
+}
+
 /// Commands of many connections overlap where each waits for the network.
 #[test]
 fn commands_of_many_connections_share_the_time_of_a_round_trip() {

@@ -8,10 +8,11 @@
 //! Futures that begin to wait in one turn of the worker are sent together: the driver first lets
 //! the others run.
 
+use super::first;
 use super::protocol::Protocol;
 use super::worker::Worker;
 use atoll_cache::Engine;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -31,7 +32,9 @@ pub(super) struct Waiters {
     /// Notified when one begins to wait.
     begun: Notify,
     /// Whether the driver runs.
-    is_driven: std::cell::Cell<bool>,
+    is_driven: Cell<bool>,
+    /// Whether the driver waits for what arrives.
+    is_waiting: Cell<bool>,
 }
 
 impl Waiters {
@@ -40,7 +43,7 @@ impl Waiters {
             return waker.wake_by_ref();
         }
         let mut wakers = self.wakers.borrow_mut();
-        if wakers.is_empty() {
+        if wakers.is_empty() || self.is_waiting.get() {
             self.begun.notify_one();
         }
         wakers.push(waker.clone());
@@ -50,6 +53,25 @@ impl Waiters {
     pub(super) fn end(&self) {
         self.is_driven.set(false);
         self.wake_all();
+    }
+
+    /// Waits until something has arrived, a future has begun to wait, or [`LOOK_PERIOD`] is over.
+    /// Returns whether it was a future: what it has queued is not sent yet.
+    async fn until_arrival(&self, descriptor: &AsyncFd<OwnedFd>) -> bool {
+        let has_begun = Cell::new(false);
+        let arrived = async {
+            if let Ok(mut ready) = descriptor.readable().await {
+                ready.clear_ready();
+            }
+        };
+        let begun = async {
+            self.begun.notified().await;
+            has_begun.set(true);
+        };
+        self.is_waiting.set(true);
+        let _ = tokio::time::timeout(LOOK_PERIOD, first(arrived, begun)).await;
+        self.is_waiting.set(false);
+        has_begun.get()
     }
 
     fn wake_all(&self) {
@@ -112,15 +134,16 @@ pub(super) async fn drive<P: Protocol, G: Engine + 'static>(worker: Rc<Worker<P,
             let own = arrivals.descriptor();
             descriptor = own.and_then(waited_for);
         }
-        match &descriptor {
-            Some(descriptor) => {
-                if let Ok(Ok(mut ready)) = tokio::time::timeout(LOOK_PERIOD, descriptor.readable()).await {
-                    ready.clear_ready();
-                }
+        let has_begun = match &descriptor {
+            Some(descriptor) => waiters.until_arrival(descriptor).await,
+            None => {
+                tokio::task::yield_now().await;
+                false
             }
-            None => tokio::task::yield_now().await,
+        };
+        if !has_begun {
+            arrivals.receive();
         }
-        arrivals.receive();
         if descriptor.is_none() || looked.elapsed() >= LOOK_PERIOD {
             looked = Instant::now();
             waiters.wake_all();
