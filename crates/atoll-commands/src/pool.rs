@@ -362,7 +362,7 @@ impl RemoveCommand {
             println!("{users} keeps the memory until its end");
         }
         for why in left {
-            println!("not all may be removed: {why}");
+            println!("some of it may be left: {why}");
         }
         Ok(())
     }

@@ -180,11 +180,11 @@ fn is_in_use_now<F: Fabric>(fabric: &F, lock: &F::Hold) -> Result<bool, FabricEr
     }
 }
 
-/// What to say if a pool was made of more memory nodes than the address names.
+/// What to say if a pool over a network was made of more memory nodes than the address names.
 fn unnamed(fabric: &impl Fabric, nodes: u32) -> Option<String> {
     let named = fabric.agents();
     let is_absent = |node| matches!(fabric.beginning(node), Err(FabricError::Absent(_)));
-    if fabric.cost_class() != CostClass::Network || named >= nodes || !(1..nodes as u8).any(is_absent) {
+    if named >= nodes || !(1..nodes as u8).any(is_absent) {
         return None;
     }
     Some(format!("it was made of {nodes} memory nodes, and the address names {named}: name the addresses of all"))
