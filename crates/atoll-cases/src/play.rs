@@ -10,8 +10,8 @@ use crate::stops::Stops;
 use crate::subject::{Shared, Subject};
 use atoll_cache::{Cache, CacheError, Engine, EnginePool, Lasting, Pooled};
 use atoll_fabric::Endpoint;
-use atoll_pool::clock::SKEW_MS;
-use atoll_sim::history::Checked;
+use atoll_pool::clock::{ESTIMATE_NS, SKEW_MS};
+use atoll_sim::history::{Checked, Now};
 use atoll_sim::{Control, History, Sim, SimOptions};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -172,7 +172,7 @@ impl<S: Subject> Case<S> {
 
     fn run_with(&self, seed: u64, part: Part<'_, S>) -> Result<Checked, String> {
         let (sim, shared) = self.formatted(seed)?;
-        let history = Rc::new(timed_history::<S>(sim.control(), &shared));
+        let history = Rc::new(timed_history::<S>(sim.control(), &shared, 0));
         self.play(&sim, &history, |client| {
             let played = part(client);
             async move {
@@ -192,12 +192,18 @@ impl<S: Subject> Case<S> {
     }
 }
 
-/// A history that knows the pool's clock, which it looks at past the fabric.
-pub(crate) fn timed_history<S: Subject>(control: Control, shared: &Shared<S>) -> History {
-    let clock = shared.pool().layout.clock();
-    // A pool's clock shows zero only after its node was lost.
-    let ms = move |control: &Control| Some(control.peek_word(clock)).filter(|ms| *ms > 0);
-    History::with_clock(SKEW_MS, move || (control.now_ns(), ms(&control)))
+/// A history that knows the pool's clock, which it looks at past the fabric, and how far the rates
+/// of clocks differ at most.
+pub(crate) fn timed_history<S: Subject>(control: Control, shared: &Shared<S>, drift_per_mille: u32) -> History {
+    let layout = &shared.pool().layout;
+    let (clock, offset) = (layout.clock(), control.peek_word(layout.clock_offset()));
+    let drift_ms = (ESTIMATE_NS * u64::from(drift_per_mille)).div_ceil(1_000_000_000);
+    History::with_clock(SKEW_MS, move || Now {
+        ns: control.now_ns(),
+        // A pool's clock shows zero only after its node was lost.
+        pool_ms: Some(control.peek_word(clock)).filter(|ms| *ms > 0),
+        reckoned_ms: control.agent_ms().wrapping_add(offset) + drift_ms,
+    })
 }
 
 /// A run's growth comes within so many nanoseconds of its clients' start.

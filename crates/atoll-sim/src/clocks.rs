@@ -3,10 +3,14 @@
 use crate::world::World;
 
 impl World {
-    /// The agent's clock, if an endpoint can ask it.
+    /// The agent's clock.
+    pub(crate) fn agent_clock_ms(&self) -> u64 {
+        (self.now_ns / 1_000_000).saturating_add_signed(self.agent_ahead_ms)
+    }
+
+    /// The same, if an endpoint can ask it.
     pub(crate) fn agent_ms(&self, endpoint: u32) -> Option<u64> {
-        let ms = (self.now_ns / 1_000_000).saturating_add_signed(self.agent_ahead_ms);
-        self.ports[endpoint as usize].host.clock.has_agent_clock.then_some(ms)
+        self.ports[endpoint as usize].host.clock.has_agent_clock.then(|| self.agent_clock_ms())
     }
 
     /// The wall clock of an endpoint.

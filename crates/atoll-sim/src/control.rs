@@ -250,6 +250,11 @@ impl Control {
         world.touch();
     }
 
+    /// What the clock of the region's agent shows.
+    pub fn agent_ms(&self) -> u64 {
+        self.shared.world.borrow().agent_clock_ms()
+    }
+
     /// Virtual nanoseconds since the simulation was made.
     pub fn now_ns(&self) -> u64 {
         self.shared.world.borrow().now_ns

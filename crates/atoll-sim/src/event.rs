@@ -73,22 +73,30 @@ pub enum Expiry {
     Keep,
     /// At so many milliseconds since the Unix epoch.
     AtMs(u64),
-    /// So many milliseconds after the time that the operation judged by.
+    /// So many milliseconds after the time of the operation.
     InMs(u64),
 }
 
-/// Between which times of the pool's clock an operation judged what has expired.
+/// Between which times an operation judged what has expired, and what it wrote begins to live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// The earliest.
+    /// The earliest of the pool's clock.
     pub least_ms: u64,
-    /// The latest.
+    /// The latest of the pool's clock.
     pub most_ms: u64,
+    /// The latest from which a time to live may count; at least `most_ms`. A client need not look
+    /// at the pool's clock for that, and the clock stands still where no client looks.
+    pub counted_ms: u64,
 }
 
 impl Window {
     /// Of an operation of which nothing is known.
-    pub const ANY: Self = Self { least_ms: 0, most_ms: u64::MAX };
+    pub const ANY: Self = Self::since(0);
+
+    /// Of an operation that has not returned.
+    pub const fn since(least_ms: u64) -> Self {
+        Self { least_ms, most_ms: u64::MAX, counted_ms: u64::MAX }
+    }
 }
 
 /// When a set takes place.

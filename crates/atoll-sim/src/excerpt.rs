@@ -15,7 +15,7 @@ pub(crate) fn shortest(events: &[Event], evictions: Evictions) -> (Vec<Event>, E
         let cut = |mut event: Event| {
             if event.span.returned.is_some_and(|returned| returned > stamp) {
                 (event.span.returned, event.outcome) = (None, None);
-                event.window.most_ms = u64::MAX;
+                event.window = Window::since(event.window.least_ms);
             }
             event
         };
@@ -80,8 +80,11 @@ pub(crate) fn one_line(event: &Event) -> String {
     };
     let judged = match event.window {
         Window::ANY => String::new(),
-        Window { least_ms, most_ms: u64::MAX } => format!(", judged from {least_ms} ms on"),
-        Window { least_ms, most_ms } => format!(", judged from {least_ms} to {most_ms} ms"),
+        Window { least_ms, most_ms: u64::MAX, .. } => format!(", judged from {least_ms} ms on"),
+        Window { least_ms, most_ms, counted_ms } if most_ms < counted_ms => {
+            format!(", judged from {least_ms} to {most_ms} ms, counted from {counted_ms} ms at the latest")
+        }
+        Window { least_ms, most_ms, .. } => format!(", judged from {least_ms} to {most_ms} ms"),
     };
     format!("client {}: {call} -> {outcome}{judged}", event.client)
 }

@@ -13,6 +13,17 @@ use std::collections::{BTreeMap, VecDeque};
 pub use crate::event::{Call, Condition, Event, Expiry, Outcome, Seen, Window};
 pub use crate::sequential::Evictions;
 
+/// The time, seen past the fabric.
+#[derive(Clone, Copy, Debug)]
+pub struct Now {
+    /// Of the simulation.
+    pub ns: u64,
+    /// Of the pool's clock, unless its memory is lost.
+    pub pool_ms: Option<u64>,
+    /// As clients reckon it that do not look at the pool's clock.
+    pub reckoned_ms: u64,
+}
+
 /// An operation that has not returned.
 #[derive(Debug)]
 #[must_use = "an operation that is never ended counts as one that may still happen"]
@@ -35,25 +46,37 @@ impl std::fmt::Debug for History {
 
 /// The pool's clock, seen past the fabric.
 struct ObservedClock {
-    /// True time in nanoseconds, and the pool's in milliseconds unless its memory is lost.
-    look: Box<dyn Fn() -> (u64, Option<u64>)>,
+    look: Box<dyn Fn() -> Now>,
     /// For how long a client may judge by a time that is over.
     skew_ns: u64,
     /// Looks in order: the last one that is as old as the skew, and all later ones.
     looks: RefCell<VecDeque<(u64, u64)>>,
+    /// How far the pool's clock has been ahead of the reckoned time at most.
+    ahead_ms: Cell<u64>,
 }
 
 impl ObservedClock {
-    /// The pool's time, unless its memory is lost.
-    fn now_ms(&self) -> Option<u64> {
-        let (now_ns, now_ms) = (self.look)();
-        self.looks.borrow_mut().extend(now_ms.map(|now_ms| (now_ns, now_ms)));
-        now_ms
+    /// The time now.
+    fn now(&self) -> Now {
+        let now = (self.look)();
+        self.looks.borrow_mut().extend(now.pool_ms.map(|pool_ms| (now.ns, pool_ms)));
+        let ahead_ms = now.pool_ms.unwrap_or(0).saturating_sub(now.reckoned_ms);
+        self.ahead_ms.set(ahead_ms.max(self.ahead_ms.get()));
+        now
+    }
+
+    /// The window of an operation that began in another one and ends now.
+    fn until_now(&self, begun: Window) -> Window {
+        let now = self.now();
+        let Some(most_ms) = now.pool_ms else { return begun };
+        // A client that looked when the pool's clock was ahead reckons on from there.
+        let counted_ms = most_ms.max(now.reckoned_ms.saturating_add(self.ahead_ms.get()));
+        Window { most_ms, counted_ms, ..begun }
     }
 
     /// The earliest time that a client which begins an operation now may judge by.
     fn least_ms(&self) -> u64 {
-        let (now_ns, _) = (self.look)();
+        let now_ns = (self.look)().ns;
         let mut looks = self.looks.borrow_mut();
         let is_old = |look: Option<&(u64, u64)>| look.is_some_and(|(ns, _)| ns + self.skew_ns <= now_ns);
         while is_old(looks.get(1)) {
@@ -116,12 +139,16 @@ impl History {
         Self { events: RefCell::new(events), stamp: Cell::new(last.unwrap_or(0)), clock: None }
     }
 
-    /// A history that knows the pool's clock. `look` returns the true time in nanoseconds and the
-    /// pool's time in milliseconds. The latter is `None` once its memory is lost: then it is
-    /// unknown how far it had advanced. Once a client has judged by a time, an operation that
-    /// begins `skew_ms` later judges by no earlier time.
-    pub fn with_clock(skew_ms: u64, look: impl Fn() -> (u64, Option<u64>) + 'static) -> Self {
-        let clock = ObservedClock { look: Box::new(look), skew_ns: skew_ms * 1_000_000, looks: RefCell::default() };
+    /// A history that knows the pool's clock, where `look` returns the time. Once the clock's
+    /// memory is lost, it is unknown how far it had advanced. Once a client has judged by a time,
+    /// an operation that begins `skew_ms` later judges by no earlier time.
+    pub fn with_clock(skew_ms: u64, look: impl Fn() -> Now + 'static) -> Self {
+        let clock = ObservedClock {
+            look: Box::new(look),
+            skew_ns: skew_ms * 1_000_000,
+            looks: RefCell::default(),
+            ahead_ms: Cell::new(0),
+        };
         Self { clock: Some(clock), ..Self::default() }
     }
 
@@ -136,7 +163,7 @@ impl History {
         let span = Span { invoked: self.stamp(), returned: None, fenced: None };
         let mut window = Window::ANY;
         if let Some(clock) = &self.clock {
-            clock.now_ms();
+            clock.now();
             window.least_ms = clock.least_ms();
         }
         let mut events = self.events.borrow_mut();
@@ -151,7 +178,7 @@ impl History {
         let event = &mut self.events.borrow_mut()[operation.0];
         (event.outcome, event.span.returned) = (Some(outcome), Some(stamp));
         if let Some(clock) = &self.clock {
-            event.window.most_ms = clock.now_ms().unwrap_or(u64::MAX);
+            event.window = clock.until_now(event.window);
         }
     }
 

@@ -44,7 +44,7 @@ impl World {
             let id = self.post.add(Mail { number, to, message });
             return self.launch_mail(from, id, bytes.len() as u64);
         }
-        if self.is_cut(message.from, mailbox_of(to)) || self.post.random.chance(self.post.chances.lose) {
+        if self.is_cut(message.from, mailbox_of(to)) || self.post.loses(message.from, mailbox_of(to)) {
             return self.record_fault(lane, FaultEvent::MessageLost { message: number });
         }
         let mut copies = 1;

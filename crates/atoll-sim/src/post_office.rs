@@ -2,6 +2,11 @@
 
 use crate::{Random, Relaxations};
 use atoll_fabric::{Mailbox, Message};
+use std::collections::BTreeMap;
+
+/// The most messages from one endpoint to another that chance loses in a row: who repeats a
+/// request for long enough gets an answer.
+const LOST_IN_A_ROW_MAX: u32 = 6;
 
 /// Messages on their way, and how they fare.
 pub(crate) struct PostOffice {
@@ -15,6 +20,8 @@ pub(crate) struct PostOffice {
     pub(crate) random: Random,
     /// Messages between these endpoints are lost if they are sent before a time: from, to, until.
     pub(crate) cuts: Vec<(Mailbox, Mailbox, u64)>,
+    /// How many of the last messages from one endpoint to another were lost by chance.
+    lost_in_a_row: BTreeMap<(Mailbox, Mailbox), u32>,
 }
 
 /// How often a run loses, doubles and delays messages, in 1024ths.
@@ -46,11 +53,26 @@ impl PostOffice {
         let mut random = Random::stream(seed, u64::MAX - 1);
         let chances = MailChances::drawn(relaxations, &mut random);
         let delay_bits_max = random.pick(&[10, 14, 21, 31]);
-        Self { mails: Vec::new(), mails_free: Vec::new(), sent: 0, chances, delay_bits_max, random, cuts: Vec::new() }
+        Self {
+            mails: Vec::new(),
+            mails_free: Vec::new(),
+            sent: 0,
+            chances,
+            delay_bits_max,
+            random,
+            cuts: Vec::new(),
+            lost_in_a_row: BTreeMap::new(),
+        }
     }
-}
 
-impl PostOffice {
+    /// Whether the next message from one endpoint to another is lost.
+    pub(crate) fn loses(&mut self, from: Mailbox, to: Mailbox) -> bool {
+        let is_drawn = self.random.chance(self.chances.lose);
+        let lost = self.lost_in_a_row.entry((from, to)).or_default();
+        *lost = if is_drawn && *lost < LOST_IN_A_ROW_MAX { *lost + 1 } else { 0 };
+        *lost > 0
+    }
+
     pub(crate) fn add(&mut self, mail: Mail) -> u32 {
         let id = self.mails_free.pop().unwrap_or_else(|| {
             self.mails.push(None);

@@ -57,7 +57,7 @@ impl ExpiryWindow {
             Expiry::InMs(ms) => Self {
                 least_ms: judged.least_ms.saturating_add(ms),
                 // One that never is reached is never.
-                most_ms: judged.most_ms.saturating_add(ms),
+                most_ms: judged.counted_ms.saturating_add(ms),
             },
         }
     }

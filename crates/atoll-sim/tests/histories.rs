@@ -1,7 +1,7 @@
 //! Good and bad histories by hand: the checker must take the former and refuse the latter.
 
 use atoll_sim::Random;
-use atoll_sim::history::{Call, Condition, Event, Evictions, Expiry, History, Outcome, Seen, Window};
+use atoll_sim::history::{Call, Condition, Event, Evictions, Expiry, History, Now, Outcome, Seen, Window};
 use atoll_sim::linearizability::Span;
 
 /// A history of operations one after the other, by two clients in turn.
@@ -199,7 +199,7 @@ fn timed(operations: &[Timed]) -> History {
         call: call.clone(),
         outcome: Some(outcome.clone()),
         span: Span { invoked: 2 * number as u64 + 1, returned: Some(2 * number as u64 + 2), fenced: None },
-        window: Window { least_ms: *least_ms, most_ms: *most_ms },
+        window: Window { least_ms: *least_ms, most_ms: *most_ms, counted_ms: *most_ms },
     };
     History::from_events(operations.iter().enumerate().map(event).collect())
 }
@@ -287,24 +287,32 @@ fn an_expiry_that_was_moved_counts_and_one_that_is_kept_stays() {
 
 #[test]
 fn a_history_with_the_pools_clock_knows_when_its_operations_judged() {
-    let now = std::rc::Rc::new(std::cell::Cell::new((0, Some(1000))));
+    let at = |ns, pool_ms, reckoned_ms| Now { ns, pool_ms, reckoned_ms };
+    let now = std::rc::Rc::new(std::cell::Cell::new(at(0, Some(1000), 1000)));
     let look = now.clone();
     let history = History::with_clock(2, move || look.get());
     let until = |history: &History| history.events().last().unwrap().window;
     for (ns, ms, least_ms) in [(0, 1000, 0), (1_000_000, 1001, 0), (2_000_000, 1002, 1000), (9_000_000, 1009, 1003)] {
-        now.set((ns, Some(ms)));
+        now.set(at(ns, Some(ms), ms));
         let operation = history.begin(0, b"k", Call::Get);
-        assert_eq!(until(&history), Window { least_ms, most_ms: u64::MAX });
-        now.set((ns + 1, Some(ms + 1)));
+        assert_eq!(until(&history), Window::since(least_ms));
+        now.set(at(ns + 1, Some(ms + 1), ms + 1));
         history.end(operation, Outcome::get(None));
-        assert_eq!(until(&history), Window { least_ms, most_ms: ms + 1 });
-        now.set((ns, Some(ms)));
+        assert_eq!(until(&history), Window { least_ms, most_ms: ms + 1, counted_ms: ms + 1 });
+        now.set(at(ns, Some(ms), ms));
+    }
+    // The pool's clock stands still for a while; then it is ahead, and clients reckon from there.
+    for (pool_ms, reckoned_ms, counted_ms) in [(1010, 1014, 1014), (1020, 1018, 1020), (1020, 1021, 1023)] {
+        let operation = history.begin(0, b"k", Call::Get);
+        now.set(at(9_000_000, Some(pool_ms), reckoned_ms));
+        history.end(operation, Outcome::get(None));
+        assert_eq!(until(&history), Window { least_ms: 1003, most_ms: pool_ms, counted_ms });
     }
     // The clock may have gone on before its memory was lost.
     let operation = history.begin(0, b"k", Call::Get);
-    now.set((9_000_001, None));
+    now.set(at(9_000_001, None, 1021));
     history.end(operation, Outcome::get(None));
-    assert_eq!(until(&history), Window { least_ms: 1003, most_ms: u64::MAX });
+    assert_eq!(until(&history), Window::since(1003));
 }
 
 /// A correct cache with random response times, and optionally one wrong answer.

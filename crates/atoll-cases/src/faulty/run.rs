@@ -75,7 +75,8 @@ impl<S: Subject> FaultyCase<S> {
         let server_spawner = self.case.subject.server_spawner(&pool);
         let spawn_server =
             |present: &Rc<()>| server_spawner.iter().for_each(|spawn| spawn(sim, Rc::downgrade(present)));
-        let history = Rc::new(timed_history::<S>(sim.control(), &pool));
+        let drift = self.faults.clock_drift_per_mille_max;
+        let history = Rc::new(timed_history::<S>(sim.control(), &pool, drift));
         sim.name_addresses(move |at| pool.describe(at));
         let run = RunState::new(self.clone(), sim.seed(), bytes, history);
         if S::ENDS_WITH_FENCE {
