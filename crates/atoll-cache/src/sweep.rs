@@ -30,7 +30,7 @@ pub const SHARE: u64 = 20;
 const TICKS_PER_MS: u64 = 64;
 const PASS_TICKS: u64 = PASS_MS * TICKS_PER_MS;
 /// Units of a stretch, at least, if so many are due.
-const STRETCH_MIN: u64 = 64;
+const STRETCH_MIN: u64 = 256;
 /// A shorter time is not worth beginning.
 const BUDGET_NS_MIN: u64 = 100_000;
 /// The longest time that a client spends at once.

@@ -24,6 +24,7 @@
 //! | [`region`] | a span of memory that endpoints reach |
 //! | [`attributes`] | what is fixed when a region is created |
 //! | [`peers`] | the processes behind a region's endpoints, for an operator |
+//! | [`busy`] | looking for what comes soon, before the thread sleeps |
 //! | [`wait`] | blocking a thread until a future has ended |
 //! | [`clock`] | where an endpoint's time comes from |
 //! | [`shm`] | one host: loads, stores and atomic instructions on a shared mapping |
@@ -38,6 +39,7 @@ pub mod arrivals;
 pub mod attributes;
 pub mod batch;
 pub mod buffer;
+pub mod busy;
 pub mod checked;
 pub mod clock;
 pub mod conformance;
@@ -66,6 +68,7 @@ pub use arrivals::Arrivals;
 pub use attributes::{Domain, Kind, Lifetime, RegionAttributes};
 pub use batch::{BATCH_VERBS_MAX, Batch, Ticket};
 pub use buffer::Buffer;
+pub use busy::BusyPolling;
 pub use checked::{Checked, Either};
 pub use clock::Clock;
 pub use endpoint::{Endpoint, Intent, Limits, Purpose, RegionState};

@@ -366,6 +366,26 @@ fn an_endpoint_that_has_ended_is_dead_and_posts_nothing() {
 }
 
 /// The clock of an agent is that of its host's processes, or a little behind, and never goes back.
+/// What has arrived ends the wait, whichever memory node it came from: a wait for links lasts ten
+/// milliseconds if nothing comes.
+#[test]
+fn an_answer_of_one_of_several_agents_ends_the_wait() {
+    let agents = Agents::some(2, &options());
+    let reach = agents.reach(2);
+    let endpoint = reach.endpoint();
+    let rounds = (0..10).map(|_| {
+        let begun = Instant::now();
+        for _ in 0..200 {
+            let mut batch = Batch::new();
+            (0..2).for_each(|node| _ = batch.read_word(Address::new(node, 0, 0)));
+            block_on(&endpoint, endpoint.post(&mut batch)).unwrap();
+        }
+        begun.elapsed()
+    });
+    let least = rounds.min().unwrap();
+    assert!(least < Duration::from_millis(30), "200 batches took {least:?}");
+}
+
 #[test]
 fn an_endpoint_reads_the_clock_of_its_agents_host() {
     let agents = Agents::some(1, &options());

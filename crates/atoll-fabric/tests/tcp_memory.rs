@@ -1,5 +1,5 @@
-//! How much memory connections cost an agent. The tests measure their own process, so that they run
-//! one after the other.
+//! How much memory connections cost an agent, and how much processor time idle threads. The tests
+//! measure their own process, so that they run one after the other.
 
 use atoll_fabric::tcp::{
     Agent, AgentOptions, Authority, Certificate, RunningAgent, TcpEndpoint, TcpFabric, TcpOptions, TcpReach,
@@ -72,6 +72,32 @@ fn idle_connections_cost_little(options: AgentOptions, client: TcpOptions, bytes
     assert!(grown <= bytes_max, "{grown} bytes");
     assert_eq!(agent.connections(), CLIENTS + 1);
     assert_eq!(add(&endpoints[999], 8, 1), Ok(0));
+}
+
+/// Processor time of all threads of this process.
+fn processor_time() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the call writes to `time` alone.
+    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Threads that look for what comes soon before they sleep take no core while nothing comes.
+#[test]
+fn agents_and_clients_without_work_sleep() {
+    let _alone = alone();
+    let agent = agent(AgentOptions { threads: 2, ..AgentOptions::default() });
+    let endpoint = created(&agent).endpoint();
+    let mut least = Duration::MAX;
+    for _ in 0..20 {
+        for _ in 0..200 {
+            add(&endpoint, 0, 1).unwrap();
+        }
+        let before = processor_time();
+        block_on(&endpoint, endpoint.pause(50_000_000));
+        least = least.min(processor_time() - before);
+    }
+    assert!(least < Duration::from_millis(5), "{least:?} of 50 ms");
 }
 
 fn rss_bytes() -> u64 {

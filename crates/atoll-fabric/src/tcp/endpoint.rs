@@ -32,8 +32,8 @@ use crate::batch::BATCH_VERBS_MAX;
 use crate::random::Random;
 use crate::shm::process::{self, ForkGuard};
 use crate::{
-    Address, Arrivals, Batch, Buffer, Clock, Endpoint, Fabric, FabricError, Identity, Limits, Origin, Region,
-    RegionAttributes, RegionState, Traffic, VerbError,
+    Address, Arrivals, Batch, Buffer, BusyPolling, Clock, Endpoint, Fabric, FabricError, Identity, Limits, Origin,
+    Region, RegionAttributes, RegionState, Traffic, VerbError,
 };
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
@@ -88,11 +88,13 @@ pub(super) struct Core {
     pub(super) idle_polls: usize,
     pub(super) deadline_ns: u64,
     pub(super) readiness: Readiness,
+    /// Of the thread, where it waits for all links.
+    polling: BusyPolling,
 }
 
 impl Core {
-    /// Sends what is queued, and receives what has arrived.
-    fn drive(&mut self, now_ns: impl Fn() -> u64) {
+    /// Sends what is queued, and receives what has arrived. Returns whether anything has.
+    fn drive(&mut self, now_ns: impl Fn() -> u64) -> bool {
         let mut has_received = false;
         for link in self.links.iter_mut().flatten().filter(|link| link.is_busy()) {
             link.flush(&mut self.flights);
@@ -108,6 +110,7 @@ impl Core {
         }
         let in_flight = self.flights.len();
         self.idle_polls = if has_received { in_flight } else { in_flight.saturating_sub(1) }.min(IDLE_POLLS_MAX);
+        has_received
     }
 
     /// Ends the sessions with all agents once that with the home's agent has ended: they may reuse
@@ -147,6 +150,7 @@ impl TcpEndpoint {
             exports: HashMap::new(),
             idle_polls: 0,
             readiness: Readiness::default(),
+            polling: BusyPolling::default(),
             deadline_ns: deadline.as_nanos() as u64,
         };
         Self {
@@ -341,13 +345,38 @@ impl TcpEndpoint {
         }
     }
 
+    /// Sleeps until something has arrived, for at most `longest`. Returns whether it has.
+    fn sleep(&self, core: &mut Core, longest: Duration) -> bool {
+        let mut busy = core.links.iter_mut().flatten().filter(|link| link.is_busy());
+        let Some(link) = busy.next() else { return false };
+        if busy.next().is_some() || longest < SLEEP_MAX || link.is_encrypted() {
+            if core.drive(|| self.clock.now_ns()) {
+                return true;
+            }
+            core.idle_polls = 0;
+            return sleep_for_links(core, longest);
+        }
+        link.flush(&mut core.flights);
+        if link.queued_bytes() > 0 {
+            return sleep_for_links(core, longest);
+        }
+        // One call sleeps and receives.
+        let has_come = link.receive(&mut core.flights, Blocking::Yes);
+        if !has_come {
+            link.check_deadline(&mut core.flights, self.clock.now_ns(), core.deadline_ns);
+        }
+        core.end_with_home();
+        core.idle_polls = core.flights.len().min(IDLE_POLLS_MAX);
+        has_come
+    }
+
     /// Sends and receives for everything in flight, unless a poll has just done so.
     #[inline]
     pub(super) fn progress(&self) {
         let mut core = self.core.borrow_mut();
         match core.idle_polls.checked_sub(1) {
             Some(left) => core.idle_polls = left,
-            None => core.drive(|| self.clock.now_ns()),
+            None => _ = core.drive(|| self.clock.now_ns()),
         }
     }
 
@@ -380,8 +409,9 @@ fn slept_ms(clock: &Clock) -> u64 {
     host_ms().saturating_sub(clock.now_ns() / 1_000_000)
 }
 
-/// Sleeps until something has arrived on a link, or can be sent, for at most this long.
-fn sleep_for_links(core: &Core, longest: Duration) {
+/// Sleeps until something has arrived on a link, or can be sent, for at most this long. Returns
+/// whether it has, or can be.
+fn sleep_for_links(core: &Core, longest: Duration) -> bool {
     let busy = core.links.iter().flatten().filter(|link| link.is_busy());
     let mut polled: arrayvec::ArrayVec<libc::pollfd, 64> = busy
         .map(|link| {
@@ -392,7 +422,7 @@ fn sleep_for_links(core: &Core, longest: Duration) {
     let time = libc::timespec { tv_sec: 0, tv_nsec: longest.as_nanos().min(999_999_999) as libc::c_long };
     // SAFETY: the span of descriptors, which are open, is this function's own; the time is a valid
     // one, and no mask of signals is given.
-    unsafe { libc::ppoll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, &raw const time, std::ptr::null()) };
+    unsafe { libc::ppoll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, &raw const time, std::ptr::null()) > 0 }
 }
 
 impl Drop for TcpEndpoint {
@@ -549,30 +579,21 @@ impl Endpoint for TcpEndpoint {
         let mut core = self.core.borrow_mut();
         let core = &mut *core;
         core.idle_polls = 0;
-        let mut busy = core.links.iter_mut().flatten().filter(|link| link.is_busy());
-        let Some(link) = busy.next() else {
+        if !core.links.iter().flatten().any(Link::is_busy) {
             // Nothing is in flight: a future pauses, or has just come so far.
             match nap_ns {
                 u64::MAX => std::thread::yield_now(),
                 _ => std::thread::sleep(longest),
             }
             return;
-        };
-        if busy.next().is_some() || longest < SLEEP_MAX || link.is_encrypted() {
-            core.drive(|| self.clock.now_ns());
-            core.idle_polls = 0;
-            return sleep_for_links(core, longest);
         }
-        link.flush(&mut core.flights);
-        if link.queued_bytes() > 0 {
-            return sleep_for_links(core, longest);
+        let mut polling = core.polling;
+        if !polling.find(longest, || core.drive(|| self.clock.now_ns())) {
+            let since_ns = self.clock.now_ns();
+            let has_come = self.sleep(core, longest);
+            polling.slept(Duration::from_nanos(self.clock.now_ns() - since_ns), has_come);
         }
-        // One call sleeps and receives.
-        if !link.receive(&mut core.flights, Blocking::Yes) {
-            link.check_deadline(&mut core.flights, self.clock.now_ns(), core.deadline_ns);
-        }
-        core.end_with_home();
-        core.idle_polls = core.flights.len().min(IDLE_POLLS_MAX);
+        core.polling = polling;
     }
 
     fn arrivals(&self) -> Option<&dyn Arrivals> {

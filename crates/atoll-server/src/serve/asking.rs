@@ -12,7 +12,9 @@ use super::first;
 use super::protocol::Protocol;
 use super::worker::Worker;
 use atoll_cache::Engine;
+use atoll_fabric::BusyPolling;
 use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -57,7 +59,7 @@ impl Waiters {
 
     /// Waits until something has arrived, a future has begun to wait, or [`LOOK_PERIOD`] is over.
     /// Returns whether it was a future: what it has queued is not sent yet.
-    async fn until_arrival(&self, descriptor: &AsyncFd<OwnedFd>) -> bool {
+    async fn until_arrival(&self, descriptor: &AsyncFd<OwnedFd>, polling: &mut BusyPolling) -> bool {
         let has_begun = Cell::new(false);
         let arrived = async {
             if let Ok(mut ready) = descriptor.readable().await {
@@ -69,13 +71,31 @@ impl Waiters {
             has_begun.set(true);
         };
         self.is_waiting.set(true);
-        let _ = tokio::time::timeout(LOOK_PERIOD, first(arrived, begun)).await;
+        let mut event = std::pin::pin!(tokio::time::timeout(LOOK_PERIOD, first(arrived, begun)));
+        if !found(event.as_mut(), polling).await {
+            let since = Instant::now();
+            let has_come = event.await.is_ok();
+            polling.slept(since.elapsed(), has_come);
+        }
         self.is_waiting.set(false);
         has_begun.get()
     }
 
     fn wake_all(&self) {
         self.wakers.borrow_mut().drain(..).for_each(Waker::wake);
+    }
+}
+
+/// Polls a future, and lets the worker look at its sockets, until that is ready or the worker is to
+/// sleep. Returns whether it is ready.
+async fn found<F: Future>(mut event: Pin<&mut F>, polling: &mut BusyPolling) -> bool {
+    let Some(looks) = polling.begin(LOOK_PERIOD) else { return false };
+    loop {
+        tokio::task::yield_now().await;
+        let is_ready = poll_fn(|context| Poll::Ready(event.as_mut().poll(context).is_ready())).await;
+        if is_ready || !polling.goes_on(looks) {
+            return is_ready;
+        }
     }
 }
 
@@ -113,6 +133,7 @@ pub(super) async fn drive<P: Protocol, G: Engine + 'static>(worker: Rc<Worker<P,
     let mut cache = worker.cache();
     let mut descriptor: Option<AsyncFd<OwnedFd>> = None;
     let mut looked = Instant::now();
+    let mut polling = BusyPolling::default();
     loop {
         while waiters.wakers.borrow().is_empty() {
             waiters.begun.notified().await;
@@ -135,7 +156,7 @@ pub(super) async fn drive<P: Protocol, G: Engine + 'static>(worker: Rc<Worker<P,
             descriptor = own.and_then(waited_for);
         }
         let has_begun = match &descriptor {
-            Some(descriptor) => waiters.until_arrival(descriptor).await,
+            Some(descriptor) => waiters.until_arrival(descriptor, &mut polling).await,
             None => {
                 tokio::task::yield_now().await;
                 false

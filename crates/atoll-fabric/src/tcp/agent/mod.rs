@@ -32,7 +32,7 @@ use super::tls::Tunnel;
 use super::{Authority, Certificate, Secret, configure};
 use crate::shm::ShmFabric;
 use crate::shm::process::random_word;
-use crate::{Clock, FabricError, Identity, Pace};
+use crate::{BusyPolling, Clock, FabricError, Identity, Pace};
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
 use std::collections::HashMap;
@@ -365,6 +365,7 @@ impl Thread {
         let mut events = Events::with_capacity(256);
         let mut scratch = Scratch::new();
         let mut waiting: Vec<Token> = Vec::new();
+        let mut polling = BusyPolling::default();
         let mut looked = Instant::now();
         let mut next_look = looked;
         if let Some(listening) = &mut self.listening {
@@ -377,7 +378,7 @@ impl Thread {
                 true => LOOK_PERIOD.min(next_look.saturating_duration_since(Instant::now())),
                 false => Duration::ZERO,
             };
-            if self.poll.poll(&mut events, Some(timeout)).is_err() {
+            if self.wait(&mut events, timeout, &mut polling).is_err() {
                 continue;
             }
             for event in &events {
@@ -409,6 +410,24 @@ impl Thread {
         }
         self.connections.values_mut().for_each(|connection| connection.end(&self.shared));
         self.watches.iter().for_each(|watch| watch.abandon());
+    }
+
+    /// Waits for events, for at most `longest`.
+    fn wait(&mut self, events: &mut Events, longest: Duration, polling: &mut BusyPolling) -> io::Result<()> {
+        let mut outcome = Ok(());
+        let has_found = polling.find(longest, || {
+            outcome = self.poll.poll(events, Some(Duration::ZERO));
+            outcome.is_err() || !events.is_empty()
+        });
+        if has_found {
+            return outcome;
+        }
+        let since = Instant::now();
+        self.poll.poll(events, Some(longest))?;
+        if !longest.is_zero() {
+            polling.slept(since.elapsed(), !events.is_empty());
+        }
+        Ok(())
     }
 
     fn accept(&mut self) {
