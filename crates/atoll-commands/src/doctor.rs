@@ -188,21 +188,16 @@ fn redis_port() -> Check {
 /// Sockets of memory nodes carry what a network does in a round trip.
 fn socket_buffers() -> Check {
     let name = "socket buffers";
-    let most = |name: &str| {
-        let text = std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).ok()?;
-        text.split_whitespace().nth(2)?.parse::<u64>().ok()
-    };
-    match most("tcp_rmem").zip(most("tcp_wmem")) {
-        Some((received, sent)) if received.min(sent) < BUFFER_BYTES_MIN => Check::new(
+    match atoll_fabric::tcp::socket_bytes_max() {
+        Some(most) if most < BUFFER_BYTES_MIN => Check::new(
             name,
             Verdict::Advice,
             format!(
-                "at most {} bytes: large values over `tcp:` are slow where a round trip is long (net.ipv4.tcp_rmem and \
-                 tcp_wmem)",
-                received.min(sent)
+                "at most {most} bytes: large values over `tcp:` are slow where a round trip is long (net.ipv4.tcp_rmem and \
+                 tcp_wmem)"
             ),
         ),
-        Some((received, sent)) => Check::new(name, Verdict::Good, format!("at most {} bytes", received.min(sent))),
+        Some(most) => Check::new(name, Verdict::Good, format!("at most {most} bytes")),
         None => Check::new(name, Verdict::Good, "no limit that can be read"),
     }
 }

@@ -10,8 +10,10 @@
 //! | came later | halves, and is closed below [`WINDOW_MIN`] |
 //!
 //! A thread that looks yields its core each time. If another thread took it, cores are short: then
-//! the thread only sleeps until [`HOLDOFF`] is over.
+//! the thread only sleeps until [`HOLDOFF`] is over. Where a quota limits the processor time of
+//! this process (a container's limit, say), threads only sleep: looking would use the quota up.
 
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// The longest that a thread looks before it sleeps.
@@ -30,13 +32,38 @@ pub struct Looks {
 }
 
 /// How long one thread looks before it sleeps.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct BusyPolling {
+    /// Whether it only sleeps.
+    is_off: bool,
     window: Duration,
     /// Until when it only sleeps.
     held_off: Option<Instant>,
     /// How often another thread had taken the core when that was last asked.
     taken: i64,
+}
+
+impl Default for BusyPolling {
+    /// Of a thread that has not waited yet.
+    fn default() -> Self {
+        Self { is_off: has_quota(), window: Duration::ZERO, held_off: None, taken: 0 }
+    }
+}
+
+/// Whether this process may use less processor time than its cores have.
+fn has_quota() -> bool {
+    static FOUND: OnceLock<bool> = OnceLock::new();
+    *FOUND.get_or_init(|| {
+        // SAFETY: all bytes zero are a value of the type.
+        let mut cores: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+        // SAFETY: the call writes to `cores` alone, whose size it is given.
+        let asked = unsafe { libc::sched_getaffinity(0, std::mem::size_of_val(&cores), &raw mut cores) };
+        // SAFETY: the set is initialized.
+        let cores = unsafe { libc::CPU_COUNT(&cores) };
+        // Of the cores and the quota, the less.
+        let usable = std::thread::available_parallelism();
+        asked == 0 && usable.is_ok_and(|usable| usable.get() < cores as usize)
+    })
 }
 
 impl BusyPolling {
@@ -58,7 +85,7 @@ impl BusyPolling {
     #[inline]
     pub fn begin(&self, longest: Duration) -> Option<Looks> {
         let window = self.window.min(longest);
-        if window.is_zero() {
+        if window.is_zero() || self.is_off {
             return None;
         }
         let begun = Instant::now();
@@ -126,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_thread_looks_no_longer_than_its_window() {
-        let mut polling = BusyPolling::default();
+        let mut polling = BusyPolling { is_off: false, ..BusyPolling::default() };
         assert!(!polling.find(Duration::MAX, || panic!("the window is closed")));
         (0..9).for_each(|_| polling.slept(WINDOW_MIN, true));
         let mut looks = 0;
@@ -141,10 +168,12 @@ mod tests {
 
     #[test]
     fn a_thread_whose_core_is_wanted_only_sleeps_for_a_while() {
-        let mut polling =
-            BusyPolling { window: WINDOW_MAX, held_off: Some(Instant::now() + Duration::from_secs(60)), taken: 0 };
+        let mut polling = BusyPolling { is_off: false, ..BusyPolling::default() };
+        (polling.window, polling.held_off) = (WINDOW_MAX, Some(Instant::now() + Duration::from_secs(60)));
         assert!(!polling.find(Duration::MAX, || panic!("it is held off")));
         polling.held_off = Some(Instant::now());
         assert!(polling.find(Duration::MAX, || true));
+        polling.is_off = true;
+        assert!(!polling.find(Duration::MAX, || panic!("it is off")));
     }
 }

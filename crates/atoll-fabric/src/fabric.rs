@@ -38,6 +38,9 @@ pub enum Sharing {
     Alone,
 }
 
+/// Bytes of a region that have memory when a pool creates it; the rest is provided later.
+pub const START_BYTES: u64 = 16 << 20;
+
 /// The first words of a region. They say what the region contains.
 pub const BEGINNING_WORDS: usize = 32;
 

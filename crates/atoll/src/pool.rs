@@ -20,13 +20,14 @@ pub use users::Users;
 
 use self::evictor::Evictor;
 use self::nodes::{Whose, make_node};
-use self::provider::{Provider, START_BYTES};
+use self::provider::Provider;
 use self::removal::{Home, remnant, remove_regions};
 use crate::client::Client;
 use crate::fabric::{self, AddressedFabric, EndpointOf, PoolFabric};
 use atoll_cache::audit::Audit;
 use atoll_cache::experts::ExpertSet;
 use atoll_cache::{CacheError, Chosen, ChosenPool, Engine, EngineId, Near, NearCache, Words};
+use atoll_fabric::fabric::START_BYTES;
 use atoll_fabric::shm::host::Room;
 use atoll_fabric::{
     CostClass, Endpoint, FabricError, Identity, Reach, Region, Sharing, VerbError, block_on, block_on_with,

@@ -10,7 +10,7 @@ use super::call::{Answer, Call};
 use super::control::{Control, close};
 use super::silence::{Silence, is_refusal, is_silence};
 use super::{Authority, SECRET_FILE, Secret, TcpEndpoint, TcpOptions};
-use crate::fabric::BEGINNING_WORDS;
+use crate::fabric::{BEGINNING_WORDS, START_BYTES};
 use crate::shm::NODES_MAX;
 use crate::{
     CostClass, Domain, Fabric, FabricError, Hold, Identity, Kind, Lifetime, PeerState, Peers, Reach, Region,
@@ -22,8 +22,6 @@ use std::time::Duration;
 
 /// How long an agent may take to answer whether it is there: a client waits that long.
 const PROBE_TIMEOUT: Duration = Duration::from_millis(50);
-/// Bytes of a node made anew that have memory at once.
-const START_BYTES: u64 = 16 << 20;
 /// What stands before the file of the authority in an address.
 const AUTHORITY: &str = "?ca=";
 

@@ -124,6 +124,15 @@ impl Default for TcpOptions {
     }
 }
 
+/// The least of this host's limits of a socket's buffers, in bytes; `None` if they cannot be read.
+pub fn socket_bytes_max() -> Option<u64> {
+    let most = |name: &str| {
+        let text = std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).ok()?;
+        text.split_whitespace().nth(2)?.parse().ok()
+    };
+    Some(u64::min(most("tcp_rmem")?, most("tcp_wmem")?))
+}
+
 /// Sets what both sides of a connection want of it: small frames leave at once, and a host that
 /// does not answer is found out.
 fn configure(stream: &impl AsFd) -> io::Result<()> {

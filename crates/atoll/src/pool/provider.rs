@@ -1,10 +1,10 @@
 //! Providing a pool's memory while clients already use it.
 //!
-//! A pool is created with [`START_BYTES`] of its memory. A thread of each process that has it open
-//! provides the rest, until all memory is present or the pool is closed. See [`provision`] for why
-//! several threads may do so, and what keeps users from missing memory. If the host runs out of
-//! memory, the thread retries from time to time. Until then the pool is as large as the memory that
-//! is present.
+//! A pool is created with [`START_BYTES`](atoll_fabric::fabric::START_BYTES) of its memory. A
+//! thread of each process that has it open provides the rest, until all memory is present or the
+//! pool is closed. See [`provision`] for why several threads may do so, and what keeps users from
+//! missing memory. If the host runs out of memory, the thread retries from time to time. Until then
+//! the pool is as large as the memory that is present.
 
 use super::{OpenError, Opened, Pool};
 use crate::fabric::PoolFabric;
@@ -15,8 +15,6 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Bytes of a region whose memory is present when the region is created.
-pub(super) const START_BYTES: u64 = 16 << 20;
 /// Pause between two tries on a host without free memory.
 const RETRY_PERIOD: Duration = Duration::from_millis(500);
 

@@ -95,15 +95,6 @@ pub(super) fn host_work() -> Option<[f64; 2]> {
     Some([work, work + idle + iowait])
 }
 
-/// The least of the kernel's limits of a socket's buffers.
-pub(super) fn buffer_bytes_max() -> Option<u64> {
-    let most = |name: &str| {
-        let text = std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).ok()?;
-        text.split_whitespace().nth(2)?.parse().ok()
-    };
-    Some(u64::min(most("tcp_rmem")?, most("tcp_wmem")?))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,6 @@
 //! The figures of a pool, and their table.
 
-use super::advice::{Found, advice, buffer_bytes_max, median};
+use super::advice::{Found, advice, median};
 use super::bare::Bare;
 use super::measure::Flown;
 use serde::Serialize;
@@ -92,7 +92,7 @@ impl PoolReport {
     pub(super) fn new(address: &str, fabric: &'static str, mut rows: Vec<Row>, bare: Bare, found: Found) -> Self {
         let gets: Vec<f64> = rows.iter().filter(|row| row.operation == "GET").map(|row| row.per_s).collect();
         let ends = [gets.first(), gets.last()].map(|gets| gets.copied().unwrap_or(0.0));
-        let advice = advice(&found, &bare, ends, buffer_bytes_max());
+        let advice = advice(&found, &bare, ends, atoll_fabric::tcp::socket_bytes_max());
         // By operation, then by how many are in flight.
         let order = ["READ", "WRITE", "CAS", "FAA", "GET", "SET"];
         rows.sort_by_key(|row| (order.iter().position(|name| *name == row.operation), row.in_flight));
