@@ -3,13 +3,14 @@
 //! | figure | is |
 //! |---|---|
 //! | handshake | how long TCP takes to connect to each memory node: a round trip between two kernels |
-//! | ping-pong | a message of a READ's length there and back between two threads of this host, over the same kind of socket |
+//! | ping-pong | a message of a READ's length there and back between two threads of this host, over the same kind of socket; both wait as the fabric's threads do ([`BusyPolling`]) |
 //! | copy | the same bytes copied in memory |
 
 use crate::LabError;
 use crate::latency::Latencies;
+use atoll_fabric::BusyPolling;
 use std::hint::black_box;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
@@ -46,7 +47,7 @@ pub(super) fn measure(address: &str, time: Duration) -> Result<Bare, LabError> {
 }
 
 fn handshake(node: &str) -> std::io::Result<f64> {
-    let address = node.to_socket_addrs()?.next().ok_or(std::io::ErrorKind::AddrNotAvailable)?;
+    let address = node.to_socket_addrs()?.next().ok_or(ErrorKind::AddrNotAvailable)?;
     let mut taken = Vec::with_capacity(HANDSHAKES);
     for _ in 0..HANDSHAKES {
         let since = Instant::now();
@@ -61,22 +62,48 @@ fn ping_pong(time: Duration) -> std::io::Result<Latencies> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let mut stream = TcpStream::connect(listener.local_addr()?)?;
     let (mut peer, _) = listener.accept()?;
-    stream.set_nodelay(true)?;
-    peer.set_nodelay(true)?;
+    for end in [&stream, &peer] {
+        end.set_nodelay(true)?;
+        end.set_nonblocking(true)?;
+    }
     let answering = std::thread::spawn(move || {
-        let (mut there, back) = ([0; THERE], [0; BACK]);
-        while peer.read_exact(&mut there).is_ok() && peer.write_all(&back).is_ok() {}
+        let (mut there, back, mut polling) = ([0; THERE], [0; BACK], BusyPolling::default());
+        while receive(&mut peer, &mut there, &mut polling).is_ok() && peer.write_all(&back).is_ok() {}
     });
-    let (begun, mut latencies) = (Instant::now(), Latencies::default());
+    let (begun, mut latencies, mut polling) = (Instant::now(), Latencies::default(), BusyPolling::default());
     while begun.elapsed() < time {
         let since = Instant::now();
         stream.write_all(&[0; THERE])?;
-        stream.read_exact(&mut [0; BACK])?;
+        receive(&mut stream, &mut [0; BACK], &mut polling)?;
         latencies.record(since.elapsed().as_nanos() as u64);
     }
     drop(stream);
     let _ = answering.join();
     Ok(latencies)
+}
+
+/// Waits for the whole message on a socket that does not block.
+fn receive(stream: &mut TcpStream, message: &mut [u8], polling: &mut BusyPolling) -> std::io::Result<()> {
+    let mut filled = 0;
+    while filled < message.len() {
+        let mut received = Ok(0);
+        let has_found = polling.find(Duration::MAX, || {
+            received = stream.read(&mut message[filled..]);
+            !received.as_ref().is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+        });
+        if !has_found {
+            let since = Instant::now();
+            stream.set_nonblocking(false)?;
+            received = stream.read(&mut message[filled..]);
+            stream.set_nonblocking(true)?;
+            polling.slept(since.elapsed(), true);
+        }
+        match received? {
+            0 => return Err(ErrorKind::UnexpectedEof.into()),
+            bytes => filled += bytes,
+        }
+    }
+    Ok(())
 }
 
 fn copy() -> f64 {
