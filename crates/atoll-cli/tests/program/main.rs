@@ -21,3 +21,4 @@ mod settings;
 mod start;
 mod tcp;
 mod top;
+mod two_machines;
