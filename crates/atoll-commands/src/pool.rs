@@ -211,6 +211,10 @@ impl ResizeCommand {
                 println!("{:#}", json!({ "restored_chunks": chunks, "restored_bytes": bytes }));
             } else {
                 println!("{chunks} chunks with {bytes} bytes are in use again");
+                if bytes < self.by {
+                    let left = self.by - bytes;
+                    println!("{left} bytes less than asked for: no more was out of use; `grow` again adds a node");
+                }
             }
             return Ok(());
         }
@@ -219,8 +223,9 @@ impl ResizeCommand {
             println!("{:#}", json!({ "node": shown_node(&node), "capacity_bytes": pool.capacity_bytes() }));
             return Ok(());
         }
-        let NodeInfo { number, chunks, bytes, .. } = node;
-        println!("memory node {number} adds {chunks} chunks in {bytes} bytes");
+        let NodeInfo { number, chunks, bytes, region, .. } = node;
+        let region = region.as_deref().unwrap_or("of this process");
+        println!("memory node {number} ({region}) adds {chunks} chunks in {bytes} bytes");
         println!("{} holds {} bytes", self.name, pool.capacity_bytes());
         Ok(())
     }

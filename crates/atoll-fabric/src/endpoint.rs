@@ -251,6 +251,14 @@ pub trait Endpoint {
         None
     }
 
+    /// Makes the agent whose text ([`Endpoint::place`]) `is_it` knows the one on which a memory
+    /// node would be made that this endpoint does not reach. Returns whether this process's address
+    /// names such an agent. By default it names none.
+    fn find_place(&self, node: u8, is_it: &dyn Fn(&str) -> bool) -> bool {
+        let _ = (node, is_it);
+        false
+    }
+
     /// Creates the region of a memory node whose region is [gone](RegionState::Gone), all zero
     /// bytes, unless another client has created it. Its memory is provided meanwhile, and what a
     /// verb touches earlier is provided first. From now on verbs of this endpoint reach the new

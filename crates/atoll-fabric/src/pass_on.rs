@@ -20,7 +20,8 @@
 ///
 ///     pass_on!(inner: read read_into write_from post_unawaited flush expect purpose);
 ///     pass_on!(inner: reach export reach_export follow own_word);
-///     pass_on!(inner: region_state silent has_ended forsake remove_forsaken place remake);
+///     pass_on!(inner: region_state silent has_ended forsake remove_forsaken);
+///     pass_on!(inner: place find_place remake);
 ///     pass_on!(inner: end is_over provide discard);
 ///     pass_on!(inner: region_attributes region_bytes provided note_provided charge);
 ///     pass_on!(inner: wait arrivals pause now_ns unix_ms agent_ms boot random traffic limits);
@@ -77,6 +78,9 @@ macro_rules! pass_on {
     };
     (@ $inner:tt is_over) => {
         $crate::pass_on!(= $inner is_over() -> bool);
+    };
+    (@ $inner:tt find_place) => {
+        $crate::pass_on!(= $inner find_place(node: u8, is_it: &dyn Fn(&str) -> bool) -> bool);
     };
     (@ $inner:tt place) => {
         $crate::pass_on!(= $inner place(node: u8) -> Option<String>);

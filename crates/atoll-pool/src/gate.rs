@@ -262,7 +262,7 @@ impl<E: Endpoint> Endpoint for Gate<E> {
         self.endpoint.shut_out(who).await
     }
 
-    pass_on!(endpoint: region_state silent has_ended forsake remove_forsaken end is_over place remake);
+    pass_on!(endpoint: region_state silent has_ended forsake remove_forsaken end is_over place find_place remake);
     pass_on!(endpoint: expect purpose export follow region_attributes region_bytes provided);
     pass_on!(endpoint: note_provided charge wait arrivals pause now_ns unix_ms agent_ms boot random);
     pass_on!(endpoint: traffic limits is_near keeps_order identity origin fabric);

@@ -99,10 +99,10 @@ async fn region_state<E: Endpoint>(
     pool: &Pool,
     (node, identity): (u8, u32),
 ) -> Result<RegionState, VerbError> {
-    let state = endpoint.region_state(node).await;
     let has_used = pool.layout.nodes.has_identity(node, identity);
-    match state == RegionState::Unknown || has_used || nodes::is_at_its_place(endpoint, pool, node).await? {
-        true => Ok(state),
+    // The place first: it is the region there that is asked for.
+    match has_used || nodes::is_at_its_place(endpoint, pool, node).await? {
+        true => Ok(endpoint.region_state(node).await),
         false => Ok(RegionState::Unknown),
     }
 }
@@ -183,10 +183,15 @@ fn absent_of(table: &[NodeState]) -> (u64, u64) {
     (absent, returning)
 }
 
-/// The memory nodes whose regions are gone, as the table has it.
+/// The memory nodes whose regions are gone, as the table has it. From then on this process knows
+/// their agents, if its address names them.
 pub async fn absent<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<Vec<u8>, VerbError> {
     let absent = absent_of(&nodes::table(endpoint, pool).await?).0;
-    Ok((0..=pool.layout.nodes_known()).filter(|node| absent >> node & 1 == 1).collect())
+    let absent: Vec<u8> = (0..=pool.layout.nodes_known()).filter(|node| absent >> node & 1 == 1).collect();
+    for node in &absent {
+        nodes::is_at_its_place(endpoint, pool, *node).await?;
+    }
+    Ok(absent)
 }
 
 impl<E: Endpoint> Client<E> {

@@ -224,12 +224,18 @@ fn compare(found: &[u64], expected: &[u64; WORDS]) -> Option<String> {
 
 /// The word of the place where this endpoint's process makes the region of a node.
 pub(crate) fn place_word<E: Endpoint>(endpoint: &E, node: u8) -> u64 {
-    endpoint.place(node).map_or(0, |place| rapidhash::v3::rapidhash_v3(place.as_bytes()).max(1))
+    endpoint.place(node).map_or(0, |place| word_of_place(&place))
 }
 
-/// Whether this endpoint's process names the place where the region of a node is made.
+fn word_of_place(place: &str) -> u64 {
+    rapidhash::v3::rapidhash_v3(place.as_bytes()).max(1)
+}
+
+/// Whether this endpoint's process names the place where the region of a node is made. From then on
+/// that is the place for the process, too.
 pub(crate) async fn is_at_its_place<E: Endpoint>(endpoint: &E, pool: &Pool, node: u8) -> Result<bool, VerbError> {
-    Ok(read_word(endpoint, pool.layout.place(node)).await? == place_word(endpoint, node))
+    let noted = read_word(endpoint, pool.layout.place(node)).await?;
+    Ok(noted == place_word(endpoint, node) || endpoint.find_place(node, &|place| word_of_place(place) == noted))
 }
 
 /// Notes this endpoint's place of a node.

@@ -9,6 +9,7 @@ mod deploy;
 mod doctor;
 mod engines;
 mod full_host;
+mod growth;
 #[cfg(feature = "lab")]
 mod lab;
 mod logs;

@@ -35,6 +35,10 @@ impl Node {
         }
     }
 
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     pub(crate) fn pool(&self) -> String {
         format!("tcp:{}", self.address)
     }

@@ -524,6 +524,10 @@ impl Endpoint for TcpEndpoint {
         Some(self.reach.place(node))
     }
 
+    fn find_place(&self, node: u8, is_it: &dyn Fn(&str) -> bool) -> bool {
+        self.reach.find_place(node, is_it)
+    }
+
     async fn remake(&self, node: u8, bytes: u64) -> Result<(), VerbError> {
         self.reach.remake(node, bytes)
     }

@@ -16,8 +16,9 @@ use crate::{
     CostClass, Domain, Fabric, FabricError, Hold, Identity, Kind, Lifetime, PeerState, Peers, Reach, Region,
     RegionAttributes, RegionState, Sharing, VerbError,
 };
+use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// How long an agent may take to answer whether it is there: a client waits that long.
@@ -37,6 +38,8 @@ struct Agents {
     agents: Vec<String>,
     /// Of each agent.
     silences: Vec<Arc<Silence>>,
+    /// By memory node the agent that has it, as far as this process has asked.
+    holders: Mutex<BTreeMap<u8, usize>>,
     options: TcpOptions,
 }
 
@@ -69,7 +72,8 @@ impl TcpFabric {
             return Err(bad());
         }
         let silences = agents.iter().map(|_| Arc::default()).collect();
-        Ok(Self(Arc::new(Agents { address: address.to_owned(), agents, silences, options })))
+        let holders = Mutex::default();
+        Ok(Self(Arc::new(Agents { address: address.to_owned(), agents, silences, holders, options })))
     }
 
     pub(super) fn options(&self) -> &TcpOptions {
@@ -103,13 +107,41 @@ impl TcpFabric {
         self.0.silences[agent].lasts().is_some_and(|silent| silent >= self.options().forsake_after)
     }
 
-    /// The agent on which a node is made.
+    /// The agent on which a node is made if this process has asked for no other node.
     fn maker(&self, node: u8) -> usize {
         usize::from(node) % self.0.agents.len()
     }
 
+    fn holders(&self) -> MutexGuard<'_, BTreeMap<u8, usize>> {
+        self.0.holders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The agent that has a node, as far as this process knows.
+    fn holder(&self, node: u8) -> usize {
+        self.holders().get(&node).copied().unwrap_or_else(|| self.maker(node))
+    }
+
+    /// The agent on which a new node is to be made: that with the fewest nodes of the pool, so that
+    /// one whose address is new gets the next node.
+    fn next_maker(&self, node: u8) -> usize {
+        let (holders, count) = (self.holders(), self.0.agents.len());
+        let others = |agent: usize| holders.iter().filter(|(other, at)| **other != node && **at == agent).count();
+        let agents = (0..count).map(|step| (self.maker(node) + step) % count);
+        if node == 0 { 0 } else { agents.min_by_key(|agent| others(*agent)).unwrap_or(0) }
+    }
+
+    /// Creates a node on an agent.
+    fn create_at(&self, agent: usize, node: u8, bytes: u64, there: u64) -> Result<TcpRegion, FabricError> {
+        let mut control = self.connect(agent)?;
+        let answer = control.ask(&Call::Create { node: node.into(), size: bytes, there })?;
+        if let Answer::Opened { .. } = answer {
+            self.holders().insert(node, agent);
+        }
+        self.opened(node, (control, agent, answer))
+    }
+
     fn name_of(&self, node: u8) -> String {
-        let agent = format!("tcp:{}", self.agent(self.maker(node)));
+        let agent = format!("tcp:{}", self.agent(self.holder(node)));
         if node == 0 { agent } else { format!("{agent}+{node}") }
     }
 
@@ -128,7 +160,10 @@ impl TcpFabric {
             });
             match asked {
                 Ok((_, Answer::Absent { .. })) => {}
-                Ok((control, answer)) => return Ok((control, agent, answer)),
+                Ok((control, answer)) => {
+                    self.holders().insert(node, agent);
+                    return Ok((control, agent, answer));
+                }
                 Err(error) => unreached = unreached.or(Some(error)),
             }
         }
@@ -140,7 +175,7 @@ impl TcpFabric {
     /// region than the known one proves nothing: other clients may use that one.
     pub(super) fn region_state(&self, node: u8, known: Option<&TcpRegion>) -> RegionState {
         let options = TcpOptions { connect_timeout: PROBE_TIMEOUT, ..self.options().clone() };
-        let agent = known.map_or_else(|| self.maker(node), TcpRegion::agent);
+        let agent = known.map_or_else(|| self.holder(node), TcpRegion::agent);
         let unproven = || if self.is_silent(agent) { RegionState::Silent } else { RegionState::Unknown };
         let silence = &self.0.silences[agent];
         if silence.lasts().is_some() && !silence.refuses() {
@@ -260,10 +295,7 @@ impl Fabric for TcpFabric {
     }
 
     fn create(&self, node: u8, bytes: u64, there: u64) -> Result<TcpRegion, FabricError> {
-        let agent = self.maker(node);
-        let mut control = self.connect(agent)?;
-        let answer = control.ask(&Call::Create { node: node.into(), size: bytes, there })?;
-        self.opened(node, (control, agent, answer))
+        self.create_at(self.next_maker(node), node, bytes, there)
     }
 
     fn open(&self, node: u8) -> Result<TcpRegion, FabricError> {
@@ -492,7 +524,17 @@ impl TcpReach {
 
     /// The agent that has the region of a node, or else the one on which it would be made.
     pub(super) fn agent_of(&self, node: u8) -> usize {
-        self.node(node).map_or_else(|| self.fabric.maker(node), TcpRegion::agent)
+        self.node(node).map_or_else(|| self.fabric.holder(node), TcpRegion::agent)
+    }
+
+    /// Makes the agent whose name `is_it` knows the one of a node that is not reached.
+    pub(super) fn find_place(&self, node: u8, is_it: &dyn Fn(&str) -> bool) -> bool {
+        let named = |agent: &usize| is_it(&self.fabric.agent(*agent).to_ascii_lowercase());
+        let found = (0..self.fabric.0.agents.len()).find(named).filter(|_| self.node(node).is_none());
+        found.is_some_and(|agent| {
+            self.fabric.holders().insert(node, agent);
+            true
+        })
     }
 
     /// The memory nodes beside the home whose agents are silent, a bit each.
@@ -560,7 +602,8 @@ impl TcpReach {
         }
         let place = self.nodes.get(usize::from(node)).filter(|_| !self.is_apart);
         let place = place.ok_or_else(|| absent("there is no such node".to_owned()))?;
-        match self.fabric.create(node, bytes, START_BYTES.min(bytes)) {
+        let agent = self.fabric.holder(node);
+        match self.fabric.create_at(agent, node, bytes, START_BYTES.min(bytes)) {
             Ok(region) => {
                 // Clients wait until the node is there; its pages take longer.
                 region.ask(&Call::ProvideAll {});

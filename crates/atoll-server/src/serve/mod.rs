@@ -9,6 +9,7 @@
 //! | `socket` | a connection's stream: plain, or within TLS |
 //! | `tls` | the certificate, which may change |
 //! | `worker` | one thread with one client of the cache |
+//! | `lives` | how long its last clients lived, and when the next one joins |
 //! | `asking` | futures of the cache, and what they wait for |
 //! | [`limits`] | the limits of connections, which may change |
 //! | [`handle`] | a connection as every thread sees it |
@@ -39,6 +40,7 @@ pub mod facts;
 pub mod handle;
 pub mod limits;
 pub mod listen;
+mod lives;
 pub mod options;
 mod outbox;
 pub mod output;

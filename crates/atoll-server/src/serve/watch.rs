@@ -2,11 +2,12 @@
 //!
 //! | event | level |
 //! |---|---|
-//! | memory nodes have ended, so that their keys miss | error |
+//! | memory nodes have ended, or do not answer | error |
 //! | all memory nodes are there again | info |
 //! | this server has shut dead clients out, and has reclaimed what they held | warn |
 
 use atoll_cache::Stats;
+use atoll_fabric::Pace;
 
 /// The last look.
 #[derive(Debug, Default)]
@@ -23,7 +24,7 @@ impl Watch {
             before if before == nodes_absent => {}
             _ if nodes_absent == 0 => tracing::info!("all memory nodes of the pool are there again"),
             _ => tracing::error!(
-                "{nodes_absent} memory node(s) have ended, and their keys miss: start `atoll node` there"
+                "{nodes_absent} memory node(s) have ended or do not answer: their keys miss, or commands wait or fail; where one has ended, start `atoll node`"
             ),
         }
     }
@@ -34,8 +35,11 @@ impl Watch {
         let clients = stats.clients_fenced.saturating_sub(self.clients_fenced);
         let chunks = stats.chunks_repaired.saturating_sub(self.chunks_repaired);
         (self.clients_fenced, self.chunks_repaired) = (stats.clients_fenced, stats.chunks_repaired);
-        if clients > 0 || chunks > 0 {
-            tracing::warn!("{clients} dead client(s) of the pool shut out, {chunks} chunk(s) reclaimed");
+        static REPAIRS: Pace = Pace::new();
+        if (clients > 0 || chunks > 0)
+            && let Some(more) = REPAIRS.line()
+        {
+            tracing::warn!("{clients} dead client(s) of the pool shut out, {chunks} chunk(s) of such reclaimed{more}");
         }
     }
 }

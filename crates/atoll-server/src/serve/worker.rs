@@ -20,11 +20,13 @@ use super::buffers::{Buffers, Outputs, Scratches};
 use super::connection::{Connection, unless_ended};
 use super::counters::{Counters, Shared, Tally};
 use super::handle::Handle;
+use super::lives::Lives;
 use super::protocol::{Client, Listener, Protocol};
 use super::socket::{Socket, Stream};
 use super::watch::Watch;
 use super::{apart, first};
 use atoll_cache::{Cache, Engine};
+use atoll_fabric::Pace;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -33,7 +35,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::Waker;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -218,19 +220,27 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
     /// Never ends. A client that was shut out, or that the fabric has failed, is of no use any
     /// more; until another one has joined, commands end in its error.
     async fn tend_regularly<E: Display>(&self, join: impl Fn() -> Result<Cache<G>, E>) {
-        let mut told = String::new();
+        static REJOINS: Pace = Pace::new();
+        let (mut told, mut lives) = (String::new(), Lives::default());
         loop {
             tokio::time::sleep(TEND_PERIOD).await;
             self.now_ms.set(self.shared.uptime_ms());
             let cache = self.cache();
             if self.asking(pin!(cache.tend())).await.is_err_and(|error| error.is_shut_out()) {
+                tokio::time::sleep(lives.pause(Instant::now())).await;
                 // Where the pool cannot be joined, that may take long to find out.
                 let shared = self.shared.clone();
                 let tried = apart(move || (shared.facts.try_join)()).await;
                 // If there is no place now, there may be one the next time.
                 match tried.and_then(|()| join().map_err(|error| error.to_string())) {
                     Ok(cache) => {
-                        tracing::warn!("worker {} was shut out of the pool, and has joined it again", self.index);
+                        if let Some(more) = REJOINS.line() {
+                            tracing::warn!(
+                                "worker {} was shut out of the pool, and has joined it again{more}",
+                                self.index
+                            );
+                        }
+                        lives.begin(Instant::now());
                         *self.cache.borrow_mut() = Rc::new(cache);
                         told.clear();
                     }

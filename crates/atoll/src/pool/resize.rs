@@ -24,7 +24,7 @@ pub enum ResizeError {
     #[error(transparent)]
     Open(#[from] OpenError),
     /// The pool would become too small.
-    #[error("the pool has {chunks} chunks in use, of which {wanted} cannot go: it keeps {CHUNKS_LEAST}")]
+    #[error("{wanted} chunks are to go, and the pool has {chunks} in use, of which it keeps {CHUNKS_LEAST}")]
     TooSmall {
         /// Chunks in use.
         chunks: u64,
