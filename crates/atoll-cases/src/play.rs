@@ -198,7 +198,7 @@ pub(crate) fn timed_history<S: Subject>(control: Control, shared: &Shared<S>, dr
     let layout = &shared.pool().layout;
     let (clock, offset) = (layout.clock(), control.peek_word(layout.clock_offset()));
     let drift_ms = (ESTIMATE_NS * u64::from(drift_per_mille)).div_ceil(1_000_000_000);
-    History::with_clock(SKEW_MS, move || Now {
+    History::with_clock(SKEW_MS, ESTIMATE_NS / 1_000_000, move || Now {
         ns: control.now_ns(),
         // A pool's clock shows zero only after its node was lost.
         pool_ms: Some(control.peek_word(clock)).filter(|ms| *ms > 0),

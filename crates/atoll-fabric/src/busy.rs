@@ -119,9 +119,10 @@ impl BusyPolling {
         asked == 0 && std::mem::replace(&mut self.taken, usage.ru_nivcsw) < usage.ru_nivcsw
     }
 
-    /// The thread has slept for so long. `has_come` says whether that for which it waited came.
+    /// The thread has waited for so long, and slept at last. `has_come` says whether that for which
+    /// it waited came.
     #[inline]
-    pub fn slept(&mut self, time: Duration, has_come: bool) {
+    pub fn waited(&mut self, time: Duration, has_come: bool) {
         self.window = match has_come && time <= WINDOW_MAX {
             true => (2 * self.window).clamp(WINDOW_MIN, WINDOW_MAX),
             false if self.window > WINDOW_MIN => self.window / 2,
@@ -134,9 +135,9 @@ impl BusyPolling {
 mod tests {
     use super::*;
 
-    fn window_after(sleeps: &[(u64, bool)]) -> Duration {
+    fn window_after(waits: &[(u64, bool)]) -> Duration {
         let mut polling = BusyPolling::default();
-        sleeps.iter().for_each(|(us, has_come)| polling.slept(Duration::from_micros(*us), *has_come));
+        waits.iter().for_each(|(us, has_come)| polling.waited(Duration::from_micros(*us), *has_come));
         polling.window
     }
 
@@ -146,6 +147,8 @@ mod tests {
         assert_eq!(window_after(&[(50, true)]), WINDOW_MIN);
         assert_eq!(window_after(&[(100, true); 9]), WINDOW_MAX);
         assert_eq!(window_after(&[(101, true)]), Duration::ZERO);
+        // What comes in half as long again as the window's most is looked for in vain.
+        assert_eq!(window_after(&[[(50, true); 9], [(150, true); 9]].concat()), Duration::ZERO);
         let open = [(50, true); 9];
         assert_eq!(window_after(&[&open[..], &[(5000, true)]].concat()), WINDOW_MAX / 2);
         assert_eq!(window_after(&[open, [(50, false); 9]].concat()), Duration::ZERO);
@@ -155,7 +158,7 @@ mod tests {
     fn a_thread_looks_no_longer_than_its_window() {
         let mut polling = BusyPolling { is_off: false, ..BusyPolling::default() };
         assert!(!polling.find(Duration::MAX, || panic!("the window is closed")));
-        (0..9).for_each(|_| polling.slept(WINDOW_MIN, true));
+        (0..9).for_each(|_| polling.waited(WINDOW_MIN, true));
         let mut looks = 0;
         // Another thread of the machine may take the core at any look: then it is held off.
         let found = polling.find(Duration::MAX, || {
@@ -164,6 +167,9 @@ mod tests {
         });
         assert!(found == (looks == 3) && looks <= 3, "{looks}");
         assert!(!polling.find(Duration::ZERO, || panic!("there is no time")));
+        let begun = Instant::now();
+        assert!(!polling.find(Duration::MAX, || false), "what does not come is not found");
+        assert!(begun.elapsed() >= WINDOW_MAX || polling.held_off.is_some());
     }
 
     #[test]

@@ -251,9 +251,9 @@ pub trait Endpoint {
         None
     }
 
-    /// Makes the agent whose text ([`Endpoint::place`]) `is_it` knows the one on which a memory
-    /// node would be made that this endpoint does not reach. Returns whether this process's address
-    /// names such an agent. By default it names none.
+    /// Notes which agent has a memory node that this endpoint does not reach: the one whose text
+    /// ([`Endpoint::place`]) satisfies `is_it`. Returns whether this process's address names such
+    /// an agent. By default it names none.
     fn find_place(&self, node: u8, is_it: &dyn Fn(&str) -> bool) -> bool {
         let _ = (node, is_it);
         false

@@ -413,7 +413,10 @@ pub(crate) async fn recover<S: Estate>(estate: &S) -> Result<(), S::Error> {
         let table = if has_read { client.check_nodes().await? } else { client.adopt_nodes().await? };
         let Some((node, state)) = undecided(&table) else { return Ok(()) };
         has_read |= matches!(state, NodeState::Absent { phase: Phase::Lost, .. });
-        if matches!(state, NodeState::Absent { phase: Phase::Lost, .. }) && is_agent_lost(client, &table, node) {
+        if matches!(state, NodeState::Absent { phase: Phase::Lost, .. })
+            && nodes::is_at_its_place(&*client.endpoint, &client.pool, node).await?
+            && is_agent_lost(client, &table, node)
+        {
             // Ended clients count as dead although the silent node does not say that they have
             // ended.
             client.endpoint.forsake(node).await?;

@@ -231,8 +231,8 @@ fn word_of_place(place: &str) -> u64 {
     rapidhash::v3::rapidhash_v3(place.as_bytes()).max(1)
 }
 
-/// Whether this endpoint's process names the place where the region of a node is made. From then on
-/// that is the place for the process, too.
+/// Whether this endpoint's process names the place where the region of a node is made. If so, it
+/// has noted that place.
 pub(crate) async fn is_at_its_place<E: Endpoint>(endpoint: &E, pool: &Pool, node: u8) -> Result<bool, VerbError> {
     let noted = read_word(endpoint, pool.layout.place(node)).await?;
     Ok(noted == place_word(endpoint, node) || endpoint.find_place(node, &|place| word_of_place(place) == noted))

@@ -27,7 +27,11 @@ pub struct Now {
 /// An operation that has not returned.
 #[derive(Debug)]
 #[must_use = "an operation that is never ended counts as one that may still happen"]
-pub struct Pending(usize);
+pub struct Pending {
+    event: usize,
+    /// When it was invoked, if the history has a clock.
+    begun_ns: u64,
+}
 
 /// Operations of clients of one thread, in the order in which they are told. Clients of several
 /// threads merge their events with [`History::from_events`].
@@ -51,8 +55,10 @@ struct ObservedClock {
     skew_ns: u64,
     /// Looks in order: the last one that is as old as the skew, and all later ones.
     looks: RefCell<VecDeque<(u64, u64)>>,
-    /// How far the pool's clock has been ahead of the reckoned time at most.
-    ahead_ms: Cell<u64>,
+    /// How long a client reckons from a time that the pool's clock had.
+    reckoned_ns: u64,
+    /// When it was looked at, and how far the pool's clock was ahead of the reckoned time then.
+    ahead: RefCell<Vec<(u64, u64)>>,
 }
 
 impl ObservedClock {
@@ -61,16 +67,19 @@ impl ObservedClock {
         let now = (self.look)();
         self.looks.borrow_mut().extend(now.pool_ms.map(|pool_ms| (now.ns, pool_ms)));
         let ahead_ms = now.pool_ms.unwrap_or(0).saturating_sub(now.reckoned_ms);
-        self.ahead_ms.set(ahead_ms.max(self.ahead_ms.get()));
+        self.ahead.borrow_mut().push((now.ns, ahead_ms));
         now
     }
 
-    /// The window of an operation that began in another one and ends now.
-    fn until_now(&self, begun: Window) -> Window {
+    /// The window of an operation that began in another one at `begun_ns`, and ends now.
+    fn until_now(&self, begun: Window, begun_ns: u64) -> Window {
         let now = self.now();
         let Some(most_ms) = now.pool_ms else { return begun };
-        // A client that looked when the pool's clock was ahead reckons on from there.
-        let counted_ms = most_ms.max(now.reckoned_ms.saturating_add(self.ahead_ms.get()));
+        // A client that looked while the pool's clock was ahead reckons on from there.
+        let (ahead, since_ns) = (self.ahead.borrow(), begun_ns.saturating_sub(self.reckoned_ns));
+        let first = ahead.partition_point(|(ns, _)| *ns < since_ns).saturating_sub(1);
+        let ahead_ms = ahead[first..].iter().map(|(_, ms)| *ms).max().unwrap_or(0);
+        let counted_ms = most_ms.max(now.reckoned_ms.saturating_add(ahead_ms));
         Window { most_ms, counted_ms, ..begun }
     }
 
@@ -142,12 +151,14 @@ impl History {
     /// A history that knows the pool's clock, where `look` returns the time. Once the clock's
     /// memory is lost, it is unknown how far it had advanced. Once a client has judged by a time,
     /// an operation that begins `skew_ms` later judges by no earlier time.
-    pub fn with_clock(skew_ms: u64, look: impl Fn() -> Now + 'static) -> Self {
+    /// A client reckons on for at most `reckoned_ms` from a time that the pool's clock had.
+    pub fn with_clock(skew_ms: u64, reckoned_ms: u64, look: impl Fn() -> Now + 'static) -> Self {
         let clock = ObservedClock {
             look: Box::new(look),
             skew_ns: skew_ms * 1_000_000,
             looks: RefCell::default(),
-            ahead_ms: Cell::new(0),
+            reckoned_ns: reckoned_ms * 1_000_000,
+            ahead: RefCell::default(),
         };
         Self { clock: Some(clock), ..Self::default() }
     }
@@ -161,24 +172,24 @@ impl History {
     pub fn begin(&self, client: u32, key: &[u8], call: Call) -> Pending {
         TOLD.set((TOLD.get().0 + 1, TOLD.get().1));
         let span = Span { invoked: self.stamp(), returned: None, fenced: None };
-        let mut window = Window::ANY;
+        let (mut window, mut begun_ns) = (Window::ANY, 0);
         if let Some(clock) = &self.clock {
-            clock.now();
+            begun_ns = clock.now().ns;
             window.least_ms = clock.least_ms();
         }
         let mut events = self.events.borrow_mut();
         events.push(Event { client, key: key.to_vec(), call, outcome: None, span, window });
-        Pending(events.len() - 1)
+        Pending { event: events.len() - 1, begun_ns }
     }
 
     /// The operation returned.
     pub fn end(&self, operation: Pending, outcome: Outcome) {
         TOLD.set((TOLD.get().0, TOLD.get().1 + 1));
         let stamp = self.stamp();
-        let event = &mut self.events.borrow_mut()[operation.0];
+        let event = &mut self.events.borrow_mut()[operation.event];
         (event.outcome, event.span.returned) = (Some(outcome), Some(stamp));
         if let Some(clock) = &self.clock {
-            event.window = clock.until_now(event.window);
+            event.window = clock.until_now(event.window, operation.begun_ns);
         }
     }
 
@@ -187,7 +198,7 @@ impl History {
     pub fn over(&self, operation: Pending) {
         TOLD.set((TOLD.get().0, TOLD.get().1 + 1));
         let stamp = self.stamp();
-        self.events.borrow_mut()[operation.0].span.fenced.get_or_insert(stamp);
+        self.events.borrow_mut()[operation.event].span.fenced.get_or_insert(stamp);
     }
 
     /// A client was shut out, or is known to be dead: what it has under way has happened by now, or

@@ -4,8 +4,8 @@ use crate::{Random, Relaxations};
 use atoll_fabric::{Mailbox, Message};
 use std::collections::BTreeMap;
 
-/// The most messages from one endpoint to another that chance loses in a row: who repeats a
-/// request for long enough gets an answer.
+/// The most messages from one endpoint to another that chance loses in a row. So of 49 requests one
+/// arrives whose answer arrives, too: every seventh request does, and every seventh answer.
 const LOST_IN_A_ROW_MAX: u32 = 6;
 
 /// Messages on their way, and how they fare.

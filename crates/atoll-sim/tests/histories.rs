@@ -290,7 +290,7 @@ fn a_history_with_the_pools_clock_knows_when_its_operations_judged() {
     let at = |ns, pool_ms, reckoned_ms| Now { ns, pool_ms, reckoned_ms };
     let now = std::rc::Rc::new(std::cell::Cell::new(at(0, Some(1000), 1000)));
     let look = now.clone();
-    let history = History::with_clock(2, move || look.get());
+    let history = History::with_clock(2, 50, move || look.get());
     let until = |history: &History| history.events().last().unwrap().window;
     for (ns, ms, least_ms) in [(0, 1000, 0), (1_000_000, 1001, 0), (2_000_000, 1002, 1000), (9_000_000, 1009, 1003)] {
         now.set(at(ns, Some(ms), ms));
@@ -308,11 +308,18 @@ fn a_history_with_the_pools_clock_knows_when_its_operations_judged() {
         history.end(operation, Outcome::get(None));
         assert_eq!(until(&history), Window { least_ms: 1003, most_ms: pool_ms, counted_ms });
     }
+    // Long after that look no client does.
+    for (ns, counted_ms) in [(50_000_000, 1064), (60_000_000, 1062)] {
+        now.set(at(ns, Some(1020), 1062));
+        let operation = history.begin(0, b"k", Call::Get);
+        history.end(operation, Outcome::get(None));
+        assert_eq!(until(&history).counted_ms, counted_ms, "at {ns}");
+    }
     // The clock may have gone on before its memory was lost.
     let operation = history.begin(0, b"k", Call::Get);
-    now.set(at(9_000_001, None, 1021));
+    now.set(at(60_000_001, None, 1063));
     history.end(operation, Outcome::get(None));
-    assert_eq!(until(&history), Window::since(1003));
+    assert_eq!(until(&history), Window::since(1020));
 }
 
 /// A correct cache with random response times, and optionally one wrong answer.

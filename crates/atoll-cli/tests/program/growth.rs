@@ -1,4 +1,4 @@
-//! A pool that grows over memory nodes whose addresses come one after the other.
+//! A pool that grows over memory nodes, while the list of their addresses grows, too.
 
 use crate::binary::{Serving, printed};
 use crate::tcp::{Node, until};
@@ -10,31 +10,35 @@ fn nodes(pool: &str) -> Vec<String> {
     info["nodes"].as_array().unwrap().iter().map(|node| node["region"].as_str().unwrap().to_owned()).collect()
 }
 
-/// By the numbers of nodes and addresses alone, the last node would be on the first agent.
+/// Node `n` is made on agent `n` of the list, counted around it. It stays there when the list
+/// grows.
 #[test]
-fn a_new_address_gets_the_next_node_and_has_it_again_after_its_agent_ended() {
-    let (home, further) = (Node::start("127.0.0.1:0", &[]), Node::start("127.0.0.1:0", &[]));
+fn a_node_is_named_by_the_agent_that_has_it_and_comes_back_there_though_the_list_of_addresses_grew() {
+    let [home, further, last] = std::array::from_fn(|_| Node::start("127.0.0.1:0", &[]));
     let (one, listen) = (home.pool(), further.address().to_string());
-    let both = format!("{one},{listen}");
+    let two = format!("{one},{listen}");
     printed(&["pool", "create", &one, "--capacity", "16MiB", "--capacity-max", "64MiB"]);
-    assert!(printed(&["pool", "grow", &one, "--by", "8MiB"]).contains(&format!("{one}+1")));
-    assert!(printed(&["pool", "grow", &both, "--by", "8MiB"]).contains(&format!("tcp:{listen}+2")));
-    let names = [one.clone(), format!("{one}+1"), format!("tcp:{listen}+2")];
-    assert_eq!(nodes(&both), names);
+    assert!(printed(&["pool", "grow", &one, "--by", "8MiB"]).contains(&format!("({one}+1)")));
+    assert!(printed(&["pool", "grow", &two, "--by", "8MiB"]).contains(&format!("({one}+2)")));
+    assert!(printed(&["pool", "grow", &two, "--by", "8MiB"]).contains(&format!("(tcp:{listen}+3)")));
+    let names = [one.clone(), format!("{one}+1"), format!("{one}+2"), format!("tcp:{listen}+3")];
+    // By this list nodes 1 and 3 would be made elsewhere.
+    let all = format!("{one},{},{listen}", last.address());
+    assert_eq!([nodes(&two), nodes(&all)], [names.clone(), names.clone()]);
 
-    // A server that never saw the node's region finds its place.
+    // A server that never saw the region of node 3 finds its place.
     drop(further);
-    let server = Serving::start(&["--pool", &both]);
+    let server = Serving::start(&["--pool", &all]);
     let mut redis = server.connect();
     let set = |redis: &mut redis::Connection, key: u32| redis.set::<_, _, ()>(key, [7_u8; 4000].as_slice());
     until("the server goes on without the node", || (0..200).any(|key| set(&mut redis, key).is_ok()));
-    assert_eq!(nodes(&both), names);
+    assert_eq!(nodes(&all), names);
     let further = Node::start(&listen, &[]);
     until("every key can be set", || (0..200).all(|key| set(&mut redis, key).is_ok()));
-    assert_eq!(nodes(&both), names);
-    assert!(!printed(&["pool", "info", &both]).contains("absent"));
+    assert_eq!(nodes(&all), names);
+    assert!(!printed(&["pool", "info", &all]).contains("absent"));
     drop(server);
-    let removed = printed(&["pool", "remove", &both]);
+    let removed = printed(&["pool", "remove", &all]);
     assert!(names.iter().all(|name| removed.contains(name)), "{removed}");
-    drop((home, further));
+    drop((home, further, last));
 }

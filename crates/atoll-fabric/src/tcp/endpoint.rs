@@ -39,7 +39,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Batches in flight at most; a further post waits.
 pub(super) const BATCHES_MAX: usize = 512;
@@ -350,8 +350,10 @@ impl TcpEndpoint {
         let mut busy = core.links.iter_mut().flatten().filter(|link| link.is_busy());
         let Some(link) = busy.next() else { return false };
         if busy.next().is_some() || longest < SLEEP_MAX || link.is_encrypted() {
-            if core.drive(|| self.clock.now_ns()) {
-                return true;
+            let has_come = core.drive(|| self.clock.now_ns());
+            // A link that broke has ended what was in flight on it.
+            if has_come || !core.links.iter().flatten().any(Link::is_busy) {
+                return has_come;
             }
             core.idle_polls = 0;
             return sleep_for_links(core, longest);
@@ -591,11 +593,15 @@ impl Endpoint for TcpEndpoint {
             }
             return;
         }
-        let mut polling = core.polling;
+        let (mut polling, since) = (core.polling, Instant::now());
         if !polling.find(longest, || core.drive(|| self.clock.now_ns())) {
-            let since_ns = self.clock.now_ns();
-            let has_come = self.sleep(core, longest);
-            polling.slept(Duration::from_nanos(self.clock.now_ns() - since_ns), has_come);
+            let is_pausing = longest < SLEEP_MAX;
+            let left = if is_pausing { longest.saturating_sub(since.elapsed()) } else { longest };
+            let has_come = self.sleep(core, left);
+            // A thread that woke because a pause was over has learned nothing.
+            if has_come || !is_pausing {
+                polling.waited(since.elapsed(), has_come);
+            }
         }
         core.polling = polling;
     }

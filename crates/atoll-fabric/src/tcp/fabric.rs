@@ -107,7 +107,7 @@ impl TcpFabric {
         self.0.silences[agent].lasts().is_some_and(|silent| silent >= self.options().forsake_after)
     }
 
-    /// The agent on which a node is made if this process has asked for no other node.
+    /// The agent on which a node is made.
     fn maker(&self, node: u8) -> usize {
         usize::from(node) % self.0.agents.len()
     }
@@ -119,15 +119,6 @@ impl TcpFabric {
     /// The agent that has a node, as far as this process knows.
     fn holder(&self, node: u8) -> usize {
         self.holders().get(&node).copied().unwrap_or_else(|| self.maker(node))
-    }
-
-    /// The agent on which a new node is to be made: that with the fewest nodes of the pool, so that
-    /// one whose address is new gets the next node.
-    fn next_maker(&self, node: u8) -> usize {
-        let (holders, count) = (self.holders(), self.0.agents.len());
-        let others = |agent: usize| holders.iter().filter(|(other, at)| **other != node && **at == agent).count();
-        let agents = (0..count).map(|step| (self.maker(node) + step) % count);
-        if node == 0 { 0 } else { agents.min_by_key(|agent| others(*agent)).unwrap_or(0) }
     }
 
     /// Creates a node on an agent.
@@ -295,7 +286,7 @@ impl Fabric for TcpFabric {
     }
 
     fn create(&self, node: u8, bytes: u64, there: u64) -> Result<TcpRegion, FabricError> {
-        self.create_at(self.next_maker(node), node, bytes, there)
+        self.create_at(self.maker(node), node, bytes, there)
     }
 
     fn open(&self, node: u8) -> Result<TcpRegion, FabricError> {
@@ -527,7 +518,9 @@ impl TcpReach {
         self.node(node).map_or_else(|| self.fabric.holder(node), TcpRegion::agent)
     }
 
-    /// Makes the agent whose name `is_it` knows the one of a node that is not reached.
+    /// Notes which agent has a node that is not reached.
+    ///
+    /// See [`Endpoint::find_place`](crate::Endpoint::find_place).
     pub(super) fn find_place(&self, node: u8, is_it: &dyn Fn(&str) -> bool) -> bool {
         let named = |agent: &usize| is_it(&self.fabric.agent(*agent).to_ascii_lowercase());
         let found = (0..self.fabric.0.agents.len()).find(named).filter(|_| self.node(node).is_none());

@@ -72,10 +72,10 @@ impl Waiters {
         };
         self.is_waiting.set(true);
         let mut event = std::pin::pin!(tokio::time::timeout(LOOK_PERIOD, first(arrived, begun)));
+        let since = Instant::now();
         if !found(event.as_mut(), polling).await {
-            let since = Instant::now();
             let has_come = event.await.is_ok();
-            polling.slept(since.elapsed(), has_come);
+            polling.waited(since.elapsed(), has_come);
         }
         self.is_waiting.set(false);
         has_begun.get()

@@ -32,13 +32,17 @@ impl Watch {
     /// Tells what this worker's client has repaired. A client that joined in the place of another
     /// counts from 0.
     pub(super) fn tell_repairs(&mut self, stats: &Stats) {
-        let clients = stats.clients_fenced.saturating_sub(self.clients_fenced);
-        let chunks = stats.chunks_repaired.saturating_sub(self.chunks_repaired);
-        (self.clients_fenced, self.chunks_repaired) = (stats.clients_fenced, stats.chunks_repaired);
+        // Counts that go back are those of another client.
+        if stats.clients_fenced < self.clients_fenced || stats.chunks_repaired < self.chunks_repaired {
+            (self.clients_fenced, self.chunks_repaired) = (0, 0);
+        }
+        let clients = stats.clients_fenced - self.clients_fenced;
+        let chunks = stats.chunks_repaired - self.chunks_repaired;
         static REPAIRS: Pace = Pace::new();
         if (clients > 0 || chunks > 0)
             && let Some(more) = REPAIRS.line()
         {
+            (self.clients_fenced, self.chunks_repaired) = (stats.clients_fenced, stats.chunks_repaired);
             tracing::warn!("{clients} dead client(s) of the pool shut out, {chunks} chunk(s) of such reclaimed{more}");
         }
     }

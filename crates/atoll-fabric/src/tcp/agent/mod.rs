@@ -414,7 +414,7 @@ impl Thread {
 
     /// Waits for events, for at most `longest`.
     fn wait(&mut self, events: &mut Events, longest: Duration, polling: &mut BusyPolling) -> io::Result<()> {
-        let mut outcome = Ok(());
+        let (mut outcome, since) = (Ok(()), Instant::now());
         let has_found = polling.find(longest, || {
             outcome = self.poll.poll(events, Some(Duration::ZERO));
             outcome.is_err() || !events.is_empty()
@@ -422,10 +422,9 @@ impl Thread {
         if has_found {
             return outcome;
         }
-        let since = Instant::now();
-        self.poll.poll(events, Some(longest))?;
+        self.poll.poll(events, Some(longest.saturating_sub(since.elapsed())))?;
         if !longest.is_zero() {
-            polling.slept(since.elapsed(), !events.is_empty());
+            polling.waited(since.elapsed(), !events.is_empty());
         }
         Ok(())
     }

@@ -86,17 +86,16 @@ fn ping_pong(time: Duration) -> std::io::Result<Latencies> {
 fn receive(stream: &mut TcpStream, message: &mut [u8], polling: &mut BusyPolling) -> std::io::Result<()> {
     let mut filled = 0;
     while filled < message.len() {
-        let mut received = Ok(0);
+        let (mut received, since) = (Ok(0), Instant::now());
         let has_found = polling.find(Duration::MAX, || {
             received = stream.read(&mut message[filled..]);
             !received.as_ref().is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
         });
         if !has_found {
-            let since = Instant::now();
             stream.set_nonblocking(false)?;
             received = stream.read(&mut message[filled..]);
             stream.set_nonblocking(true)?;
-            polling.slept(since.elapsed(), true);
+            polling.waited(since.elapsed(), true);
         }
         match received? {
             0 => return Err(ErrorKind::UnexpectedEof.into()),
