@@ -29,8 +29,6 @@ pub const PASS_MS: u64 = 4_000;
 pub const SHARE: u64 = 20;
 const TICKS_PER_MS: u64 = 64;
 const PASS_TICKS: u64 = PASS_MS * TICKS_PER_MS;
-/// Units of a stretch, at least, if so many are due.
-const STRETCH_MIN: u64 = 256;
 /// A shorter time is not worth beginning.
 const BUDGET_NS_MIN: u64 = 100_000;
 /// The longest time that a client spends at once.
@@ -56,10 +54,10 @@ impl Hand {
         u64::from(self.unit) << 32 | u64::from(self.ticks)
     }
 
-    /// The units that are due at a time of the pool's clock: a stretch of them, and the hand after
-    /// it. `None` if no unit is due. Units that were not tended for long are due once, however long
-    /// that was.
-    pub fn stretch(self, now_ms: u64, units: u32) -> Option<(Range<u32>, Self)> {
+    /// The units that are due at a time of the pool's clock: a stretch of them, which has at least
+    /// `least` if so many are due, and the hand after it. `None` if no unit is due. Units that were
+    /// not tended for long are due once, however long that was.
+    pub fn stretch(self, now_ms: u64, units: u32, least: u64) -> Option<(Range<u32>, Self)> {
         let now = (now_ms.wrapping_mul(TICKS_PER_MS)) as u32;
         let passed = now.wrapping_sub(self.ticks);
         // The hand may be a little ahead of this client's clock. If it is far ahead, no client has
@@ -70,7 +68,7 @@ impl Hand {
         let passed = u64::from(passed).min(PASS_TICKS);
         let (first, units) = (if self.unit < units { self.unit } else { 0 }, u64::from(units));
         let due = passed * units / PASS_TICKS;
-        let count = due.min(units.div_ceil(PASS_MS).max(STRETCH_MIN)).min(units - u64::from(first));
+        let count = due.min(units.div_ceil(PASS_MS).max(least)).min(units - u64::from(first));
         if count == 0 {
             return None;
         }
@@ -114,7 +112,7 @@ mod tests {
         let mut hand = Hand { unit: units / 3, ticks: (from_ms * TICKS_PER_MS) as u32 };
         let mut looked = vec![0; units as usize];
         for now_ms in (from_ms..=from_ms + for_ms).step_by(step_ms as usize) {
-            while let Some((stretch, next)) = hand.stretch(now_ms, units) {
+            while let Some((stretch, next)) = hand.stretch(now_ms, units, 64) {
                 assert!(stretch.start == hand.unit && !stretch.is_empty() && stretch.end <= units);
                 stretch.for_each(|unit| looked[unit as usize] += 1);
                 hand = Hand::from_word(next.word());
@@ -138,7 +136,7 @@ mod tests {
     fn what_was_not_tended_for_is_due_once() {
         for idle_ms in [PASS_MS, 3_600_000, 86_400_000, 30 * 86_400_000] {
             let (mut hand, mut looked) = (Hand { unit: 7, ticks: 77 }, 0);
-            while let Some((stretch, next)) = hand.stretch(idle_ms + 2, 1_000) {
+            while let Some((stretch, next)) = hand.stretch(idle_ms + 2, 1_000, 64) {
                 looked += stretch.len();
                 hand = next;
             }
@@ -150,7 +148,7 @@ mod tests {
     fn a_hand_that_no_client_wrote_names_units_that_there_are() {
         for word in [0, 1, u64::MAX, u64::from(u32::MAX), 1 << 63 | 12_345] {
             for units in [1, 5, 1_000] {
-                let stretch = Hand::from_word(word).stretch(1_795_000_000_000, units);
+                let stretch = Hand::from_word(word).stretch(1_795_000_000_000, units, 64);
                 assert!(stretch.is_none_or(|(stretch, next)| stretch.end <= units && next.unit < units));
             }
         }

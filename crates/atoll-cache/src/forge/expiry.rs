@@ -29,6 +29,9 @@ use arrayvec::ArrayVec;
 use atoll_fabric::{BATCH_VERBS_MAX, Batch, Buffer, Endpoint, Purpose};
 use atoll_pool::{ChunkId, ChunkState, chunks, read_word};
 
+/// Descriptors of a stretch, at least, if so many are due: 8 KiB in one READ.
+const STRETCH_MIN: u64 = 256;
+
 /// The groups that a client has still to sweep, and its time budget for that.
 pub(super) struct Sweep {
     /// Chunks of the stretch that this client claimed last whose time has come.
@@ -73,7 +76,9 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let word = read_word(&self.client.endpoint, at).await?;
         let now_ns = self.client.endpoint.now_ns();
         let now_ms = self.client.pool_ms(now_ns).await?;
-        let Some((stretch, next)) = Hand::from_word(word).stretch(now_ms, layout.chunks()) else { return Ok(false) };
+        let Some((stretch, next)) = Hand::from_word(word).stretch(now_ms, layout.chunks(), STRETCH_MIN) else {
+            return Ok(false);
+        };
         let mut batch = Batch::new();
         let swap = batch.compare_and_swap(at, word, next.word());
         self.client.endpoint.post(&mut batch).await?;

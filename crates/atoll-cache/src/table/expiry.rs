@@ -27,6 +27,8 @@ use atoll_fabric::{Batch, Buffer, Endpoint};
 use atoll_pool::read_word;
 use std::ops::Range;
 
+/// Buckets of a stretch, at least, if so many are due.
+const STRETCH_MIN: u64 = 64;
 /// Buckets READ at once.
 const BUCKETS_AT_ONCE: u32 = 16;
 
@@ -53,7 +55,8 @@ impl<E: Endpoint> Core<E> {
         let now_ns = self.client.endpoint.now_ns();
         let now_ms = self.client.pool_ms(now_ns).await?;
         let word = read_word(&self.client.endpoint, at).await?;
-        let Some((stretch, next)) = Hand::from_word(word).stretch(now_ms, self.shared.settings.buckets) else {
+        let Some((stretch, next)) = Hand::from_word(word).stretch(now_ms, self.shared.settings.buckets, STRETCH_MIN)
+        else {
             return Ok(None);
         };
         let mut batch = Batch::new();

@@ -86,9 +86,16 @@ pub(crate) fn named(
     client: &atoll_pool::Client<CaseEndpoint>,
     outcome: Result<(), CacheError>,
 ) -> Result<(), CacheError> {
-    match (outcome, client.cause_of_loss()) {
-        (Err(CacheError::Verb(VerbError::Fenced)), Some(cause)) => Err(cause.into()),
-        (outcome, _) => outcome,
+    outcome.map_err(|error| match error {
+        CacheError::Verb(error) => cause_of(client, error).into(),
+        error => error,
+    })
+}
+
+fn cause_of(client: &atoll_pool::Client<CaseEndpoint>, error: VerbError) -> VerbError {
+    match (error, client.cause_of_loss()) {
+        (VerbError::Fenced, Some(cause)) => cause,
+        (error, _) => error,
     }
 }
 
@@ -99,7 +106,10 @@ pub(crate) async fn grow<S: Subject>(run: Rc<RunState<S>>, control: Control) {
         let engine = cache.cache.engine();
         let when_ns = engine.client().endpoint.random() % GROWTH_NS_MAX;
         engine.client().endpoint.pause(when_ns).await;
-        engine.grow(run.faulty.case.growth_bytes()).await?;
+        engine.grow(run.faulty.case.growth_bytes()).await.map_err(|error| match error {
+            PoolError::Verb(error) => PoolError::Verb(cause_of(engine.client(), error)),
+            error => error,
+        })?;
         // A failure on leaving does not concern the growth.
         drop(cache.leave().await);
         Ok(())
