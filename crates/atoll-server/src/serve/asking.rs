@@ -26,6 +26,9 @@ use tokio::sync::Notify;
 
 /// How long a future waits at most until it is polled again.
 const LOOK_PERIOD: Duration = Duration::from_millis(1);
+/// After so many waits without a command the worker does not look before it sleeps: what runs in
+/// the background can wait.
+const IDLE_WAITS_MAX: u32 = 64;
 
 /// The futures that wait.
 #[derive(Default)]
@@ -37,6 +40,8 @@ pub(super) struct Waiters {
     is_driven: Cell<bool>,
     /// Whether the driver waits for what arrives.
     is_waiting: Cell<bool>,
+    /// Waits since a connection ran a batch.
+    idle_waits: Cell<u32>,
 }
 
 impl Waiters {
@@ -49,6 +54,12 @@ impl Waiters {
             self.begun.notify_one();
         }
         wakers.push(waker.clone());
+    }
+
+    /// A connection runs a batch.
+    #[inline]
+    pub(super) fn note_batch(&self) {
+        self.idle_waits.set(0);
     }
 
     /// The driver ends: futures are polled at every turn from now on.
@@ -73,7 +84,8 @@ impl Waiters {
         self.is_waiting.set(true);
         let mut event = std::pin::pin!(tokio::time::timeout(LOOK_PERIOD, first(arrived, begun)));
         let since = Instant::now();
-        if !found(event.as_mut(), polling).await {
+        self.idle_waits.set(self.idle_waits.get().saturating_add(1));
+        if self.idle_waits.get() > IDLE_WAITS_MAX || !found(event.as_mut(), polling).await {
             let has_come = event.await.is_ok();
             polling.waited(since.elapsed(), has_come);
         }

@@ -207,6 +207,7 @@ impl<'s, P: Protocol> Connection<'s, P> {
     #[inline]
     async fn run_batch<G: Engine + 'static>(&mut self, worker: &Worker<P, G>, output: &mut Output) -> Ended {
         let cache = worker.cache();
+        worker.waiters.note_batch();
         self.count(worker);
         let mut scratch = worker.scratches.take();
         let Self { state, input, start, .. } = self;
