@@ -211,9 +211,10 @@ impl ResizeCommand {
                 println!("{:#}", json!({ "restored_chunks": chunks, "restored_bytes": bytes }));
             } else {
                 println!("{chunks} chunks with {bytes} bytes are in use again");
-                if bytes < self.by {
-                    let left = self.by - bytes;
-                    println!("{left} bytes less than asked for: no more was out of use; `grow` again adds a node");
+                let missing = self.by.saturating_sub(bytes);
+                // Less than a chunk cannot be had.
+                if missing >= bytes / chunks {
+                    println!("{missing} bytes are missing: no more was out of use, or the host has no memory for it");
                 }
             }
             return Ok(());

@@ -3,8 +3,10 @@
 //! | figure | is |
 //! |---|---|
 //! | handshake | how long TCP takes to connect to each memory node: a round trip between two kernels |
-//! | ping-pong | a message of a READ's length there and back between two threads of this host, over the same kind of socket; both wait as the fabric's threads do ([`BusyPolling`]) |
+//! | ping-pong | a message of a READ's length there and back between two threads of this host, over the same kind of socket |
 //! | copy | the same bytes copied in memory |
+//!
+//! The threads of the ping-pong wait as those of the fabric do ([`BusyPolling`]).
 
 use crate::LabError;
 use crate::latency::Latencies;
