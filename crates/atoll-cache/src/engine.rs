@@ -283,6 +283,13 @@ pub trait Engine {
         let _ = keys;
     }
 
+    /// Whether [`Engine::expect`] would do anything for these keys. It may be asked first where a
+    /// call costs more than this.
+    fn is_worth_expecting(&self, keys: &[&[u8]]) -> bool {
+        let _ = keys;
+        true
+    }
+
     /// The metadata of `key`'s object, without counting an access.
     async fn peek(&self, key: &[u8]) -> Result<Option<Meta>, CacheError>;
 

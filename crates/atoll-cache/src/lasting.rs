@@ -229,6 +229,9 @@ impl<G: Engine + 'static> Engine for Lasting<G> {
     }
 
     async fn expect(&self, keys: &[&[u8]]) {
+        if !self.engine.is_worth_expecting(keys) {
+            return;
+        }
         let engine = self.engine.clone();
         let keys: Vec<Vec<u8>> = keys.iter().map(|key| key.to_vec()).collect();
         let expected = self.run(move || async move {

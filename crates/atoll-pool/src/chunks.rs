@@ -5,7 +5,7 @@
 use crate::chunk::DESCRIPTOR_WORDS;
 use crate::search::{counted_without_memory, is_of_absent_node, search};
 use crate::words::{self, read_word};
-use crate::{Layout, provision};
+use crate::{Layout, provision, reuses};
 use atoll_fabric::{Address, BATCH_VERBS_MAX, Batch, Buffer, Endpoint, Ticket, VerbError};
 
 pub use crate::chunk::{Chunk, ChunkId, ChunkState, Descriptor};
@@ -103,7 +103,17 @@ pub async fn transition<E: Endpoint>(
         before.is_some_and(|before| before.state.may_become(to.state)),
         "no transition leads from {before:?} to {to:?}"
     );
-    words::swap(endpoint, layout.descriptor(chunk), from, to.word()).await
+    let is_changed = words::swap(endpoint, layout.descriptor(chunk), from, to.word()).await?;
+    if is_changed && before.is_some_and(|before| begins_life(before, to)) {
+        reuses::count(endpoint, layout, std::iter::once(chunk));
+    }
+    Ok(is_changed)
+}
+
+/// Whether a transition begins a new life of a chunk: no pointer of the last one is valid then. The
+/// upper half of the generation tells apart what happens within a life.
+fn begins_life(from: Chunk, to: Chunk) -> bool {
+    from.generation as u16 != to.generation as u16
 }
 
 /// Changes the states of chunks in one batch: each from the first to the second, if it is still the
@@ -126,7 +136,10 @@ pub(crate) async fn transition_together<E: Endpoint>(
         swaps.push(batch.compare_and_swap(layout.descriptor(*chunk), from.word(), to.word()));
     }
     endpoint.post(&mut batch).await?;
-    Ok(swaps.into_iter().map(|swap| batch.swapped(swap)).collect())
+    let changed: Vec<bool> = swaps.into_iter().map(|swap| batch.swapped(swap)).collect();
+    let begun = changes.iter().zip(&changed).filter(|((_, from, to), changed)| **changed && begins_life(*from, *to));
+    reuses::count(endpoint, layout, begun.map(|((chunk, ..), _)| *chunk));
+    Ok(changed)
 }
 
 /// Frees a chunk that the caller owns in state `from`. Nothing points to it or protects it.

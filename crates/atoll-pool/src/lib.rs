@@ -34,6 +34,7 @@
 //! | [`chunk`] | the state and the owner of a chunk |
 //! | [`chunks`] | allocation of chunks by atomics alone |
 //! | `search` | how free chunks are found, several at once |
+//! | [`reuses`] | how often chunks began a new life |
 //! | [`provision`] | how memory is provided while clients use the pool |
 //! | [`retirement`] | chunks out of use: how a pool becomes smaller, and larger again |
 //! | [`sharers`] | processes that keep copies of objects, and how copies end |
@@ -60,6 +61,7 @@ pub mod provision;
 pub mod registry;
 pub mod repair;
 pub mod retirement;
+pub mod reuses;
 mod search;
 pub mod settings;
 pub mod sharers;

@@ -58,7 +58,7 @@ impl GlCache {
     ) -> Result<Evicted, CacheError> {
         let cursors = forge.cursors().await?;
         forge.note_cursors(cursors);
-        forge.advance_heads(cursors, HEADS_AT_ONCE).await?;
+        forge.advance_heads(cursors, HEADS_AT_ONCE, None).await?;
         let sampled = self.sample_groups(forge).await?;
         if sampled.is_empty() {
             return Ok(Evicted::Nothing);

@@ -64,17 +64,28 @@ where
 /// Finds out where the objects of these keys are, if the client does not know and could use it.
 /// What goes wrong is left to the operations.
 pub(super) async fn expect<L: Lookups>(engine: &L, keys: &[&[u8]]) {
-    let mut wanted = ArrayVec::<&[u8], KEYS_MAX>::new();
-    for key in keys {
-        if !wanted.is_full() && !wanted.contains(key) && engine.is_worth_learning(engine.hash(key), key) {
-            wanted.push(key);
-        }
-    }
+    let wanted = worth_learning(engine, keys);
     if wanted.len() >= KEYS_WORTH {
         let mut values = engine.at_once().take_values(KEYS_MAX);
         let _ = learn_round(engine, &wanted, &mut values).await;
         engine.at_once().keep_values(values);
     }
+}
+
+/// Whether [`expect`] would do anything.
+pub(super) fn is_worth_expecting<L: Lookups>(engine: &L, keys: &[&[u8]]) -> bool {
+    worth_learning(engine, keys).len() >= KEYS_WORTH
+}
+
+/// The keys whose places the client does not know and could use, each once.
+fn worth_learning<'k, L: Lookups>(engine: &L, keys: &[&'k [u8]]) -> ArrayVec<&'k [u8], KEYS_MAX> {
+    let mut wanted = ArrayVec::new();
+    for key in keys {
+        if !wanted.is_full() && !wanted.contains(key) && engine.is_worth_learning(engine.hash(key), key) {
+            wanted.push(*key);
+        }
+    }
+    wanted
 }
 
 async fn learn_round<L: Lookups>(engine: &L, keys: &[&[u8]], values: &mut [Value]) -> Result<(), CacheError> {

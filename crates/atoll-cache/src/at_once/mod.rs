@@ -145,6 +145,11 @@ pub(crate) async fn expect<L: Lookups>(engine: &L, op: &mut On<L>, keys: &[&[u8]
     Box::pin(far::expect(engine, keys)).await;
 }
 
+/// Whether [`expect`] would do anything for these keys.
+pub(crate) fn is_worth_expecting<L: Lookups>(engine: &L, keys: &[&[u8]]) -> bool {
+    engine.index().member().endpoint.is_near() || far::is_worth_expecting(engine, keys)
+}
+
 /// Looks many keys up. Calls `found(i, lookup, value)` for every `keys[i]`, in order. The callee
 /// may take the value's memory.
 pub(crate) async fn look_up_many<L: Lookups, F>(

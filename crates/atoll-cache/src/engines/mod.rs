@@ -374,6 +374,10 @@ impl<E: Endpoint> Engine for Chosen<E> {
         on_engine!(self, engine => engine.expect(keys).await)
     }
 
+    fn is_worth_expecting(&self, keys: &[&[u8]]) -> bool {
+        on_engine!(self, engine => engine.is_worth_expecting(keys))
+    }
+
     async fn peek(&self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
         on_engine!(self, engine => engine.peek(key).await)
     }

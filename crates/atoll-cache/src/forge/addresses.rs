@@ -6,7 +6,7 @@
 //!          | key's hash | about | word | ... |                           |    4 entries of 24 bytes, the last used first
 //!          +---------------------------+-----+---------------------------+
 //!          about, from bit 0 up: place in the bucket 4 | main queue 1 | number in the group 12
-//!          | when the client last saw the word in the slot, in units of 65 microseconds 47
+//!          | how often chunks of the object's had been reused when the client saw it, or less 47
 //! ```
 //!
 //! An entry is a guess. An operation that uses it READs the slot in the same batch as the record.
@@ -17,7 +17,7 @@
 //! |---|---|---|---|
 //! | GET | READ bucket; READ record | READ slot, READ record | one round trip more |
 //! | change | READ bucket; WRITE protection, READ slot, READ record; ... | WRITE protection, READ slot, READ record; ... | the same |
-//! | SET of a key that the client has seen lately | as a change | one round trip: see `blind` | one round trip more than a right guess of a change |
+//! | SET | as a change | one round trip: see `blind` | one round trip more than a right guess of a change |
 //!
 //! The cache pays where a round trip costs more than a lookup in memory. It is off on fabrics that
 //! are [near](atoll_fabric::Endpoint::is_near).
@@ -56,8 +56,7 @@ const WORD: usize = 2;
 const UNUSED: Entry = [0; 3];
 const _: () = assert!(Slot::EMPTY.0 == 0);
 const NUMBER_SHIFT: u32 = 5;
-const SEEN_SHIFT: u32 = 17;
-const SEEN_UNIT_BITS: u32 = 16;
+const REUSES_SHIFT: u32 = 17;
 
 /// What a client remembers of a key's object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,15 +69,16 @@ pub(super) struct Known {
     pub(super) main: bool,
     /// Its number in the group.
     pub(super) number: u16,
-    /// The client has seen the word in the slot, and the key in the record, at this time or a
-    /// little later.
-    pub(super) seen_ns: u64,
+    /// When the client saw the word in the slot, and the key in the record, chunks that share the
+    /// record's count of reuses had been reused so often, or more.
+    pub(super) reuses: u64,
 }
 
 impl Known {
-    /// The object with this header, in a slot that had the word at `seen_ns` or later.
-    pub(super) fn of(slot: u64, word: Slot, header: &Header, seen_ns: u64) -> Self {
-        Self { slot, word, main: header.main, number: header.number, seen_ns }
+    /// The object with this header, in a slot that has the word. The client that learns it notes
+    /// the reuses.
+    pub(super) fn of(slot: u64, word: Slot, header: &Header) -> Self {
+        Self { slot, word, main: header.main, number: header.number, reuses: 0 }
     }
 }
 
@@ -131,7 +131,7 @@ impl Addresses {
             word: Slot(word),
             main: about >> 4 & 1 != 0,
             number: (about >> NUMBER_SHIFT) as u16 & 0xfff,
-            seen_ns: about >> SEEN_SHIFT << SEEN_UNIT_BITS,
+            reuses: about >> REUSES_SHIFT,
         })
     }
 
@@ -144,11 +144,18 @@ impl Addresses {
         let about = (known.slot % PLACES)
             | (u64::from(known.main) << 4)
             | (u64::from(known.number & 0xfff) << NUMBER_SHIFT)
-            | (known.seen_ns >> SEEN_UNIT_BITS << SEEN_SHIFT);
+            | (known.reuses << REUSES_SHIFT);
         let set = self.set(hash);
         let at = set.iter().position(|entry| entry[HASH] == hash).unwrap_or(WAYS - 1);
         set[..=at].rotate_right(1);
         (set[0][HASH], set[0][ABOUT], set[0][WORD]) = (hash, about, known.word.0);
+    }
+
+    /// Follows the object that the client has moved: an entry with the word `from` gets this one.
+    fn follow(&mut self, hash: u64, from: Slot, to: &Known) {
+        if !self.sets.is_empty() && self.set(hash).iter().any(|entry| entry[HASH] == hash && entry[WORD] == from.0) {
+            self.learn(hash, to);
+        }
     }
 
     /// Drops the key's entry: its object is not there any more.
@@ -171,12 +178,30 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         *self.addresses.borrow_mut() = Addresses::new(bytes);
     }
 
-    /// Remembers where the key's object is, if this client remembers addresses.
+    /// Remembers where the key's object is, if this client remembers addresses. The object has been
+    /// there at `begun_ns` or later; if that is too long ago, it is not remembered.
     #[inline]
-    pub(super) fn learn(&self, key: &[u8], known: impl FnOnce() -> Known) {
+    pub(super) fn learn(&self, key: &[u8], known: Known, begun_ns: u64) {
         let mut addresses = self.addresses.borrow_mut();
-        if addresses.is_on() {
-            addresses.learn(self.shared.hasher.hash(key), &known());
+        if addresses.is_on()
+            && !self.is_outdated(begun_ns)
+            && let Some((_, _, chunk)) = self.record_span(known.word)
+        {
+            let known = Known { reuses: self.reuses_of(chunk), ..known };
+            addresses.learn(self.shared.hasher.hash(key), &known);
+        }
+    }
+
+    /// Follows an object that this client has moved at `begun_ns` or later, if it knew that the
+    /// slot had the word `from`.
+    pub(super) fn follow(&self, key: &[u8], from: Slot, to: Known, begun_ns: u64) {
+        let mut addresses = self.addresses.borrow_mut();
+        if addresses.is_on()
+            && !self.is_outdated(begun_ns)
+            && let Some((_, _, chunk)) = self.record_span(to.word)
+        {
+            let known = Known { reuses: self.reuses_of(chunk), ..to };
+            addresses.follow(self.shared.hasher.hash(key), from, &known);
         }
     }
 
@@ -237,7 +262,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             return Ok(None);
         }
         self.stats.addresses_right.add(1);
-        self.learn(key, || Known::of(known.slot, if same { now } else { known.word }, &header, begun_ns));
+        self.learn(key, Known::of(known.slot, if same { now } else { known.word }, &header), begun_ns);
         if counted {
             self.count_hit(hash, known.word, &header);
         }
@@ -274,8 +299,8 @@ mod tests {
     }
 
     fn known(number: u64) -> Known {
-        let (slot, word, seen_ns) = (7 * PLACES + number % PLACES, Slot(1 << 56 | number), number << SEEN_UNIT_BITS);
-        Known { slot, word, main: number % 2 == 1, number: number as u16 & 0xfff, seen_ns }
+        let (slot, word) = (7 * PLACES + number % PLACES, Slot(1 << 56 | number));
+        Known { slot, word, main: number % 2 == 1, number: number as u16 & 0xfff, reuses: 3 * number }
     }
 
     #[test]

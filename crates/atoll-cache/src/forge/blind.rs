@@ -1,5 +1,5 @@
-//! A [blind](crate::Change::is_blind) SET of a key whose object the client has seen lately: one
-//! round trip.
+//! A [blind](crate::Change::is_blind) SET of a key whose object the client remembers: one round
+//! trip.
 //!
 //! | verb of the batch | why it is in this place |
 //! |---|---|
@@ -15,8 +15,8 @@
 //!   live gets no other record before the chunk is reused, and a reuse changes the generation. So a
 //!   slot with the same word has the same record, unless the chunk was reused as often as the tag
 //!   has values.
-//! - The client uses a word only for a while after it saw it (see `reuse`). Within that time no
-//!   chunk is reused so often, as for lookups.
+//! - The client uses a word only while the pool's counts show that no chunk was reused so often
+//!   since it saw the word (see `reuse`).
 //! - A batch may be under way for longer. The old record shows whose object was replaced: nothing
 //!   reuses it meanwhile. If it was another key's, the client withdraws its record before the SET
 //!   returns, and starts again. The other key's object counts as evicted.
@@ -66,6 +66,12 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     ) -> Result<Option<Try>, CacheError> {
         assert!(change.is_blind(), "the change does not depend on the object");
         let Some(guess) = self.guess(hash, key) else { return Ok(None) };
+        if self.are_reuses_outdated() {
+            self.look_at_reuses().await?;
+        }
+        if self.is_late(&guess.known) {
+            return Ok(None);
+        }
         let now_ms = self.client.estimated_ms(begun_ns).await?;
         let Verdict::Put { expiry_ms, attributes } = change.decide(now_ms, None) else { return Ok(None) };
         let (value, known) = (change.value(), guess.known);
@@ -95,7 +101,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             op.notes.short_of = Some((queue, record_bytes));
             return Ok(Some(Try::Short(1)));
         };
-        if self.is_late(&known) {
+        if self.are_reuses_outdated() || self.is_late(&known) {
             self.settle_place(&place, &header, Fate::Withdrawn);
             return Ok(None);
         }
@@ -107,7 +113,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             self.settle_place(&place, &header, Fate::Withdrawn);
             return Ok(None);
         }
-        let seen_ns = self.client.endpoint.now_ns();
+        let posted_ns = self.client.endpoint.now_ns();
         let mut old = std::mem::take(&mut op.record);
         old.resize(guess.bytes);
         let mut batch = Batch::new();
@@ -115,9 +121,13 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let written = batch.write(at, record);
         let swap = batch.compare_and_swap(guess.slot, known.word.0, word.0);
         let read = batch.read(guess.at, old);
+        let reuses = self.add_look_at_reuses(&mut batch, posted_ns);
         // After an error the place stays unsettled: a verb of this operation may still land.
         self.client.endpoint.post(&mut batch).await?;
         (op.outgoing, op.record) = (batch.take(written), batch.take(read));
+        if let Some(reuses) = reuses {
+            self.note_reuses(batch.take(reuses).words(), posted_ns);
+        }
         if !batch.swapped(swap) {
             self.settle_place(&place, &header, Fate::Withdrawn);
             self.forget(key);
@@ -136,7 +146,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         }
         self.stats.addresses_right.add(1);
         self.stats.puts.add(1);
-        self.learn(key, || Known::of(known.slot, word, &Header { number: place.number, ..header }, seen_ns));
+        self.learn(key, Known::of(known.slot, word, &Header { number: place.number, ..header }), posted_ns);
         match judged {
             Some((old, _)) => {
                 let found = Found { slot: known.slot, word: known.word, header: old, large: None, beside: guess.chunk };
@@ -158,7 +168,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     fn guess(&self, hash: KeyHash, key: &[u8]) -> Option<Guess> {
         let known = self.remembered(hash, key)?;
         // What has copies is closed first.
-        if self.is_late(&known) || known.word.is_large() || known.word.sharing() != Sharing::None {
+        if known.word.is_large() || known.word.sharing() != Sharing::None {
             return None;
         }
         let (at, bytes, chunk) = self.record_span(known.word)?;
@@ -169,9 +179,10 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         is_in_order.then_some(Guess { known, slot, at, bytes, chunk })
     }
 
-    /// Whether the client saw the word too long ago to use it.
-    fn is_late(&self, known: &Known) -> bool {
-        self.is_outdated(known.seen_ns) && !self.is_open(Hole::UncheckedSwap)
+    /// Whether the client saw the word too many reuses ago to use it, as far as it knows.
+    pub(super) fn is_late(&self, known: &Known) -> bool {
+        let chunk = self.record_span(known.word).map(|(_, _, chunk)| chunk);
+        chunk.is_none_or(|chunk| self.may_have_come_back(known, chunk)) && !self.is_open(Hole::UncheckedSwap)
     }
 
     /// Undoes a swap that has replaced another key's object, whose record has the header `other`.

@@ -17,7 +17,8 @@
 //!
 //! To clean a group, a client owns it, wherever in a ring its node is, and moves every live object
 //! to its queue's open group. The node stays behind. A client that finds a ring half full takes the
-//! next few nodes from its head. It puts a live group from there at the tail.
+//! next few nodes from its head. It cleans a group from there that has nearly as much dead memory
+//! as the best that it knows, and puts any other at the tail.
 //!
 //! A **pass** is a walk over all descriptors that adds up the reclaimable bytes. Its result is one
 //! word:
@@ -38,7 +39,7 @@
 
 use super::group::{Contents, Expiry};
 use super::layout::Queue;
-use super::leaving::Slots;
+use super::leaving::{LeavingGroup, Slots};
 use super::ring::Cursors;
 use super::technique::Technique;
 use super::{Forge, Rule};
@@ -67,6 +68,9 @@ const LOOK: u32 = 32;
 const LOOK_FORCED: u32 = 256;
 /// Nodes taken from the head of a ring that is half full: each cleaned group leaves one behind.
 const HEADS_PER_CLEAN: usize = 2;
+/// A group from a head is cleaned if it has at most one part in so many fewer dead bytes than the
+/// best group that the client knows. To put it back takes as many round trips.
+const HEAD_LESS_ONE_IN: u64 = 8;
 /// Groups worth cleaning that a client remembers.
 const CANDIDATES_MAX: usize = 32;
 
@@ -163,6 +167,11 @@ impl Cleaning {
         }
     }
 
+    /// The most that a candidate has to reclaim.
+    fn best(&self) -> u64 {
+        self.candidates.iter().map(|candidate| candidate.reclaimable).max().unwrap_or(0)
+    }
+
     /// The candidate with most to reclaim, if that is at least `least`.
     fn take_best(&mut self, least: u64) -> Option<Candidate> {
         let of = |(_, candidate): &(usize, &Candidate)| candidate.reclaimable;
@@ -188,12 +197,15 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         if self.stock.chunks.is_empty() {
             Box::pin(self.obtain_spare()).await?;
         }
-        let cursors = self.cursors().await?;
-        self.advance_heads(cursors, HEADS_PER_CLEAN).await?;
         let chunk_bytes = self.client.pool.layout.chunk_bytes;
         let (worthwhile, least) = (chunk_bytes / WORTHWHILE_ONE_IN, chunk_bytes / LEAST_ONE_IN);
         // The best of a few new groups and of the remembered groups is nearly the best of all.
         self.look_for_dead(LOOK).await?;
+        let best = self.cleaning.borrow().best().max(worthwhile);
+        let cursors = self.cursors().await?;
+        if self.advance_heads(cursors, HEADS_PER_CLEAN, Some(best - best / HEAD_LESS_ONE_IN)).await? {
+            return Ok(true);
+        }
         if cleaned < CLEANS_MAX && self.clean_best(worthwhile).await? {
             return Ok(true);
         }
@@ -338,11 +350,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         // second record, which is seldom twice the truth.
         let used_bytes = contents.used_bytes(self.client.pool.layout.chunk_bytes);
         let live_bytes_max = used_bytes.saturating_sub(descriptor.dead_bytes / 2);
-        let is_alone = self.client.in_flight().count() <= 1;
-        let has_room = is_alone && self.has_room_for(queue, (u32::from(contents.objects), live_bytes_max));
-        // The chunk is set aside because other operations of this client draw from the stock and
-        // use the room.
-        if !self.stock.set_aside() && !has_room {
+        if !self.sets_aside_for(queue, (u32::from(contents.objects), live_bytes_max)) {
             return Ok(false);
         }
         let cleaned = self.clean_into(queue, candidate).await;
@@ -362,39 +370,69 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                 .collect(),
         };
         let owned = self.own_group(*chunk, *descriptor, frequencies, Slots::Always).await?;
-        let Some(mut group) = owned else { return Ok(false) };
+        let Some(group) = owned else { return Ok(false) };
+        self.move_live(group, queue).await?;
+        Ok(true)
+    }
+
+    /// Moves the live objects of a group that this client owns.
+    async fn move_live(&self, mut group: LeavingGroup, queue: Queue) -> Result<(), CacheError> {
         for leaver in &mut group.objects {
             leaver.stays = true;
             leaver.carry = leaver.frequency.min(3) as u8;
         }
         self.stats.groups_cleaned.add(1);
-        self.empty_group(group, queue).await?;
-        Ok(true)
+        self.empty_group(group, queue).await
     }
 
     /// Takes nodes from the head of a ring that is half full. This clears the nodes that cleaned
-    /// groups left behind.
-    pub async fn advance_heads(&self, cursors: [Cursors; 2], heads: usize) -> Result<(), CacheError> {
+    /// groups left behind. If `worthwhile` is given, the client cleans the groups in which so many
+    /// bytes are dead. It puts the others at the tail. Returns whether it has cleaned one.
+    pub async fn advance_heads(
+        &self,
+        cursors: [Cursors; 2],
+        heads: usize,
+        worthwhile: Option<u64>,
+    ) -> Result<bool, CacheError> {
         let ring = 1u32 << self.shared.settings.ring_log2;
+        let mut has_cleaned = false;
         for queue in Queue::ALL {
             let cursors = cursors[queue as usize];
             if cursors.len() > ring {
                 Box::pin(self.catch_up(queue, cursors)).await?;
             } else if cursors.len() > ring / 2 {
-                Box::pin(self.advance_head(queue, heads)).await?;
+                for _ in 0..heads {
+                    has_cleaned |= Box::pin(self.advance_head(queue, worthwhile)).await?;
+                }
             }
         }
-        Ok(())
+        Ok(has_cleaned)
     }
 
-    async fn advance_head(&self, queue: Queue, heads: usize) -> Result<(), CacheError> {
-        for _ in 0..heads {
-            let Some(head) = self.dequeue(queue).await? else { continue };
-            let Some(mut group) = self.take_group(queue, head).await? else { continue };
-            group.objects.iter_mut().for_each(|leaver| leaver.carry = leaver.frequency.min(3) as u8);
-            self.put_back(group, queue, 0).await?;
+    async fn advance_head(&self, queue: Queue, worthwhile: Option<u64>) -> Result<bool, CacheError> {
+        let Some(head) = self.dequeue(queue).await? else { return Ok(false) };
+        let slots = Slots::IfDead(worthwhile.unwrap_or(u64::MAX));
+        let Some(mut group) = self.take_group(queue, head, slots).await? else { return Ok(false) };
+        if worthwhile.is_some_and(|least| group.is_known && group.dead_bytes >= least) {
+            let live = group.live().filter_map(|leaver| leaver.word);
+            let room = live.fold((0, 0), |(records, bytes), word| (records + 1, bytes + word.length().bytes()));
+            if self.sets_aside_for(queue, room) {
+                let moved = self.move_live(group, queue).await;
+                self.stock.end_aside();
+                return moved.map(|()| true);
+            }
         }
-        Ok(())
+        group.objects.iter_mut().for_each(|leaver| leaver.carry = leaver.frequency.min(3) as u8);
+        self.put_back(group, queue, 0).await?;
+        Ok(false)
+    }
+
+    /// Whether records of so many bytes together are sure to find room. Their chunk is set aside,
+    /// if there is one, because other operations of this client draw from the stock and use the
+    /// room. It must be taken back.
+    fn sets_aside_for(&self, queue: Queue, records: (u32, u64)) -> bool {
+        let is_alone = self.client.in_flight().count() <= 1;
+        self.stock.set_aside() || is_alone && self.has_room_for(queue, records)
     }
 
     /// Counts bytes that became reclaimable. The client adds them to word 0 a chunk's worth at a

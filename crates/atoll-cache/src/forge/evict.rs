@@ -4,7 +4,7 @@
 //! a judged group is in `leaving`.
 
 use super::layout::Queue;
-use super::leaving::LeavingGroup;
+use super::leaving::{LeavingGroup, Slots};
 use super::ring::Cursors;
 use super::technique::Technique;
 use super::{Forge, Rule};
@@ -59,7 +59,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let mut groups = Vec::with_capacity(take as usize);
         for _ in 0..take {
             let Some(head) = self.dequeue(queue).await? else { continue };
-            if let Some(group) = self.take_group(queue, head).await? {
+            if let Some(group) = self.take_group(queue, head, Slots::IfManyDead).await? {
                 self.stats.groups_evicted.add(1);
                 self.note_evicted_group(cursors, &group);
                 groups.push(group);

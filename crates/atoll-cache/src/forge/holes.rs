@@ -46,7 +46,7 @@ crate::holes! {
         /// batch).
         UncheckedAddress => [NO_ORDER],
         /// A SET swaps from a word that it remembers, however old, and does not look whose object
-        /// it has replaced (closed by an age limit, and by a READ of the old record).
+        /// it has replaced (closed by counts of reuses, and by a READ of the old record).
         UncheckedSwap => ["hold the same key", NO_ORDER],
         /// Addresses and lengths from the pool are used unchecked (closed by checking them against
         /// the heap).

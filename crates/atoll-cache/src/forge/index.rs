@@ -108,11 +108,25 @@ impl<E: Endpoint, T: Technique<E>> Index for Forge<E, T> {
     /// damage. An insertion that withdrew gives its place back. When it begins again, it may WRITE
     /// to the same place while this client READs, and make the slot pending with the same word.
     ///
+    /// The caller found the record unsound and the word in the slot, by READs in any order. That of
+    /// the record may have been too early, if the word has come back. The chunk is protected or the
+    /// client's own by now, so a second READ of the record decides. What is unsound of a large
+    /// object is its body, which no slot points to.
+    ///
     /// The swap expects a pending word, so it hits an undecided insertion. No client has seen its
     /// object. Its inserter's own swap from that word fails now, and the inserter begins again.
     async fn drop_damaged(&self, slot: u64, word: Slot) -> Result<(), CacheError> {
         if self.is_open(Hole::Protection) || self.is_open(Hole::EarlyReuse) {
             return Ok(());
+        }
+        if word.is_live()
+            && !word.is_large()
+            && let Some((at, bytes, _)) = self.record_span(word)
+        {
+            let record = self.client.endpoint.read(at, Buffer::sized(bytes)).await?;
+            if self.judge(word, &record).is_some() {
+                return Ok(());
+            }
         }
         let Some(word) = copies::closed(self, slot, word).await? else { return Ok(()) };
         if self.swap_slot(slot, word, word.emptied()).await? && word.is_live() {

@@ -113,7 +113,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         if !published {
             return Ok(false);
         }
-        self.learn(key, || Known::of(slot, word, &Header { number: place.number, ..new.header }, begun_ns));
+        self.learn(key, Known::of(slot, word, &Header { number: place.number, ..new.header }), begun_ns);
         // An insertion in a live object's place adds one object and removes one.
         self.limit.note_inserted(op);
         self.client.count_objects(1).await?;

@@ -68,6 +68,8 @@ pub enum Slots {
     /// In groups much of which is dead. If nothing stays, a swap that fails costs no more than a
     /// READ that finds a dead object.
     IfManyDead,
+    /// In groups in which at least so many bytes are counted as dead.
+    IfDead(u64),
     /// In all groups: a dead object must not be copied.
     Always,
 }
@@ -116,8 +118,13 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// Owns the group of a node that was found at a queue's head, READs its map and frequencies,
     /// and empties the node. `None` if the node was stale, or if the group was put back because of
     /// its segment.
-    pub(super) async fn take_group(&self, queue: Queue, head: Head) -> Result<Option<LeavingGroup>, CacheError> {
-        let owned = self.own_head(queue, &head).await?;
+    pub(super) async fn take_group(
+        &self,
+        queue: Queue,
+        head: Head,
+        slots: Slots,
+    ) -> Result<Option<LeavingGroup>, CacheError> {
+        let owned = self.own_head(queue, &head, slots).await?;
         // The group is this client's, or the node is stale: either way the node is not needed any
         // more.
         self.empty_node(queue, head.position, head.word).await?;
@@ -131,7 +138,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Ok(None)
     }
 
-    async fn own_head(&self, queue: Queue, head: &Head) -> Result<Option<LeavingGroup>, CacheError> {
+    async fn own_head(&self, queue: Queue, head: &Head, slots: Slots) -> Result<Option<LeavingGroup>, CacheError> {
         let Head { node, position, .. } = *head;
         if self.client.pool.layout.checked_chunk(node.chunk.0).is_none() && !self.is_open(Hole::UnknownNode) {
             self.client.learn_nodes().await?;
@@ -161,7 +168,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         }
         let objects = self.group_objects(descriptor.contents).unwrap_or(0);
         let frequencies = self.take_frequencies(queue, position, node.chunk, node.generation, objects).await?;
-        self.own_group(node.chunk, descriptor, frequencies, Slots::IfManyDead).await
+        self.own_group(node.chunk, descriptor, frequencies, slots).await
     }
 
     /// The number of a group's objects, if it is possible.
@@ -257,9 +264,12 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             map.words().iter().rev().map(|word| (MapEntry::from_word(*word), None::<Slot>)).collect();
         self.spares.keep(map);
         // The paper's rule judges groups by how many of their objects are alive.
-        let few_dead = dead_bytes < contents.used_bytes(layout.chunk_bytes) / DEAD_READ_ONE_IN;
+        let few_dead = match slots {
+            Slots::IfManyDead => dead_bytes < contents.used_bytes(layout.chunk_bytes) / DEAD_READ_ONE_IN,
+            Slots::IfDead(least) => dead_bytes < least,
+            Slots::Always => false,
+        };
         if few_dead
-            && slots == Slots::IfManyDead
             && self.shared.settings.options.rule != Rule::Paper
             && self.expect_words(&mut entries, chunk, generation, contents)
         {

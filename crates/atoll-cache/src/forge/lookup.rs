@@ -201,7 +201,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                     if counted {
                         self.count_hit(hash, slot, &header);
                     }
-                    self.learn(key, || Known::of(number, slot, &header, begun_ns));
+                    self.learn(key, Known::of(number, slot, &header), begun_ns);
                     op.found = Some((number, slot));
                     return Ok(Some(Lookup::Hit));
                 }

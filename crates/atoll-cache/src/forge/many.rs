@@ -48,11 +48,8 @@ impl<E: Endpoint, T: Technique<E>> Lookups for Forge<E, T> {
         self.remembered(hash, key).map(|known| (known.slot, known.word))
     }
 
-    /// A blind change uses only what was seen lately.
     fn is_worth_learning(&self, hash: KeyHash, key: &[u8]) -> bool {
-        let now_ns = self.client.endpoint.now_ns();
-        let is_late = |known: Known| now_ns.wrapping_sub(known.seen_ns) > self.reliance_ns() / 2;
-        self.addresses.borrow().is_on() && self.remembered(hash, key).is_none_or(is_late)
+        self.addresses.borrow().is_on() && self.remembered(hash, key).is_none_or(|known| self.is_late(&known))
     }
 
     fn learn_seen(&self, key: &[u8], seen: Seen<Slot>, value: &Value, begun_ns: u64) {
@@ -64,7 +61,7 @@ impl<E: Endpoint, T: Technique<E>> Lookups for Forge<E, T> {
         }
         let record = self.judge(seen.word, &value.buffer).filter(|record| record.key == key);
         match record.filter(|_| is_current && !is_late) {
-            Some(record) => self.learn(key, || Known::of(seen.slot, seen.word, &record.header, begun_ns)),
+            Some(record) => self.learn(key, Known::of(seen.slot, seen.word, &record.header), begun_ns),
             None => self.forget(key),
         }
     }
@@ -103,7 +100,7 @@ impl<E: Endpoint, T: Technique<E>> Lookups for Forge<E, T> {
             && (header.expiry_ms.is_none() || !self.has_expired(&header, begun_ns).await?)
         {
             value.meta = Meta::of(&header);
-            self.learn(key, || Known::of(seen.slot, seen.word, &header, begun_ns));
+            self.learn(key, Known::of(seen.slot, seen.word, &header), begun_ns);
             self.stats.addresses_right.add(u64::from(seen.by != By::Bucket));
             self.technique.looked_up(self, hash);
             self.count_hit(hash, seen.word, &header);

@@ -14,7 +14,7 @@
 //! | `operations` | where each operation begins |
 //! | `lookup` | the way of a GET; of many keys at once, `many` |
 //! | [`addresses`] | remembered addresses of objects, for a GET in one round trip and a change in two |
-//! | `blind` | a SET of a key whose object was seen lately, in one round trip |
+//! | `blind` | a SET of a key whose object the client remembers, in one round trip |
 //! | `absence` | the words that a miss saw, for the insertion that follows |
 //! | `update` | the way of every change, with `search` (find the object), `insert` (a new key), `unlink` (remove an object) |
 //! | [`group`] | groups and the two-way index map |

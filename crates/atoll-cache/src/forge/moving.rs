@@ -13,6 +13,7 @@
 //!
 //! If a slot has changed meanwhile, the client leaves it alone and withdraws the place of the copy.
 
+use super::addresses::Known;
 use super::layout::Queue;
 use super::leaving::{Leaver, LeavingGroup};
 use super::nodes::Earlier;
@@ -242,20 +243,29 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             .zip(&slots)
             .map(|(copy, slot)| batch.compare_and_swap(*slot, copy.from.0, copy.to.0))
             .collect();
+        let begun_ns = self.client.endpoint.now_ns();
         self.client.endpoint.post(&mut batch).await?;
-        piece.bytes = written.take(&mut batch);
-        piece.bytes.resize(0);
+        let mut bytes = written.take(&mut batch);
+        let first = piece.copies.first().map_or(0, |copy| copy.place.offset_bytes);
         let mut failed = ArrayVec::<_, PIECE_OBJECTS_MAX>::new();
         for (copy, swap) in piece.copies.drain(..).zip(swaps).rev() {
             if batch.swapped(swap) {
                 self.stats.regroups.add(1);
                 let extent_bytes = if copy.header.large { copy.header.body_bytes() as u64 } else { 0 };
                 self.settle_place(&copy.place, &copy.header, Fate::Published { extent_bytes });
+                // The key of a large object is not in its record.
+                if !copy.header.large {
+                    let record = &bytes.bytes()[(copy.place.offset_bytes - first) as usize..];
+                    let key = &record[copy.header.key_at()..copy.header.value_at()];
+                    self.follow(key, copy.from, Known::of(copy.slot, copy.to, &copy.header), begun_ns);
+                }
                 continue;
             }
             failed.push((copy.object, copy.from, Slot(batch.word(swap))));
             self.settle_place(&copy.place, &copy.header, Fate::Withdrawn);
         }
+        bytes.resize(0);
+        piece.bytes = bytes;
         for (object, from, seen) in failed {
             let leaver = &mut leavers[object];
             leaver.word = self.word_here(seen, group, &leaver.entry);

@@ -15,8 +15,6 @@ pub(crate) struct Notes {
     pub(super) bucket: u32,
     /// Chunks that the operation has drawn from the stock.
     pub(super) chunks: Vec<OpenChunk>,
-    /// Whether the operation has restocked, with a spare chunk left or without.
-    pub(super) is_restocked: bool,
     /// The queue in whose open group a record of so many bytes had no room, if the operation needs
     /// a chunk for nothing else.
     pub(super) short_of: Option<(Queue, u64)>,

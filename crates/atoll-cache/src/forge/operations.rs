@@ -51,7 +51,7 @@ impl<E: Endpoint, T: Technique<E>> Copied for Forge<E, T> {
         let Some((slot, word)) = op.found.take().filter(|_| may_be) else { return Ok((lookup, false)) };
         let is_permitted = copies::permit(self, slot, word).await?;
         if is_permitted && let Some(known) = self.remembered(self.key_hash(key), key) {
-            self.learn(key, || Known { word: word.shared_as(Sharing::Copied), ..known });
+            self.learn(key, Known { word: word.shared_as(Sharing::Copied), ..known }, begun_ns);
         }
         Ok((lookup, is_permitted && is_timely()))
     }
@@ -97,6 +97,10 @@ impl<E: Endpoint, T: Technique<E>> Engine for Forge<E, T> {
         if self.client.begin(&mut op.entry).await.is_ok() {
             at_once::expect(self, op, keys).await;
         }
+    }
+
+    fn is_worth_expecting(&self, keys: &[&[u8]]) -> bool {
+        at_once::is_worth_expecting(self, keys)
     }
 
     async fn peek(&self, key: &[u8]) -> Result<Option<Meta>, CacheError> {

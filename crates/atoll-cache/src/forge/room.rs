@@ -68,7 +68,6 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let restocked = self.fill_stock(op, chunks).await;
         self.stock.chunks.draw(&mut op.notes.chunks, chunks);
         self.stock.wanted.set(0);
-        op.notes.is_restocked = true;
         self.client.endpoint.purpose(before);
         restocked
     }

@@ -89,6 +89,11 @@ impl SlotFormat {
         (u64::from(generation) & self.tag_mask) as u16
     }
 
+    /// How many values a tag has.
+    pub fn tags(&self) -> u64 {
+        self.tag_mask + 1
+    }
+
     /// The tag of a word.
     #[inline]
     pub fn tag_of(&self, slot: Slot) -> u16 {

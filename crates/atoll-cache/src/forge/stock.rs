@@ -54,11 +54,10 @@ impl Stock {
         }
     }
 
-    /// Moves `missing` chunks to the operation's, if `left` chunks stay in the stock. Returns
-    /// whether it did.
+    /// Moves `missing` chunks to the operation's, if one stays in stock. Returns whether it did.
     #[inline]
-    fn draw(&self, drawn: &mut Vec<OpenChunk>, missing: usize, left: usize) -> bool {
-        let has_enough = self.chunks.len() >= missing + left;
+    fn draw(&self, drawn: &mut Vec<OpenChunk>, missing: usize) -> bool {
+        let has_enough = self.chunks.len() > missing;
         if has_enough {
             self.chunks.draw(drawn, missing);
         }
@@ -118,12 +117,12 @@ impl Stock {
 
 impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// Draws chunks from the stock until the operation has `chunks`. One chunk must stay for the
-    /// objects of a cleaned group. Returns whether the operation has enough.
+    /// objects of a cleaned group: without it, a client evicts what fits. Returns whether the
+    /// operation has enough.
     #[inline]
     pub(super) fn draw_stock(&self, op: &mut Operation, chunks: usize) -> bool {
         let missing = chunks.saturating_sub(op.notes.chunks.len());
-        let spare = usize::from(missing > 0 && !op.notes.is_restocked);
-        missing == 0 || self.stock.draw(&mut op.notes.chunks, missing, spare)
+        missing == 0 || self.stock.draw(&mut op.notes.chunks, missing)
     }
 
     /// Frees the chunks in the stock beyond the first `kept`.

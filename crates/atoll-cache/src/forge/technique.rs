@@ -19,7 +19,7 @@
 //!
 //! | method | what it does |
 //! |---|---|
-//! | `cursors`, `note_cursors`, `advance_heads` | READ the cursors; note the age of ghosts by them; dequeue stale nodes of a ring that is half full |
+//! | `cursors`, `note_cursors`, `advance_heads` | READ the cursors; note the age of ghosts by them; dequeue nodes of a ring that is half full |
 //! | `group_objects`, `own_group` | check a group's size; make a queued group this client's and READ its map |
 //! | `take_frequencies`, `flush_group` | take a group's counters from the pool; add this process's counts to them |
 //! | `close_group`, `empty_group` | queue the group that is filled; move what stays and unlink the rest |

@@ -62,7 +62,6 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let hash = self.key_hash(key);
         let mut outcome = Err(CacheError::Damaged { what: "an object that stays unsound" });
         op.overtaken = None;
-        op.notes.is_restocked = false;
         op.notes.moved = None;
         for attempt in 0..ATTEMPTS_MAX {
             self.technique.lock(self, Section::Bucket(hash)).await?;
@@ -441,7 +440,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             self.forget(key);
             return Ok(self.is_open(Hole::LostUpdate));
         }
-        self.learn(key, || Known::of(found.slot, word, &Header { number: place.number, ..new.header }, begun_ns));
+        self.learn(key, Known::of(found.slot, word, &Header { number: place.number, ..new.header }), begun_ns);
         self.bury(found, same_body).await?;
         Ok(true)
     }

@@ -198,6 +198,10 @@ impl<E: Endpoint, R: Replacement<E>> Engine for Objects<E, R> {
         }
     }
 
+    fn is_worth_expecting(&self, keys: &[&[u8]]) -> bool {
+        at_once::is_worth_expecting(self, keys)
+    }
+
     async fn peek(&self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
         let op = &mut *self.core.operations.take(&self.core.client);
         self.begin(op).await?;

@@ -45,7 +45,8 @@ impl Layout {
         within(NODES, places, 0, 8, "node", &["state"])
             .or_else(|| within(places, self.sharers, 0, 8, "node", &["place"]))
             .or_else(|| within(self.sharers, self.sharers + LINE, 0, LINE, "sharers", &["version"]))
-            .or_else(|| within(self.sharers + LINE, self.registry, 0, 8, "sharer", &["word"]))
+            .or_else(|| within(self.sharers + LINE, self.reuses, 0, 8, "sharer", &["word"]))
+            .or_else(|| within(self.reuses, self.registry, 0, 8, "reuses", &["count"]))
             .or_else(|| {
                 let words = &["state", "near protection", "lease", "protections"];
                 within(self.registry, self.firsts, 0, SIGNAL_BYTES, "signal", words)

@@ -2,12 +2,14 @@
 //!
 //! ```text
 //! node 0, the pool's home
-//! 0        256     896   1024 up  signals firsts accounts protections chunk  engine area heap
-//! +--------+-------+-----+-------+-------+------+-------+-----------+-------+---------+--------+
-//! | header |control|nodes|sharers| 64 B a| 8 B a|128 B a| 1 KiB a   | table,| as the  | chunks,|
-//! |        |words, |16 B |576 B  | client|client| client| client    | 32 B a| engine  | aligned|
-//! |        |a line |each |       |       |      |       |           | chunk | needs   |to lines|
-//! +--------+-------+-----+-------+-------+------+-------+-----------+-------+---------+--------+
+//! 0        256     896   1024 up        signals firsts accounts protections chunk
+//! +--------+-------+-----+-------+------+-------+------+-------+-----------+-------+------+------+
+//! | header |control|nodes|sharers|reuses| 64 B a| 8 B a|128 B a| 1 KiB a   | table,|engine|heap: |
+//! |        |words, |16 B |576 B  |512 B | client|client| client| client    | 32 B a|area  |chunks|
+//! |        |a line |each |       |      |       |      |       |           | chunk |      |      |
+//! +--------+-------+-----+-------+------+-------+------+-------+-----------+-------+------+------+
+//!
+//! the engine area is as large as the engine needs; chunks begin at lines
 //!
 //! firsts: for every 64 clients a word of notices, a bit a client, and their first protections
 //!
@@ -41,7 +43,7 @@ use crate::chunk::{DESCRIPTOR_BYTES, descriptor_word};
 use crate::known_nodes::KnownNodes;
 use crate::registry::place::{ACCOUNT_BYTES, PROTECTIONS_BYTES, SIGNAL_BYTES, account_word, signal_word};
 use crate::registry::protected::FirstWords;
-use crate::{ChunkId, PoolError, PoolSettings, sharers};
+use crate::{ChunkId, PoolError, PoolSettings, reuses, sharers};
 use atoll_fabric::Address;
 use std::sync::Arc;
 
@@ -53,7 +55,7 @@ const NODES_END_MIN: u64 = 1024;
 /// Bytes in front of what a further node holds; its header is the first half of them.
 pub const MEMBER_HEADER_BYTES: u64 = 128;
 /// Enough for the home's words that every pool has, besides those of chunks, clients and engine.
-pub const FIXED_BYTES_MOST: u64 = 4096 + sharers::TABLE_BYTES;
+pub const FIXED_BYTES_MOST: u64 = 4096 + sharers::TABLE_BYTES + reuses::TABLE_BYTES;
 /// A pool with fewer chunks is of no use.
 pub const CHUNKS_MIN: u32 = 8;
 
@@ -85,6 +87,7 @@ pub struct Layout {
     /// The most nodes that the pool may ever have.
     pub(crate) nodes_max: u8,
     sharers: u64,
+    reuses: u64,
     registry: u64,
     firsts: u64,
     accounts: u64,
@@ -130,7 +133,8 @@ impl Layout {
         let clients = u64::from(settings.clients_max);
         let chunk_bytes = u64::from(settings.chunk_bytes);
         let sharers = (NODES + 16 * u64::from(settings.nodes_max)).next_multiple_of(LINE).max(NODES_END_MIN);
-        let registry = sharers + sharers::TABLE_BYTES;
+        let reuses = sharers + sharers::TABLE_BYTES;
+        let registry = reuses + reuses::TABLE_BYTES;
         let firsts = registry + clients * SIGNAL_BYTES;
         let accounts = (firsts + FirstWords::bytes(settings.clients_max)).next_multiple_of(LINE);
         let protections = accounts + clients * ACCOUNT_BYTES;
@@ -149,6 +153,7 @@ impl Layout {
             first_nodes,
             nodes_max,
             sharers,
+            reuses,
             registry,
             firsts,
             accounts,
@@ -326,6 +331,11 @@ impl Layout {
     /// Where a memory node is made: see [`nodes`](crate::nodes).
     pub(crate) const fn place(&self, node: u8) -> Address {
         self.node(self.nodes_max).add(8 * node as u64)
+    }
+
+    /// How often chunks began a new life: see [`reuses`](crate::reuses).
+    pub const fn reuses(&self) -> Address {
+        Address::new(0, 0, self.reuses)
     }
 
     /// The version of the table of sharers: see [`sharers`](crate::sharers).
