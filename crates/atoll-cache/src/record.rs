@@ -347,6 +347,22 @@ impl<'a> Record<'a> {
         Header::from_words(words.words(), 0)
     }
 
+    /// Bytes of which header and key of a small object with such a key are the first, if no more of
+    /// its record is wanted.
+    pub fn head_bytes(key_bytes: usize) -> usize {
+        KEY_AT[Form::Long as usize] + key_bytes
+    }
+
+    /// The header and the key at the start of `words`, where only the head of a small object's
+    /// record was READ: its checksum is not checked. The caller knows that nothing has reused the
+    /// record. A key that does not end in `words` is empty. A brief record has this generation.
+    pub fn head(words: &'a Buffer, generation: u16) -> (Header, &'a [u8]) {
+        let header = Header::from_words(words.words(), generation);
+        let form = (words.words().first().map_or(0, |first| first >> 60 & 3)) as usize;
+        let key = words.bytes().get(KEY_AT[form]..KEY_AT[form] + header.key_bytes);
+        (header, key.filter(|_| !header.large).unwrap_or_default())
+    }
+
     /// The record at the start of `words`, if it is whole and its checksum is right. A brief record
     /// must be of this generation. `words` may be longer than the record.
     #[inline(always)]

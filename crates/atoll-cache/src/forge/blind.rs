@@ -6,7 +6,7 @@
 //! | WRITE protection of the old record's chunk | in front of the swap: if the swap succeeds, no client has begun to reuse the chunk |
 //! | WRITE the new record | in front of the swap that publishes it |
 //! | CAS slot: the remembered word -> the new word | |
-//! | READ the old record | behind the swap: its length counts as dead, and the change is shown it |
+//! | READ the head of the old record | behind the swap: its length counts as dead, and the change is shown it |
 //!
 //! The swap must not replace another key's object. The key's object could then be in another slot
 //! of the bucket, and the bucket would have two of them. Three facts exclude it:
@@ -32,14 +32,13 @@ use super::addresses::Known;
 use super::layout::Queue;
 use super::open_groups::{Fate, Place};
 use super::operation::Operation;
-use super::search::Found;
 use super::slot::{KeyHash, Slot};
 use super::technique::Technique;
 use super::update::{New, Try};
 use super::{Forge, Hole};
 use crate::index::copies::{self, Sharing};
 use crate::index::{Index, SlotWord};
-use crate::record::Header;
+use crate::record::{Header, Record};
 use crate::{CacheError, Change, Meta, Old, Verdict};
 use atoll_fabric::{Address, Batch, Endpoint};
 use atoll_pool::ChunkId;
@@ -115,7 +114,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         }
         let posted_ns = self.client.endpoint.now_ns();
         let mut old = std::mem::take(&mut op.record);
-        old.resize(guess.bytes);
+        old.resize(Record::head_bytes(key.len()).min(guess.bytes));
         let mut batch = Batch::new();
         self.client.member().protect(&mut batch, &mut op.notes.protection, guess.chunk);
         let written = batch.write(at, record);
@@ -137,29 +136,18 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             return Ok(Some(Try::Anew));
         }
         self.settle_place(&place, &header, Fate::Published { extent_bytes: 0 });
-        let judged = self.judge(known.word, &op.record).map(|record| (record.header, record.key == key));
-        if let Some((other, false)) = judged
-            && !self.is_open(Hole::UncheckedSwap)
-        {
-            self.withdraw(&guess, key, (&place, word, &header), &other).await?;
+        let (old, of) = Record::head(&op.record, self.sealed_tag(self.shared.format.tag_of(known.word)));
+        if of != key && !self.is_open(Hole::UncheckedSwap) {
+            self.withdraw(&guess, key, (&place, word, &header)).await?;
             return Ok(Some(Try::Anew));
         }
         self.stats.addresses_right.add(1);
         self.stats.puts.add(1);
         self.learn(key, Known::of(known.slot, word, &Header { number: place.number, ..header }), posted_ns);
-        match judged {
-            Some((old, _)) => {
-                let found = Found { slot: known.slot, word: known.word, header: old, large: None, beside: guess.chunk };
-                self.bury(found, false).await?;
-                if !old.is_expired(now_ms) {
-                    change.decide(now_ms, Some(Old { meta: Meta::of(&old), value: &[] }));
-                }
-            }
-            // No client wrote such a record. The change has replaced it.
-            None => {
-                self.stats.damaged.add(1);
-                self.count_dead(guess.chunk, guess.bytes as u64);
-            }
+        // Something else than a client may have written its lengths.
+        self.count_dead(guess.chunk, old.record_bytes().min(guess.bytes as u64));
+        if !old.is_expired(now_ms) {
+            change.decide(now_ms, Some(Old { meta: Meta::of(&old), value: &[] }));
         }
         Ok(Some(Try::Done(Some(token))))
     }
@@ -185,18 +173,17 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         chunk.is_none_or(|chunk| self.may_have_come_back(known, chunk)) && !self.is_open(Hole::UncheckedSwap)
     }
 
-    /// Undoes a swap that has replaced another key's object, whose record has the header `other`.
+    /// Undoes a swap that has replaced another key's object.
     #[cold]
     async fn withdraw(
         &self,
         guess: &Guess,
         key: &[u8],
         (place, word, header): (&Place, Slot, &Header),
-        other: &Header,
     ) -> Result<(), CacheError> {
         self.forget(key);
         self.stats.addresses_stale.add(1);
-        self.count_dead(guess.chunk, other.record_bytes());
+        self.count_dead(guess.chunk, guess.bytes as u64);
         if Box::pin(copies::take_out(self, guess.known.slot, word)).await? {
             self.count_removed(1).await?;
             self.count_dead(place.chunk, header.record_bytes());
