@@ -8,6 +8,7 @@ mod clock;
 mod deploy;
 mod doctor;
 mod engines;
+mod far;
 mod full_host;
 mod growth;
 #[cfg(feature = "lab")]

@@ -5,32 +5,35 @@
 //! is gone.
 
 use super::arguments::{integer, is};
-use super::{CommandError, Context, Outcome, keyspace, string};
+use super::{CommandError, Context, Outcome, at_once, keyspace, string};
 use crate::redis::events::Class;
 use crate::redis::kind::Kind;
 use atoll_cache::{Condition, Engine, Expiry, Meta, SetOptions};
 
 /// `DEL key...` and `UNLINK key...`
 pub async fn del<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    let mut removed = 0;
-    for index in 1..c.args.len() {
-        if c.cache.delete(&c.key(index)).await? {
-            c.notify(Class::GENERIC, "del", c.args.get(index));
+    let (cache, args, database, mut removed) = (c.cache, c.args, c.database(), 0);
+    let is_removed = |nth, was_there| {
+        if was_there {
+            c.notify(Class::GENERIC, "del", args.get(1 + nth));
             removed += 1;
         }
-    }
+    };
+    let remove = async |nth| cache.delete(&database.stored(args.get(1 + nth))).await;
+    at_once::each(cache, args.len() - 1, remove, is_removed).await?;
     c.reply.count(removed);
     Ok(())
 }
 
 /// `EXISTS key...`
 pub async fn exists<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    let mut found = 0;
-    for index in 1..c.args.len() {
-        let is_there = c.cache.peek(&c.key(index)).await?.is_some();
-        c.looked(c.args.get(index), is_there);
-        found += usize::from(is_there);
-    }
+    let (cache, args, database, mut found) = (c.cache, c.args, c.database(), 0);
+    let is_found = |nth, meta: Option<Meta>| {
+        c.looked(args.get(1 + nth), meta.is_some());
+        found += usize::from(meta.is_some());
+    };
+    let look = async |nth| cache.peek(&database.stored(args.get(1 + nth))).await;
+    at_once::each(cache, args.len() - 1, look, is_found).await?;
     c.reply.count(found);
     Ok(())
 }

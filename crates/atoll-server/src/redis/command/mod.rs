@@ -21,6 +21,7 @@
 //! | [`config`] | the parameters of the server: CONFIG |
 //! | [`connection`] | the connection itself: PING, HELLO, QUIT |
 //! | [`client`] | all connections: CLIENT, MONITOR |
+//! | `at_once` | what a command does with several keys |
 //! | `tracking` | who is told of changes: CLIENT TRACKING |
 //! | [`introspect`] | the commands themselves: COMMAND |
 //! | [`info`] | the server: INFO, TIME |
@@ -35,6 +36,7 @@
 
 pub mod acl;
 pub mod arguments;
+mod at_once;
 pub mod bitfield;
 pub mod bitmap;
 pub mod client;

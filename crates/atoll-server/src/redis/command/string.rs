@@ -6,7 +6,7 @@
 //! expiry in the past removes the key at once.
 
 use super::arguments::{Unit, integer, is};
-use super::{CommandError, Context, Outcome};
+use super::{CommandError, Context, Outcome, at_once};
 use crate::redis::events::Class;
 use crate::redis::kind::Kind;
 use atoll_cache::{Condition, Engine, Expiry, KEY_BYTES_MAX, SetOptions, Value};
@@ -249,42 +249,41 @@ pub async fn getex<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     Ok(())
 }
 
-/// The places of the keys of MSET and MSETNX; a value stands behind each.
-fn pairs<G: Engine>(c: &Context<'_, G>) -> Result<impl Iterator<Item = usize> + use<G>, CommandError> {
+/// How many keys MSET and MSETNX have; a value stands behind each.
+fn pairs<G: Engine>(c: &Context<'_, G>) -> Result<usize, CommandError> {
     let args = c.args.len();
     if args.is_multiple_of(2) {
         return Err(CommandError::Arity(c.spec.name));
     }
-    Ok((1..args).step_by(2))
+    Ok(args / 2)
 }
 
 /// `MSET key value [key value...]`
 pub async fn mset<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    for index in pairs(c)? {
-        set_pair(c, index).await?;
-    }
+    set_pairs(c).await?;
     c.reply.ok();
     Ok(())
 }
 
-async fn set_pair<G: Engine>(c: &mut Context<'_, G>, index: usize) -> Outcome {
-    let outcome = c.cache.set(&c.key(index), c.args.get(index + 1), &SetOptions::default()).await?;
-    c.notify_set(&outcome, c.args.get(index));
+async fn set_pairs<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+    let (count, cache, args, database) = (pairs(c)?, c.cache, c.args, c.database());
+    let key = |nth: usize| args.get(1 + 2 * nth);
+    let set = async |nth| cache.set(&database.stored(key(nth)), args.get(2 + 2 * nth), &SetOptions::default()).await;
+    let is_set = |nth, outcome| c.notify_set(&outcome, key(nth));
+    // Changes of one key keep their order.
+    at_once::each_of(cache, (0..count).map(key), set, is_set).await?;
     Ok(())
 }
 
 /// `MSETNX key value [key value...]`
 pub async fn msetnx<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    for index in pairs(c)? {
-        if c.cache.peek(&c.key(index)).await?.is_some() {
-            c.reply.yes(false);
-            return Ok(());
-        }
+    let (count, cache, args, database, mut are_there) = (pairs(c)?, c.cache, c.args, c.database(), false);
+    let look = async |nth| cache.peek(&database.stored(args.get(1 + 2 * nth))).await;
+    at_once::each(cache, count, look, |_, meta| are_there |= meta.is_some()).await?;
+    if !are_there {
+        set_pairs(c).await?;
     }
-    for index in pairs(c)? {
-        set_pair(c, index).await?;
-    }
-    c.reply.yes(true);
+    c.reply.yes(!are_there);
     Ok(())
 }
 

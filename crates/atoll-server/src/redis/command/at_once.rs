@@ -1,0 +1,57 @@
+//! What a command does with several keys. Where memory is far, operations on several of them are
+//! under way at a time: all take a few round trips, not some for each key.
+
+use atoll_cache::{Cache, CacheError, Engine};
+use futures_util::stream::{self, StreamExt};
+use std::collections::HashSet;
+use std::pin::pin;
+
+/// Operations of a command that are under way at a time: a client has many connections.
+const AT_ONCE_MAX: usize = 16;
+
+/// Runs an operation for each of so many keys. `ended(nth, outcome)` is called once for each, in
+/// order. The first error ends it; the operations that had begun by then run to their end.
+pub(super) async fn each<G: Engine, T>(
+    cache: &Cache<G>,
+    count: usize,
+    begin: impl AsyncFn(usize) -> Result<T, CacheError>,
+    mut ended: impl FnMut(usize, T),
+) -> Result<(), CacheError> {
+    if count <= 1 || !is_far(cache) {
+        return one_by_one(count, begin, ended).await;
+    }
+    let mut outcomes = pin!(stream::iter((0..count).map(|nth| begin(nth))).buffered(AT_ONCE_MAX).enumerate());
+    while let Some((nth, outcome)) = outcomes.next().await {
+        ended(nth, outcome?);
+    }
+    Ok(())
+}
+
+/// The same for changes of these keys. If a key is there twice, its changes keep their order.
+pub(super) async fn each_of<'k, G: Engine, T>(
+    cache: &Cache<G>,
+    keys: impl ExactSizeIterator<Item = &'k [u8]>,
+    begin: impl AsyncFn(usize) -> Result<T, CacheError>,
+    ended: impl FnMut(usize, T),
+) -> Result<(), CacheError> {
+    let (count, mut seen) = (keys.len(), HashSet::new());
+    if is_far(cache) && keys.into_iter().any(|key| !seen.insert(key)) {
+        return one_by_one(count, begin, ended).await;
+    }
+    each(cache, count, begin, ended).await
+}
+
+async fn one_by_one<T>(
+    count: usize,
+    begin: impl AsyncFn(usize) -> Result<T, CacheError>,
+    mut ended: impl FnMut(usize, T),
+) -> Result<(), CacheError> {
+    for nth in 0..count {
+        ended(nth, begin(nth).await?);
+    }
+    Ok(())
+}
+
+fn is_far<G: Engine>(cache: &Cache<G>) -> bool {
+    cache.engine().arrivals().is_some()
+}
