@@ -104,16 +104,8 @@ pub async fn transition<E: Endpoint>(
         "no transition leads from {before:?} to {to:?}"
     );
     let is_changed = words::swap(endpoint, layout.descriptor(chunk), from, to.word()).await?;
-    if is_changed && before.is_some_and(|before| begins_life(before, to)) {
-        reuses::count(endpoint, layout, std::iter::once(chunk));
-    }
+    reuses::count(endpoint, layout, before.filter(|_| is_changed).map(|before| (chunk, before, to)).into_iter());
     Ok(is_changed)
-}
-
-/// Whether a transition begins a new life of a chunk: no pointer of the last one is valid then. The
-/// upper half of the generation tells apart what happens within a life.
-fn begins_life(from: Chunk, to: Chunk) -> bool {
-    from.generation as u16 != to.generation as u16
 }
 
 /// Changes the states of chunks in one batch: each from the first to the second, if it is still the
@@ -137,8 +129,8 @@ pub(crate) async fn transition_together<E: Endpoint>(
     }
     endpoint.post(&mut batch).await?;
     let changed: Vec<bool> = swaps.into_iter().map(|swap| batch.swapped(swap)).collect();
-    let begun = changes.iter().zip(&changed).filter(|((_, from, to), changed)| **changed && begins_life(*from, *to));
-    reuses::count(endpoint, layout, begun.map(|((chunk, ..), _)| *chunk));
+    let made = changes.iter().zip(&changed).filter(|(_, changed)| **changed);
+    reuses::count(endpoint, layout, made.map(|(change, _)| *change));
     Ok(changed)
 }
 

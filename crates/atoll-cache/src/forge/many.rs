@@ -49,7 +49,8 @@ impl<E: Endpoint, T: Technique<E>> Lookups for Forge<E, T> {
     }
 
     fn is_worth_learning(&self, hash: KeyHash, key: &[u8]) -> bool {
-        self.addresses.borrow().is_on() && self.remembered(hash, key).is_none_or(|known| self.is_late(&known))
+        let is_late = |known| self.reuses_max() > 0 && self.is_late(&known);
+        self.addresses.borrow().is_on() && self.remembered(hash, key).is_none_or(is_late)
     }
 
     fn learn_seen(&self, key: &[u8], seen: Seen<Slot>, value: &Value, begun_ns: u64) {

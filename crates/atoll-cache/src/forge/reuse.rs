@@ -17,7 +17,8 @@
 //!
 //! The counts are the pool's ([`atoll_pool::reuses`]). A client READs them with what it posts
 //! anyway, now and then, and alone if it has not for long. The rest of the tag's values is for
-//! reuses since that READ, and for those that clients that died have not counted.
+//! reuses since that READ, and for those that clients that died have not counted. The counts are
+//! too coarse for the tags of pools beyond 2 TiB: there no SET is blind.
 
 use super::Forge;
 use super::addresses::Known;
@@ -99,7 +100,13 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// Whether the chunk of a remembered word may have been reused so often since that its tag has
     /// come back, by the counts that this client has READ.
     pub(super) fn may_have_come_back(&self, known: &Known, chunk: ChunkId) -> bool {
-        self.reuses_of(chunk).saturating_sub(known.reuses) >= self.shared.format.tags() / COUNTED_ONE_IN
+        self.reuses_of(chunk).saturating_sub(known.reuses) >= self.reuses_max()
+    }
+
+    /// How many reuses may be counted before a client relies on a tag no more. Zero if the tags are
+    /// too coarse for the counts.
+    pub(super) fn reuses_max(&self) -> u64 {
+        (self.shared.format.tags() / COUNTED_ONE_IN).saturating_sub(reuses::STEP - 1)
     }
 
     /// Whether the counts are too old to rely on a tag.

@@ -4,7 +4,9 @@ use atoll_cache::forge::ForgeOptions;
 use atoll_cache::{Cache, Pooled, SetOptions, Value};
 use atoll_cases::compiled::sim;
 use atoll_cases::endpoint::CaseEndpoint;
-use atoll_fabric::{Endpoint, Kind, Purpose};
+use atoll_fabric::{Batch, Endpoint, Kind, Purpose};
+use atoll_pool::chunks::FreeCount;
+use atoll_pool::reuses::{self, Reuses};
 use atoll_sim::network::{Network, Profile, Traffic, profiles};
 use atoll_sim::sim::region;
 use atoll_sim::{Sim, SimOptions};
@@ -115,16 +117,53 @@ fn a_set_of_a_key_that_the_client_remembers_takes_one_round_trip() {
         client.engine().client().endpoint.pause(1_000_000_000).await;
         set_all(client, 100).await;
     });
+    // A quarter of the tag's values.
+    let reused = alone.posted(async |client| {
+        let forge = client.engine();
+        let (endpoint, reuses) = (&forge.client().endpoint, forge.pool().pool().layout.reuses());
+        endpoint.pause(1_000_000_000).await;
+        for word in 0..Reuses::BYTES as u64 / 8 {
+            let mut batch = Batch::new();
+            batch.fetch_and_add(reuses.add(8 * word), 1 << 14);
+            endpoint.post_unawaited(&mut batch);
+        }
+        endpoint.flush().await.unwrap();
+        set_all(client, 100).await;
+    });
     let unknown = alone.posted(async |client| {
         client.engine().set_address_cache(0);
         set_all(client, 100).await;
     });
-    println!("{KEYS} SETs: {seen_lately:?}, {seen_long_ago:?} and {unknown:?} round trips and verbs");
+    println!("{KEYS} SETs: {seen_lately:?}, {seen_long_ago:?}, {reused:?}, {unknown:?} round trips and verbs");
     // A SET that finds no room in its group, and what a client does now and then.
     let about = |trips: u64| trips * KEYS..trips * KEYS + KEYS / 8;
     assert!(about(1).contains(&seen_lately.0), "{seen_lately:?}");
     assert!(about(1).contains(&seen_long_ago.0), "{seen_long_ago:?}");
+    assert!(about(2).contains(&reused.0), "{reused:?}");
     assert!(about(3).contains(&unknown.0), "{unknown:?}");
+}
+
+/// One life in eight is counted, for eight.
+#[test]
+fn lives_of_chunks_are_counted() {
+    const LIVES: u64 = 64;
+    let alone = Alone::new();
+    alone.posted(async |client| {
+        let (client, layout) = (client.engine().client(), &client.engine().pool().pool().layout);
+        let counted = async || {
+            client.endpoint.flush().await.unwrap();
+            let words = reuses::read(&client.endpoint, layout).await.unwrap();
+            words.words().iter().sum::<u64>()
+        };
+        let before = counted().await;
+        let mut free = client.allocate(FreeCount::Ignored, 0).await.unwrap().unwrap();
+        for _ in 0..LIVES {
+            client.free_open(&[free]).await.unwrap();
+            free.1 = free.1.wrapping_add(1);
+            assert!(client.allocate_known(free).await.unwrap());
+        }
+        assert_eq!(counted().await - before, LIVES);
+    });
 }
 
 /// A server expects the keys of a pipeline before it runs the commands.
