@@ -12,8 +12,8 @@
 //! what it is needed for. These words say it for all chunks by one READ, now and then.
 //!
 //! The count follows the transition unawaited. A client that dies between the two leaves a few
-//! lives uncounted. So who relies on a count leaves room for [`STEP`] lives, for what is under way
-//! and for the dead.
+//! lives uncounted, [`STEP`] for each count that is lost. So who relies on a count leaves room for
+//! [`STEP`] lives, for what is under way and for the dead.
 
 use crate::{Chunk, ChunkId, Layout};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, VerbError};

@@ -6,7 +6,7 @@
 //!          | key's hash | about | word | ... |                           |    4 entries of 24 bytes, the last used first
 //!          +---------------------------+-----+---------------------------+
 //!          about, from bit 0 up: place in the bucket 4 | main queue 1 | number in the group 12
-//!          | how often chunks of the object's had been reused when the client saw it, or less 47
+//!          | the count of reuses that the record's chunk has, as the client knew it then 47
 //! ```
 //!
 //! An entry is a guess. An operation that uses it READs the slot in the same batch as the record.
@@ -69,8 +69,8 @@ pub(super) struct Known {
     pub(super) main: bool,
     /// Its number in the group.
     pub(super) number: u16,
-    /// When the client saw the word in the slot, and the key in the record, chunks that share the
-    /// record's count of reuses had been reused so often, or more.
+    /// The count of reuses that the record's chunk has, as the client knew it: no later than the
+    /// client relies on a tag after it saw the word in the slot, and the key in the record.
     pub(super) reuses: u64,
 }
 
@@ -179,16 +179,17 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     }
 
     /// Remembers where the key's object is, if this client remembers addresses. The object has been
-    /// there at `begun_ns` or later; if that is too long ago, it is not remembered.
+    /// there at `begun_ns` or later; if that is too long ago, nothing is remembered.
     #[inline]
     pub(super) fn learn(&self, key: &[u8], known: Known, begun_ns: u64) {
         let mut addresses = self.addresses.borrow_mut();
-        if addresses.is_on()
-            && !self.is_outdated(begun_ns)
-            && let Some((_, _, chunk)) = self.record_span(known.word)
-        {
-            let known = Known { reuses: self.reuses_of(chunk), ..known };
-            addresses.learn(self.shared.hasher.hash(key), &known);
+        if !addresses.is_on() {
+            return;
+        }
+        let hash = self.shared.hasher.hash(key);
+        match self.record_span(known.word).filter(|_| !self.is_outdated(begun_ns)) {
+            Some((_, _, chunk)) => addresses.learn(hash, &Known { reuses: self.reuses_of(chunk), ..known }),
+            None => addresses.forget(hash),
         }
     }
 

@@ -54,7 +54,7 @@ struct Guess {
 }
 
 impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
-    /// Tries a blind change of a key whose object the client has seen lately. `None` if that is not
+    /// Tries a blind change of a key whose object the client remembers. `None` if that is not
     /// possible: nothing has been changed.
     pub(super) async fn try_blind<C: Change>(
         &self,
@@ -65,7 +65,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     ) -> Result<Option<Try>, CacheError> {
         assert!(change.is_blind(), "the change does not depend on the object");
         let Some(guess) = self.guess(hash, key) else { return Ok(None) };
-        if self.are_reuses_outdated() {
+        // The counts only grow: what is late by old ones is late by new ones.
+        if !self.is_late(&guess.known) && self.are_reuses_outdated() {
             self.look_at_reuses().await?;
         }
         if self.is_late(&guess.known) {
@@ -137,16 +138,21 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         }
         self.settle_place(&place, &header, Fate::Published { extent_bytes: 0 });
         let (old, of) = Record::head(&op.record, self.sealed_tag(self.shared.format.tag_of(known.word)));
-        if of != key && !self.is_open(Hole::UncheckedSwap) {
-            self.withdraw(&guess, key, (&place, word, &header)).await?;
-            return Ok(Some(Try::Anew));
+        let is_its = of == key;
+        if !is_its && !self.is_open(Hole::UncheckedSwap) {
+            if self.is_of_another(op, &guess, key).await? {
+                self.withdraw(&guess, key, (&place, word, &header)).await?;
+                return Ok(Some(Try::Anew));
+            }
+            // No client wrote such a record. The change has replaced it.
+            self.stats.damaged.add(1);
         }
         self.stats.addresses_right.add(1);
         self.stats.puts.add(1);
         self.learn(key, Known::of(known.slot, word, &Header { number: place.number, ..header }), posted_ns);
         // Something else than a client may have written its lengths.
         self.count_dead(guess.chunk, old.record_bytes().min(guess.bytes as u64));
-        if !old.is_expired(now_ms) {
+        if is_its && !old.is_expired(now_ms) {
             change.decide(now_ms, Some(Old { meta: Meta::of(&old), value: &[] }));
         }
         Ok(Some(Try::Done(Some(token))))
@@ -171,6 +177,15 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     pub(super) fn is_late(&self, known: &Known) -> bool {
         let chunk = self.record_span(known.word).map(|(_, _, chunk)| chunk);
         chunk.is_none_or(|chunk| self.may_have_come_back(known, chunk)) && !self.is_open(Hole::UncheckedSwap)
+    }
+
+    /// Whether the replaced record is another key's. This operation protects it.
+    #[cold]
+    async fn is_of_another(&self, op: &mut Operation, guess: &Guess, key: &[u8]) -> Result<bool, CacheError> {
+        let mut record = std::mem::take(&mut op.record);
+        record.resize(guess.bytes);
+        op.record = self.client.endpoint.read(guess.at, record).await?;
+        Ok(self.judge(guess.known.word, &op.record).is_some_and(|record| record.key != key))
     }
 
     /// Undoes a swap that has replaced another key's object.

@@ -172,6 +172,21 @@ impl Cleaning {
         self.candidates.iter().map(|candidate| candidate.reclaimable).max().unwrap_or(0)
     }
 
+    /// A candidate has been cleaned.
+    fn note_cleaned(&mut self, candidate: &Candidate) {
+        if candidate.pass == self.pass.number {
+            self.pass.reclaimable = self.pass.reclaimable.saturating_sub(candidate.reclaimable);
+        }
+    }
+
+    /// The same of a group that was cleaned wherever the client had found it.
+    fn note_cleaned_chunk(&mut self, chunk: ChunkId) {
+        if let Some(at) = self.candidates.iter().position(|candidate| candidate.chunk == chunk) {
+            let candidate = self.candidates.swap_remove(at);
+            self.note_cleaned(&candidate);
+        }
+    }
+
     /// The candidate with most to reclaim, if that is at least `least`.
     fn take_best(&mut self, least: u64) -> Option<Candidate> {
         let of = |(_, candidate): &(usize, &Candidate)| candidate.reclaimable;
@@ -203,7 +218,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         self.look_for_dead(LOOK).await?;
         let best = self.cleaning.borrow().best().max(worthwhile);
         let cursors = self.cursors().await?;
-        if self.advance_heads(cursors, HEADS_PER_CLEAN, Some(best - best / HEAD_LESS_ONE_IN)).await? {
+        let head_least = (cleaned < CLEANS_MAX).then_some(best - best / HEAD_LESS_ONE_IN);
+        if self.advance_heads(cursors, HEADS_PER_CLEAN, head_least).await? {
             return Ok(true);
         }
         if cleaned < CLEANS_MAX && self.clean_best(worthwhile).await? {
@@ -333,10 +349,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         loop {
             let Some(candidate) = self.cleaning.borrow_mut().take_best(least) else { return Ok(false) };
             if self.clean_group(&candidate).await? {
-                let pass = &mut self.cleaning.borrow_mut().pass;
-                if candidate.pass == pass.number {
-                    pass.reclaimable = pass.reclaimable.saturating_sub(candidate.reclaimable);
-                }
+                self.cleaning.borrow_mut().note_cleaned(&candidate);
                 return Ok(true);
             }
         }
@@ -413,14 +426,18 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let Some(head) = self.dequeue(queue).await? else { return Ok(false) };
         let slots = Slots::IfDead(worthwhile.unwrap_or(u64::MAX));
         let Some(mut group) = self.take_group(queue, head, slots).await? else { return Ok(false) };
-        if worthwhile.is_some_and(|least| group.is_known && group.dead_bytes >= least) {
-            let live = group.live().filter_map(|leaver| leaver.word);
-            let room = live.fold((0, 0), |(records, bytes), word| (records + 1, bytes + word.length().bytes()));
-            if self.sets_aside_for(queue, room) {
-                let moved = self.move_live(group, queue).await;
-                self.stock.end_aside();
-                return moved.map(|()| true);
-            }
+        let live = group.live().filter_map(|leaver| leaver.word);
+        let room @ (_, live_bytes) =
+            live.fold((0, 0), |(records, bytes), word| (records + 1, bytes + word.length().bytes()));
+        let reclaimable = self.client.pool.layout.chunk_bytes.saturating_sub(live_bytes);
+        // The count of dead bytes is an estimate. Slots that were READ say what is alive.
+        let is_worthwhile = group.is_known && worthwhile.is_some_and(|least| reclaimable >= least);
+        if is_worthwhile && self.sets_aside_for(queue, room) {
+            let chunk = group.chunk;
+            let moved = self.move_live(group, queue).await;
+            self.stock.end_aside();
+            self.cleaning.borrow_mut().note_cleaned_chunk(chunk);
+            return moved.map(|()| true);
         }
         group.objects.iter_mut().for_each(|leaver| leaver.carry = leaver.frequency.min(3) as u8);
         self.put_back(group, queue, 0).await?;

@@ -266,7 +266,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         // The paper's rule judges groups by how many of their objects are alive.
         let few_dead = match slots {
             Slots::IfManyDead => dead_bytes < contents.used_bytes(layout.chunk_bytes) / DEAD_READ_ONE_IN,
-            Slots::IfDead(least) => dead_bytes < least,
+            // A count below zero or far beyond a chunk is wrong.
+            Slots::IfDead(least) => dead_bytes < least || dead_bytes > 2 * layout.chunk_bytes,
             Slots::Always => false,
         };
         if few_dead

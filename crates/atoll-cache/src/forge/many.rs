@@ -55,13 +55,13 @@ impl<E: Endpoint, T: Technique<E>> Lookups for Forge<E, T> {
 
     fn learn_seen(&self, key: &[u8], seen: Seen<Slot>, value: &Value, begun_ns: u64) {
         let is_current = matches!(seen.by, By::Bucket | By::Memory { is_same: true });
-        let is_late = self.is_outdated(begun_ns);
+        let is_outdated = self.is_outdated(begun_ns);
         if is_current && seen.word.is_large() {
             // Its record does not show its key: what is remembered may be right.
             return;
         }
         let record = self.judge(seen.word, &value.buffer).filter(|record| record.key == key);
-        match record.filter(|_| is_current && !is_late) {
+        match record.filter(|_| is_current && !is_outdated) {
             Some(record) => self.learn(key, Known::of(seen.slot, seen.word, &record.header), begun_ns),
             None => self.forget(key),
         }

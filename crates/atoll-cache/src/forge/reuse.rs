@@ -12,13 +12,16 @@
 //! Where a round trip takes 20 ms, no operation would end in that time. So a client that was late
 //! measures a round trip. The clients of such a pool reuse a chunk over the network, too, which
 //! takes several round trips. Only a process on a memory node's own host may be faster. For a wrong
-//! value it must reuse the chunk a multiple of 2^16 times, and the same place must then have a
-//! record of the same key that was never published.
+//! value it must reuse the chunk a multiple of the tag's values, and the same place must then have
+//! a record of the same key that was never published.
 //!
 //! The counts are the pool's ([`atoll_pool::reuses`]). A client READs them with what it posts
 //! anyway, now and then, and alone if it has not for long. The rest of the tag's values is for
-//! reuses since that READ, and for those that clients that died have not counted. The counts are
-//! too coarse for the tags of pools beyond 2 TiB: there no SET is blind.
+//! reuses since that READ, and for those that clients that died have not counted.
+//!
+//! Many chunks share a count. In a pool of 1 GiB a word is of use until a million chunks were
+//! reused, in one of 64 GiB until 16 000 were. The counts are too coarse for the tags of pools
+//! beyond 2 TiB: there no SET is blind.
 
 use super::Forge;
 use super::addresses::Known;
@@ -80,14 +83,14 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let mut batch = Batch::new();
         batch.read_word(self.client.pool.layout.clock());
         self.client.endpoint.post(&mut batch).await?;
-        self.note_round_trip(posted_ns);
+        self.reliance.for_ns.set(self.reliance_by(posted_ns));
         Ok(())
     }
 
-    /// Notes how long a round trip takes that began at that time.
-    fn note_round_trip(&self, posted_ns: u64) {
+    /// For how long a client relies on a tag, by a round trip that began at that time.
+    fn reliance_by(&self, posted_ns: u64) -> u64 {
         let round_trip_ns = self.client.endpoint.now_ns().wrapping_sub(posted_ns);
-        self.reliance.for_ns.set(round_trip_ns.saturating_mul(ROUND_TRIPS).clamp(LEAST_NS, MOST_NS));
+        round_trip_ns.saturating_mul(ROUND_TRIPS).clamp(LEAST_NS, MOST_NS)
     }
 
     /// How often chunks of this one's word were reused, as far as this client knows: no more than
@@ -121,7 +124,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let words = reuses::read(&self.client.endpoint, &self.client.pool.layout).await?;
         self.note_reuses(words.words(), begun_ns);
         if self.is_outdated(begun_ns) {
-            self.note_round_trip(begun_ns);
+            self.measure_round_trip().await?;
         }
         Ok(())
     }
@@ -143,5 +146,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             self.reliance.reuses.borrow_mut().note(words);
             self.reliance.read_ns.set(Some(begun_ns));
         }
+        // Without this, a client that stood still during a measurement would rely on tags for long.
+        self.reliance.for_ns.set(self.reliance_ns().min(self.reliance_by(begun_ns)));
     }
 }

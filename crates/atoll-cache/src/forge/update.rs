@@ -8,9 +8,8 @@
 //! | the key's object, to be removed | CAS slot old -> empty |
 //! | no such object, one to be inserted | WRITE record, CAS slot free -> pending, READ the bucket; then CAS pending -> live: see `insert` |
 //!
-//! A blind change of a key whose object the client has seen lately takes one round trip: see
-//! `blind`. An insertion soon after a miss of the key uses the bucket that the miss READ (see
-//! `absence`).
+//! A blind change of a key whose object the client remembers takes one round trip: see `blind`. An
+//! insertion soon after a miss of the key uses the bucket that the miss READ (see `absence`).
 //!
 //! If a compare-and-swap fails, the client retries the change on the object that is there then. It
 //! starts at the word that the swap found, if that word may be the key's. So no update is lost to

@@ -81,4 +81,14 @@ fn a_command_of_many_keys_takes_the_time_of_a_few_round_trips() {
     assert_eq!(call("MSET", &|it| _ = it.arg(&["k", "1", "other", "2", "k", "3"])).0, redis::Value::Okay);
     assert_eq!(call("GET", &|it| _ = it.arg("k")).0, redis::Value::BulkString(b"3".to_vec()));
     assert_eq!(call("DEL", twice).0, count(2));
+    // What a script has changed is held back until it commands more than one key.
+    let script = "redis.call('INCR', KEYS[1]); redis.call('MSET', KEYS[2], 1, KEYS[3], 2)
+        return redis.call('DEL', KEYS[1], KEYS[2]) + redis.call('EXISTS', KEYS[2], KEYS[3])";
+    assert_eq!(call("EVAL", &|it| _ = it.arg(script).arg(3).arg(&["n", "a", "b"])).0, count(3));
+    // The commands behind one that fails are not begun, or end and are told.
+    let long = "k".repeat(1 << 20);
+    let mut deletes = redis::cmd("DEL");
+    deletes.arg("b").arg(&long).arg("k");
+    assert!(deletes.query::<redis::Value>(&mut redis).is_err());
+    assert_eq!(redis.exists::<_, u8>("b").unwrap(), 0);
 }

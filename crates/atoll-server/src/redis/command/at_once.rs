@@ -3,6 +3,7 @@
 
 use atoll_cache::{Cache, CacheError, Engine};
 use futures_util::stream::{self, StreamExt};
+use std::cell::Cell;
 use std::collections::HashSet;
 use std::pin::pin;
 
@@ -10,21 +11,30 @@ use std::pin::pin;
 const AT_ONCE_MAX: usize = 16;
 
 /// Runs an operation for each of so many keys. `ended(nth, outcome)` is called once for each, in
-/// order. The first error ends it; the operations that had begun by then run to their end.
+/// order, unless it fails. After the first error no more begin; those that had begun end first.
 pub(super) async fn each<G: Engine, T>(
     cache: &Cache<G>,
     count: usize,
     begin: impl AsyncFn(usize) -> Result<T, CacheError>,
     mut ended: impl FnMut(usize, T),
 ) -> Result<(), CacheError> {
-    if count <= 1 || !is_far(cache) {
+    // A transaction or script holds its changes back, one after the other.
+    if count <= 1 || !is_far(cache) || cache.is_held() {
         return one_by_one(count, begin, ended).await;
     }
-    let mut outcomes = pin!(stream::iter((0..count).map(|nth| begin(nth))).buffered(AT_ONCE_MAX).enumerate());
+    let (has_failed, mut failed) = (Cell::new(false), Ok(()));
+    let begun = (0..count).take_while(|_| !has_failed.get()).map(|nth| begin(nth));
+    let mut outcomes = pin!(stream::iter(begun).buffered(AT_ONCE_MAX).enumerate());
     while let Some((nth, outcome)) = outcomes.next().await {
-        ended(nth, outcome?);
+        match outcome {
+            Ok(outcome) => ended(nth, outcome),
+            Err(error) => {
+                has_failed.set(true);
+                failed = failed.and(Err(error));
+            }
+        }
     }
-    Ok(())
+    failed
 }
 
 /// The same for changes of these keys. If a key is there twice, its changes keep their order.
