@@ -333,7 +333,7 @@ impl Layout {
         self.node(self.nodes_max).add(8 * node as u64)
     }
 
-    /// How often chunks began a new life: see [`reuses`](crate::reuses).
+    /// How often chunks began a new life: see [`reuses`].
     pub const fn reuses(&self) -> Address {
         Address::new(0, 0, self.reuses)
     }
