@@ -73,7 +73,7 @@ impl Reuses {
         self.0.copy_from_slice(words);
     }
 
-    /// Lives that began of this chunk and of the others that share its word.
+    /// How many lives have begun, of this chunk and of the others that share its word.
     #[inline]
     pub fn of(&self, chunk: ChunkId) -> u64 {
         self.0[word_of(chunk)]

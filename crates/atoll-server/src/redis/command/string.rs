@@ -10,6 +10,7 @@ use super::{CommandError, Context, Outcome, at_once};
 use crate::redis::events::Class;
 use crate::redis::kind::Kind;
 use atoll_cache::{Condition, Engine, Expiry, KEY_BYTES_MAX, SetOptions, Value};
+use std::cell::Cell;
 
 /// `GET key`
 #[inline]
@@ -270,20 +271,23 @@ async fn set_pairs<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let key = |nth: usize| args.get(1 + 2 * nth);
     let set = async |nth| cache.set(&database.stored(key(nth)), args.get(2 + 2 * nth), &SetOptions::default()).await;
     let is_set = |nth, outcome| c.notify_set(&outcome, key(nth));
-    // Changes of one key keep their order.
     at_once::each_of(cache, (0..count).map(key), set, is_set).await?;
     Ok(())
 }
 
 /// `MSETNX key value [key value...]`
 pub async fn msetnx<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    let (count, cache, args, database, mut are_there) = (pairs(c)?, c.cache, c.args, c.database(), false);
-    let look = async |nth| cache.peek(&database.stored(args.get(1 + 2 * nth))).await;
-    at_once::each(cache, count, look, |_, meta| are_there |= meta.is_some()).await?;
-    if !are_there {
+    let (count, cache, args, database, is_any_there) = (pairs(c)?, c.cache, c.args, c.database(), Cell::new(false));
+    // The first key that is there decides.
+    let look = async |nth| match is_any_there.get() {
+        true => Ok(None),
+        false => cache.peek(&database.stored(args.get(1 + 2 * nth))).await,
+    };
+    at_once::each(cache, count, look, |_, meta| is_any_there.set(is_any_there.get() || meta.is_some())).await?;
+    if !is_any_there.get() {
         set_pairs(c).await?;
     }
-    c.reply.yes(!are_there);
+    c.reply.yes(!is_any_there.get());
     Ok(())
 }
 
