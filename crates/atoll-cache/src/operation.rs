@@ -5,7 +5,7 @@ use crate::Value;
 use crate::overtaken::Overtaken;
 use atoll_fabric::{Buffer, Endpoint};
 use atoll_pool::Client;
-use atoll_pool::in_flight::{Entry, InFlight};
+use atoll_pool::in_flight::Entry;
 use std::cell::{Cell, RefCell};
 use std::ops::{Deref, DerefMut};
 
@@ -30,6 +30,16 @@ pub(crate) struct Operation<S, N> {
     pub(crate) entry: Entry,
     /// The engine's own part.
     pub(crate) notes: N,
+}
+
+/// An engine's own part of an operation.
+pub(crate) trait Notes: Default {
+    /// Gives back what the operation still has of its client: it has ended, or its future was
+    /// dropped. By default it has nothing.
+    #[inline(always)]
+    fn end<E: Endpoint>(&mut self, client: &Client<E>) {
+        let _ = client;
+    }
 }
 
 impl<S, N: Default> Default for Operation<S, N> {
@@ -75,24 +85,24 @@ impl<S, N> Default for Idle<S, N> {
     }
 }
 
-impl<S, N: Default> Idle<S, N> {
+impl<S, N: Notes> Idle<S, N> {
     /// Takes an operation, which ends when it is dropped. The caller [begins](Client::begin) it,
     /// unless it is part of another operation.
     #[inline]
-    pub(crate) fn take<'c, E: Endpoint>(&'c self, client: &'c Client<E>) -> UnderWay<'c, S, N> {
+    pub(crate) fn take<'c, E: Endpoint>(&'c self, client: &'c Client<E>) -> UnderWay<'c, E, S, N> {
         let operation = self.operations.borrow_mut().pop().unwrap_or_default();
-        UnderWay { idle: self, in_flight: client.in_flight(), operation: Some(operation) }
+        UnderWay { idle: self, client, operation: Some(operation) }
     }
 }
 
 /// An operation under way. Its client gets it back at the end.
-pub(crate) struct UnderWay<'c, S, N> {
+pub(crate) struct UnderWay<'c, E: Endpoint, S, N: Notes> {
     idle: &'c Idle<S, N>,
-    in_flight: &'c InFlight,
+    client: &'c Client<E>,
     operation: Option<Box<Operation<S, N>>>,
 }
 
-impl<S, N> Deref for UnderWay<'_, S, N> {
+impl<E: Endpoint, S, N: Notes> Deref for UnderWay<'_, E, S, N> {
     type Target = Operation<S, N>;
 
     #[inline]
@@ -101,18 +111,19 @@ impl<S, N> Deref for UnderWay<'_, S, N> {
     }
 }
 
-impl<S, N> DerefMut for UnderWay<'_, S, N> {
+impl<E: Endpoint, S, N: Notes> DerefMut for UnderWay<'_, E, S, N> {
     #[inline]
     fn deref_mut(&mut self) -> &mut Operation<S, N> {
         self.operation.as_deref_mut().expect("it is given back at the end")
     }
 }
 
-impl<S, N> Drop for UnderWay<'_, S, N> {
+impl<E: Endpoint, S, N: Notes> Drop for UnderWay<'_, E, S, N> {
     #[inline(always)]
     fn drop(&mut self) {
         if let Some(mut operation) = self.operation.take() {
-            self.in_flight.leave(&mut operation.entry);
+            operation.notes.end(self.client);
+            self.client.in_flight().leave(&mut operation.entry);
             self.idle.operations.borrow_mut().push(operation);
         }
     }

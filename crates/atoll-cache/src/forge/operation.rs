@@ -5,6 +5,8 @@ use super::slot::{KeyHash, Slot};
 use crate::extent::OpenChunk;
 use crate::index::first_slot;
 use crate::operation;
+use atoll_fabric::Endpoint;
+use atoll_pool::Client;
 use atoll_pool::registry::Protection;
 
 /// FORGE's own part of an operation.
@@ -20,6 +22,16 @@ pub(crate) struct Notes {
     pub(super) short_of: Option<(Queue, u64)>,
     /// The slot and word where a blind swap of the last attempt may have found the key's object.
     pub(super) moved: Option<(u64, Slot)>,
+}
+
+impl operation::Notes for Notes {
+    #[inline(always)]
+    fn end<E: Endpoint>(&mut self, client: &Client<E>) {
+        // What a panicking thread has in the pool is a repairer's.
+        if self.protection.is_ready() && !std::thread::panicking() {
+            client.member().unprotect(&client.endpoint, &mut self.protection);
+        }
+    }
 }
 
 /// An operation.

@@ -36,7 +36,7 @@ pub(crate) mod walk;
 use self::copies::Sharing;
 use crate::extent::{ExtentIo, Extents, LatelyBound, OpenChunk, chunks_needed};
 use crate::limit::Limit;
-use crate::operation::{Idle, Operation};
+use crate::operation::{self, Idle, Operation};
 use crate::record::{Hasher, Header, LargeBody, Record};
 use crate::stats::Counters;
 use crate::{CacheError, Cause};
@@ -252,7 +252,7 @@ pub(crate) trait Index {
     /// The engine's slot word.
     type Word: SlotWord;
     /// The notes that the engine takes in an operation.
-    type Notes: Default;
+    type Notes: operation::Notes;
 
     /// The client of the pool.
     fn member(&self) -> &Client<Self::Endpoint>;

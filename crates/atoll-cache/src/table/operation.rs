@@ -17,6 +17,8 @@ pub(crate) struct Notes {
     pub(super) chunks: Vec<OpenChunk>,
 }
 
+impl operation::Notes for Notes {}
+
 /// An operation.
 pub(crate) type Operation = operation::Operation<Slot, Notes>;
 

@@ -224,6 +224,39 @@ fn sets_at_once_take_one_round_trip_each_also_where_a_group_is_full() {
     assert!((sets..sets + sets * 3 / 5).contains(&posted), "{posted}");
 }
 
+/// Far more operations than a client runs at once. Where operations wait, each may wait for others,
+/// and a tenant may give some of them up.
+#[test]
+fn any_number_of_operations_may_wait_and_be_dropped() {
+    const WAITING: u64 = 500;
+    let alone = Alone::new();
+    alone.posted(async |client| {
+        let set = async |key: u64| {
+            // The client knows some keys and not others.
+            client.set(&(key % 300).to_le_bytes(), &[9; 1000], &SetOptions::default()).await.unwrap();
+        };
+        for round in 0..10 {
+            let mut sets: Vec<_> = (0..WAITING).map(|key| Box::pin(set(key))).collect();
+            if round % 2 == 1 {
+                // In flight, each after another number of steps.
+                for dropped in 0..20 {
+                    poll_fn(|context| {
+                        sets.retain_mut(|each| each.as_mut().poll(context).is_pending());
+                        Poll::Ready(())
+                    })
+                    .await;
+                    client.engine().client().endpoint.pause(2_000).await;
+                    sets.drain(..sets.len().min(dropped));
+                }
+            }
+            run_at_once(sets.into_iter().map(|set| set as Pin<Box<dyn Future<Output = ()>>>).collect()).await;
+        }
+        assert_eq!(client.engine().client().in_flight().count(), 0);
+        let mut value = Value::new();
+        assert!(client.get(&7_u64.to_le_bytes(), &mut value).await.unwrap());
+    });
+}
+
 const LARGE: &[u8] = &[7; 2 << 20];
 
 /// The value has 65 chunks, and one that lists them. They are allocated and turned into extents in

@@ -46,6 +46,27 @@ fn commands_of_many_connections_share_the_time_of_a_round_trip() {
     assert!(fifty > 10.0 * one);
 }
 
+/// A worker runs 64 operations at a time. The others wait, however many they are.
+#[test]
+fn commands_of_hundreds_of_connections_wait_for_each_other() {
+    const CONNECTIONS: usize = 300;
+    let (_node, _proxy, server) = serve(Duration::from_millis(1));
+    std::thread::scope(|scope| {
+        for connection in 0..CONNECTIONS {
+            let mut redis = server.connect();
+            scope.spawn(move || {
+                for number in 0..20 {
+                    let key = format!("{connection} {number}");
+                    let () = redis.set(&key, number).unwrap();
+                    let () = redis::cmd("MSET").arg(&[&key, "1", "a", "2", "b", "3"]).query(&mut redis).unwrap();
+                    assert_eq!(redis.incr::<_, _, u64>(&key, 1).unwrap(), 2);
+                }
+            });
+        }
+    });
+    assert_eq!(redis::cmd("DBSIZE").query::<usize>(&mut server.connect()).unwrap(), 20 * CONNECTIONS + 2);
+}
+
 #[test]
 fn a_command_of_many_keys_takes_the_time_of_a_few_round_trips() {
     const KEYS: usize = 64;

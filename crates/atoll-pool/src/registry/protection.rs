@@ -48,34 +48,28 @@
 
 use super::place::{Incarnation, PROTECTIONS};
 use super::protected::FirstWords;
+use crate::waiters::Waiters;
 use crate::{ChunkId, Pool, words};
 use atoll_fabric::{Address, Batch, Endpoint, VerbError};
 use std::cell::Cell;
+use std::future::poll_fn;
+use std::task::Poll;
 
-/// The protection of one operation. When the operation ends, the protection keeps its word of the
-/// pool for the next one.
+/// The protection of one operation. It has a word of the pool from the time it is [made
+/// ready](super::Member::prepare) until it [ends](super::Member::unprotect).
 #[derive(Debug, Default)]
 pub struct Protection {
-    /// Its index among the client's protections, after its first use.
+    /// Its word's index among those of the client.
     number: Option<u32>,
-    state: State,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
-    /// It names no chunk.
-    #[default]
-    None,
-    /// It names a chunk.
-    Held,
-    /// A WRITE to its word may still be under way.
-    Unsettled,
+    /// Whether it names a chunk.
+    is_held: bool,
 }
 
 impl Protection {
-    /// Whether it names a chunk.
-    pub fn is_held(&self) -> bool {
-        self.state == State::Held
+    /// Whether it has a word of the pool.
+    #[inline(always)]
+    pub fn is_ready(&self) -> bool {
+        self.number.is_some()
     }
 }
 
@@ -100,8 +94,12 @@ pub(super) struct Protections {
     /// Its bit among the notices.
     notice: u64,
     epoch: u32,
-    /// How many were handed out.
-    given: Cell<u32>,
+    /// The words that protections have, a bit each.
+    used: Cell<u128>,
+    /// The words to which a WRITE of an ended protection may be under way, a bit each.
+    unsettled: Cell<u128>,
+    /// Operations that wait for a word.
+    waiting: Waiters,
     /// How many this client has announced, with its notice if there is one beyond the firsts.
     announced: Cell<u32>,
     #[cfg(feature = "holes")]
@@ -109,6 +107,8 @@ pub(super) struct Protections {
     /// The chunk that each names, plus one.
     chunks: [Cell<u32>; PROTECTIONS as usize],
 }
+
+const _: () = assert!(PROTECTIONS == u128::BITS, "a bit for each word");
 
 impl Protections {
     pub(super) fn new(pool: &Pool, me: Incarnation, is_near: bool) -> Self {
@@ -120,7 +120,9 @@ impl Protections {
             notices_at: layout.notices(me.slot),
             notice: FirstWords::notice(me.slot),
             epoch: me.epoch,
-            given: Cell::new(0),
+            used: Cell::new(0),
+            unsettled: Cell::new(0),
+            waiting: Waiters::new(),
             // The first protection of a far client needs no announcement.
             announced: Cell::new(u32::from(!is_near)),
             #[cfg(feature = "holes")]
@@ -129,33 +131,54 @@ impl Protections {
         }
     }
 
-    /// Makes a protection ready to name a chunk.
-    ///
-    /// # Panics
-    /// If more operations protect a chunk than a client may have.
+    /// Makes a protection ready to name a chunk. It waits while other operations have all words.
     #[inline]
     pub(super) async fn prepare<E: Endpoint>(
         &self,
         endpoint: &E,
         protection: &mut Protection,
     ) -> Result<(), VerbError> {
-        if protection.state == State::Unsettled {
+        if protection.number.is_none() {
+            protection.number = self.first_free();
+        }
+        let number = match protection.number {
+            Some(number) => number,
+            None => *protection.number.insert(Box::pin(self.free_word()).await),
+        };
+        if self.unsettled.get() >> number & 1 == 1 {
             // The next WRITE must not be overtaken by the previous one.
             if !endpoint.keeps_order() {
                 endpoint.flush().await?;
             }
-            protection.state = State::None;
+            self.unsettled.set(self.unsettled.get() & !(1 << number));
         }
-        let number = *protection.number.get_or_insert_with(|| {
-            let number = self.given.get();
-            assert!(number < PROTECTIONS, "a client has no more operations under way than protections");
-            self.given.set(number + 1);
-            number
-        });
         if number >= self.announced.get() {
             Box::pin(self.announce(endpoint, number + 1)).await?;
         }
         Ok(())
+    }
+
+    /// Takes the first word that no operation has. A client that runs one operation at a time uses
+    /// the first of all.
+    #[inline]
+    fn first_free(&self) -> Option<u32> {
+        let number = self.used.get().trailing_ones();
+        (number < PROTECTIONS).then(|| {
+            self.used.set(self.used.get() | 1 << number);
+            number
+        })
+    }
+
+    #[cold]
+    async fn free_word(&self) -> u32 {
+        poll_fn(|context| match self.first_free() {
+            Some(number) => Poll::Ready(number),
+            None => {
+                self.waiting.note(context.waker());
+                Poll::Pending
+            }
+        })
+        .await
     }
 
     /// Announces that this client has this many protections.
@@ -195,22 +218,26 @@ impl Protections {
     #[inline]
     pub(super) fn hold(&self, batch: &mut Batch, protection: &mut Protection, chunk: ChunkId) {
         let number = protection.number.expect("it is ready");
-        debug_assert!(protection.state != State::Unsettled, "its last WRITE has landed");
-        protection.state = State::Held;
+        debug_assert!(self.unsettled.get() >> number & 1 == 0, "its last WRITE has landed");
+        protection.is_held = true;
         self.chunks[number as usize].set(chunk.0 + 1);
         batch.write_word(self.word(number), u64::from(self.epoch) << 32 | (u64::from(chunk.0) + 1));
     }
 
-    /// Ends a protection, if it names a chunk, without waiting.
+    /// Ends a protection without waiting. Its word is another operation's from now on.
     #[inline]
     pub(super) fn release<E: Endpoint>(&self, endpoint: &E, protection: &mut Protection) {
-        if let Some(number) = protection.number.filter(|_| protection.state == State::Held) {
+        let Protection { number, is_held } = std::mem::take(protection);
+        let Some(number) = number else { return };
+        if is_held {
             let mut batch = Batch::new();
             batch.write_word(self.word(number), 0);
             endpoint.post_unawaited(&mut batch);
             self.chunks[number as usize].set(0);
-            protection.state = State::Unsettled;
+            self.unsettled.set(self.unsettled.get() | 1 << number);
         }
+        self.used.set(self.used.get() & !(1 << number));
+        self.waiting.wake();
     }
 
     /// Opens a hole of this client.
@@ -227,9 +254,9 @@ impl Protections {
         true
     }
 
-    /// The chunks that operations of this client protect.
+    /// The chunks that this client's protections name.
     pub(super) fn own(&self) -> impl Iterator<Item = ChunkId> + '_ {
-        let given = self.chunks.iter().take(self.given.get() as usize);
-        given.filter_map(|chunk| chunk.get().checked_sub(1).map(ChunkId))
+        let announced = self.chunks.iter().take(self.announced.get() as usize);
+        announced.filter_map(|chunk| chunk.get().checked_sub(1).map(ChunkId))
     }
 }
