@@ -335,7 +335,7 @@ mod tests {
         in_flight.leave(&mut all[2]);
         in_flight.leave(&mut all[3]);
         assert!(polled(waiting.last_mut().unwrap()));
-        assert!(in_flight.try_enter(&mut late), "nobody is in line any more");
+        assert!(in_flight.try_enter(&mut late), "no operation is in line any more");
         assert!(!in_flight.try_enter(&mut all[2]));
     }
 

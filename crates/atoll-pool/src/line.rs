@@ -42,7 +42,7 @@ impl Line {
         Self { tasks: RefCell::new(Tasks { line: VecDeque::new(), let_in: 0, joined: 0 }) }
     }
 
-    /// Whether nobody is in line.
+    /// Whether no task is in line.
     pub(crate) fn is_empty(&self) -> bool {
         self.tasks.borrow().line.is_empty()
     }

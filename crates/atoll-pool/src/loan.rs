@@ -131,6 +131,6 @@ mod tests {
         assert!(waiting[1].as_mut().poll(&mut context).is_pending());
         drop(polled);
         assert!(matches!(waiting[1].as_mut().poll(&mut context), Poll::Ready(_)));
-        assert!(lender.lend().is_some(), "nobody waits any more");
+        assert!(lender.lend().is_some(), "no operation waits any more");
     }
 }
