@@ -369,7 +369,9 @@ fn a_key_never_expires_before_its_time_has_passed() {
                 }
             };
             let left = String::from_utf8(raw.call(&["PTTL", "k"])).unwrap();
-            assert!(left.trim_start_matches(':').trim_end().parse::<u64>().unwrap() <= ms, "{left} of {ms}");
+            let left: i64 = left.trim_start_matches(':').trim_end().parse().unwrap();
+            // It may be over by now on a busy host, and then PTTL finds no key.
+            assert!(left <= ms as i64 && (left >= 0 || began.elapsed() >= Duration::from_millis(ms)), "{left} of {ms}");
             while other.call(&["EXISTS", "k"]) == b":1\r\n" {
                 assert!(began.elapsed() < Duration::from_secs(5), "it expires at last");
             }
