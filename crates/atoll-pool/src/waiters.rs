@@ -1,6 +1,7 @@
-//! The tasks that wait for a client's other operations, and are all woken together. A task that
-//! polls often, or for several operations, is noted once. Where many may wait, they wait in
-//! [`line`](crate::line).
+//! The tasks that wait for a client's other operations.
+//!
+//! All are woken together: a waiter whose future was dropped meanwhile would not wake the next. So
+//! a task that polls often, or for several operations, is noted once.
 
 use std::cell::{Cell, RefCell};
 use std::task::Waker;
@@ -26,8 +27,8 @@ impl Waiters {
         }
     }
 
-    #[cfg(test)]
-    fn count(&self) -> usize {
+    /// How many are noted.
+    pub(crate) fn count(&self) -> usize {
         self.tasks.borrow().len()
     }
 
