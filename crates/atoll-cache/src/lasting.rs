@@ -6,9 +6,12 @@
 //!
 //! | the caller | the operation |
 //! |---|---|
-//! | polls its future | continues, and with it all operations whose futures were dropped |
+//! | polls its future | continues, and so do those whose futures were dropped, once they are woken |
 //! | drops the future before the first poll | never begins |
 //! | drops the future later | continues with whatever the client does next, and ends before the client leaves |
+//!
+//! An operation that was left may be what all others wait for. So at each time one of those that are
+//! awaited is woken for it, its *keeper*. If the keeper ends, another one is woken, and is the keeper.
 //!
 //! The operation has its own key, value and room for results, which costs a copy. Where memory is
 //! near, an operation ends at its first poll. No operation can be dropped halfway there, so clients
@@ -18,13 +21,16 @@ use crate::audit::Audit;
 use crate::{Ahead, CacheError, Change, Engine, Flushed, Lookup, Mark, Meta, Pooled, Removals, Stats, Value};
 use atoll_fabric::{Arrivals, Endpoint};
 use atoll_pool::{Client, PoolError, Repaired};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use slab::Slab;
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::future::{Future, poll_fn};
 use std::ops::Range;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 /// An engine whose operations run to their end.
 pub struct Lasting<G> {
@@ -33,33 +39,83 @@ pub struct Lasting<G> {
     engine: Rc<G>,
 }
 
-/// Operations whose futures were dropped.
+/// Operations whose futures were dropped, by their numbers.
 #[derive(Default)]
 struct Left {
-    /// In the order in which they were dropped.
-    operations: RefCell<Vec<Dropped>>,
+    operations: RefCell<FuturesUnordered<Operation<u64>>>,
+    /// The numbers of those that have not ended.
+    pending: RefCell<BTreeSet<u64>>,
     /// How many operations were dropped.
     count: Cell<u64>,
+    /// Who awaits an operation: the wakers of pending futures, whether any was dropped or not.
+    awaiting: RefCell<Slab<Waker>>,
+    /// Which of those is woken for the operations here.
+    keeper: Cell<Option<usize>>,
 }
 
 /// An operation. The type does not name the engine, so that a crate does not compile an engine
 /// again that another crate already uses.
 type Operation<T> = Pin<Box<dyn Future<Output = T>>>;
 
-struct Dropped {
-    number: u64,
-    operation: Operation<()>,
-}
-
 impl Left {
-    /// Continues with all of them.
+    /// Continues with all that were woken.
     fn go_on(&self, context: &mut Context<'_>) {
         if self.operations.borrow().is_empty() {
             return;
         }
+        // From now on the poller is woken for them, whether it stays or not.
+        self.keeper.set(None);
         let mut operations = self.operations.take();
-        operations.retain_mut(|dropped| dropped.operation.as_mut().poll(context).is_pending());
-        self.operations.borrow_mut().append(&mut operations);
+        while let Poll::Ready(Some(ended)) = operations.poll_next_unpin(context) {
+            self.pending.borrow_mut().remove(&ended);
+        }
+        let dropped_meanwhile = self.operations.replace(operations);
+        self.operations.borrow_mut().extend(dropped_meanwhile);
+    }
+
+    /// A future is pending; `key` is that of its waker.
+    #[inline]
+    fn awaits(&self, key: &mut Option<usize>, waker: &Waker) {
+        let mut awaiting = self.awaiting.borrow_mut();
+        match *key {
+            Some(key) => awaiting[key].clone_from(waker),
+            None => *key = Some(awaiting.insert(waker.clone())),
+        }
+        self.keeper.set(*key);
+    }
+
+    /// A future has ended or is dropped, after it was polled; `key` if it was pending.
+    #[inline]
+    fn awaits_no_more(&self, key: Option<usize>) {
+        if let Some(key) = key {
+            self.awaiting.borrow_mut().remove(key);
+            if self.keeper.get() == Some(key) {
+                self.keeper.set(None);
+            }
+        }
+        if self.keeper.get().is_none() && !self.operations.borrow().is_empty() {
+            self.wake_another();
+        }
+    }
+
+    #[cold]
+    fn wake_another(&self) {
+        let awaiting = self.awaiting.borrow();
+        let next = awaiting.iter().next();
+        self.keeper.set(next.map(|(key, _)| key));
+        next.into_iter().for_each(|(_, waker)| waker.wake_by_ref());
+    }
+
+    /// Keeps an operation whose future is dropped.
+    fn keep<T: 'static>(&self, operation: Operation<T>) {
+        let number = self.count.replace(self.count.get() + 1);
+        // So far it wakes the task of that future.
+        self.keeper.set(None);
+        self.pending.borrow_mut().insert(number);
+        self.operations.borrow_mut().push(Box::pin(async move {
+            operation.await;
+            number
+        }));
     }
 }
 
@@ -69,18 +125,22 @@ struct Attended<'c, T: 'static> {
     /// `None` once the operation has ended.
     operation: Option<Operation<T>>,
     has_begun: bool,
+    /// Of its waker, once it was pending.
+    key: Option<usize>,
 }
 
 impl<T: 'static> Future for Attended<'_, T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
-        self.left.go_on(context);
-        self.has_begun = true;
-        let operation = self.operation.as_mut().expect("nothing is polled after its end");
-        let polled = operation.as_mut().poll(context);
+        let Self { left, operation, has_begun, key } = &mut *self;
+        left.go_on(context);
+        *has_begun = true;
+        let polled = operation.as_mut().expect("nothing is polled after its end").as_mut().poll(context);
         if polled.is_ready() {
-            self.operation = None;
+            *operation = None;
+        } else {
+            left.awaits(key, context.waker());
         }
         polled
     }
@@ -89,16 +149,13 @@ impl<T: 'static> Future for Attended<'_, T> {
 impl<T: 'static> Drop for Attended<'_, T> {
     fn drop(&mut self) {
         // While its thread panics, a client may have stopped halfway through anything.
-        if self.has_begun
-            && !std::thread::panicking()
-            && let Some(operation) = self.operation.take()
-        {
-            let operation = Box::pin(async move {
-                operation.await;
-            });
-            let number = self.left.count.replace(self.left.count.get() + 1);
-            self.left.operations.borrow_mut().push(Dropped { number, operation });
+        if std::thread::panicking() || !self.has_begun {
+            return;
         }
+        if let Some(operation) = self.operation.take() {
+            self.left.keep(operation);
+        }
+        self.left.awaits_no_more(self.key);
     }
 }
 
@@ -113,7 +170,7 @@ impl<G: 'static> Lasting<G> {
     #[inline(always)]
     fn run<T: 'static, F: Future<Output = T> + 'static>(&self, begin: impl FnOnce() -> F) -> Attended<'_, T> {
         let operation = Box::into_pin(Box::write(Box::new_uninit(), begin()));
-        Attended { left: &self.left, operation: Some(operation), has_begun: false }
+        Attended { left: &self.left, operation: Some(operation), has_begun: false, key: None }
     }
 
     /// How many operations have been left so far: their futures were dropped after they had begun.
@@ -124,7 +181,7 @@ impl<G: 'static> Lasting<G> {
     /// How many of the operations that were left have ended: those from the first one on without a
     /// gap.
     pub fn left_and_ended(&self) -> u64 {
-        self.left.operations.borrow().first().map_or(self.left.count.get(), |oldest| oldest.number)
+        self.left.pending.borrow().first().copied().unwrap_or(self.left.count.get())
     }
 
     /// Waits for the operations whose futures were dropped.

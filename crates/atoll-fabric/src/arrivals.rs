@@ -5,10 +5,9 @@ use std::os::fd::OwnedFd;
 /// An endpoint whose results arrive by the kernel.
 ///
 /// A thread that has polled its futures calls [`send`](Arrivals::send), waits until the descriptor
-/// is readable (or for a millisecond, since futures may wait for time), and calls
-/// [`receive`](Arrivals::receive). That wakes the tasks of the futures that can go on. Each
-/// millisecond the thread polls all of its futures. [`Endpoint::wait`] is all of that for a thread
-/// that has nothing else to wait for.
+/// is readable (or for a millisecond, since futures may pause), and calls
+/// [`receive`](Arrivals::receive). That wakes the tasks of the futures that can go on, and those
+/// that pause. [`Endpoint::wait`] is all of that for a thread that has nothing else to wait for.
 ///
 /// [`Endpoint::wait`]: crate::Endpoint::wait
 pub trait Arrivals {
@@ -19,6 +18,7 @@ pub trait Arrivals {
     /// Sends what waits to be sent, without blocking.
     fn send(&self);
 
-    /// Receives what has arrived, without blocking, and wakes the tasks whose futures it was for.
+    /// Receives what has arrived, without blocking. Wakes the tasks whose futures it was for, and
+    /// those that pause.
     fn receive(&self);
 }

@@ -23,12 +23,13 @@
 //!
 //! [`Grace`]: crate::registry::Grace
 
+use crate::line::Line;
 use crate::waiters::Waiters;
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::task::Poll;
 
-/// The most operations of a client that run at once. Further ones wait.
+/// The most operations of a client that run at once. Further ones wait in line.
 pub const OPERATIONS_MAX: u32 = 64;
 /// Rounds after which older operations have ended.
 pub const ROUNDS_PROVING: u32 = 3;
@@ -43,8 +44,12 @@ pub struct InFlight {
     entered: Cell<u64>,
     /// Whether one operation excludes all others.
     is_closed: Cell<bool>,
-    /// Operations that wait until they may begin.
-    waiting: Waiters,
+    /// Operations that wait until they may begin. Those that were let in have a seat.
+    line: Line,
+    /// Operations that wait until they are the only one.
+    closing: Waiters,
+    /// Whether an operation has to stand in line: others do, or one excludes all others.
+    has_line: Cell<bool>,
 }
 
 /// The era in which a running operation is counted.
@@ -78,29 +83,46 @@ impl InFlight {
     /// Begins an operation, unless it has to wait; returns whether it did.
     #[inline(always)]
     pub fn try_enter(&self, entry: &mut Entry) -> bool {
-        let may = self.count() < OPERATIONS_MAX && !self.is_closed.get();
+        let may = self.count() < OPERATIONS_MAX && !self.has_line.get();
         if may {
-            let era = self.era.get();
-            let begun = &self.begun[(era & 1) as usize];
-            begun.set(begun.get() + 1);
-            self.entered.set(self.entered.get() + 1);
-            debug_assert!(entry.era.is_none(), "an operation begins once");
-            debug_assert!(self.count() <= OPERATIONS_MAX, "no more operations than a client may have");
-            entry.era = Some(era);
+            self.count_in(entry);
         }
         may
     }
 
-    /// Begins an operation when it may, or lets one return that stands aside.
+    #[inline(always)]
+    fn count_in(&self, entry: &mut Entry) {
+        let era = self.era.get();
+        let begun = &self.begun[(era & 1) as usize];
+        begun.set(begun.get() + 1);
+        self.entered.set(self.entered.get() + 1);
+        debug_assert!(entry.era.is_none(), "an operation begins once");
+        debug_assert!(self.count() <= OPERATIONS_MAX, "no more operations than a client may have");
+        entry.era = Some(era);
+    }
+
+    /// Begins an operation when it may, or lets one return that stands aside. Those that wait begin
+    /// in their order.
     pub async fn enter(&self, entry: &mut Entry) {
-        poll_fn(|context| match self.try_enter(entry) {
-            true => Poll::Ready(()),
-            false => {
-                self.waiting.note(context.waker());
-                Poll::Pending
-            }
+        if self.try_enter(entry) {
+            return;
+        }
+        let place = PlaceInLine { number: self.line.join(), of: self };
+        self.let_in();
+        poll_fn(|context| {
+            let is_let_in = self.line.is_let_in(place.number, context.waker());
+            if is_let_in && !self.is_closed.get() { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
+        self.count_in(entry);
+    }
+
+    /// Lets in as many as there is room for.
+    #[cold]
+    fn let_in(&self) {
+        let has_room = || self.count() as usize + self.line.let_in() < OPERATIONS_MAX as usize;
+        while !self.is_closed.get() && has_room() && self.line.let_next_in() {}
+        self.has_line.set(self.is_closed.get() || !self.line.is_empty());
     }
 
     /// Ends an operation, or lets it stand aside: it relies on nothing that it has READ.
@@ -109,7 +131,10 @@ impl InFlight {
         if let Some(era) = entry.era.take() {
             let begun = &self.begun[(era & 1) as usize];
             begun.set(begun.get() - 1);
-            self.waiting.wake();
+            self.closing.wake();
+            if self.has_line.get() {
+                self.let_in();
+            }
         }
     }
 
@@ -155,7 +180,10 @@ impl InFlight {
 
     /// Excludes all other operations, if the caller's is the only one.
     pub fn close(&self) -> Option<Closed<'_>> {
-        (self.count() <= 1 && !self.is_closed.replace(true)).then(|| Closed { of: self })
+        (self.count() <= 1 && !self.is_closed.replace(true)).then(|| {
+            self.has_line.set(true);
+            Closed { of: self }
+        })
     }
 
     /// Excludes all other operations, once the caller's is the only one.
@@ -163,11 +191,25 @@ impl InFlight {
         poll_fn(|context| match self.close() {
             Some(closed) => Poll::Ready(closed),
             None => {
-                self.waiting.note(context.waker());
+                self.closing.note(context.waker());
                 Poll::Pending
             }
         })
         .await
+    }
+}
+
+/// An operation's place in line.
+struct PlaceInLine<'c> {
+    of: &'c InFlight,
+    number: u64,
+}
+
+impl Drop for PlaceInLine<'_> {
+    /// The operation has begun, or its future is dropped. Its seat is the next one's then.
+    fn drop(&mut self) {
+        self.of.line.leave(self.number);
+        self.of.let_in();
     }
 }
 
@@ -180,13 +222,17 @@ pub struct Closed<'c> {
 impl Drop for Closed<'_> {
     fn drop(&mut self) {
         self.of.is_closed.set(false);
-        self.of.waiting.wake();
+        self.of.line.wake_let_in();
+        self.of.closing.wake();
+        self.of.let_in();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::pin::Pin;
+    use std::task::{Context, Waker};
 
     fn enter(in_flight: &InFlight) -> Entry {
         let mut entry = Entry::default();
@@ -265,5 +311,49 @@ mod tests {
         assert!(!in_flight.try_enter(&mut more));
         in_flight.leave(&mut all[5]);
         assert!(in_flight.try_enter(&mut more));
+    }
+
+    fn polled(future: &mut Pin<Box<impl Future<Output = ()>>>) -> bool {
+        future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready()
+    }
+
+    #[test]
+    fn operations_begin_in_their_order_and_those_that_are_dropped_hold_nobody_up() {
+        let in_flight = InFlight::default();
+        let mut all: Vec<Entry> = (0..OPERATIONS_MAX).map(|_| enter(&in_flight)).collect();
+        let mut entries: Vec<Entry> = (0..5).map(|_| Entry::default()).collect();
+        let mut waiting: Vec<_> = entries.iter_mut().map(|entry| Box::pin(in_flight.enter(entry))).collect();
+        assert!(waiting.iter_mut().all(|each| !polled(each)));
+        // The first two have seats now, and one that comes later has none.
+        (0..2).for_each(|each| in_flight.leave(&mut all[each]));
+        let mut late = Entry::default();
+        assert!(!in_flight.try_enter(&mut late));
+        // The second and the last are given up, one with a seat and one without.
+        drop(waiting.remove(1));
+        drop(waiting.pop());
+        assert_eq!(waiting.iter_mut().map(polled).collect::<Vec<_>>(), [true, true, false]);
+        in_flight.leave(&mut all[2]);
+        in_flight.leave(&mut all[3]);
+        assert!(polled(waiting.last_mut().unwrap()));
+        assert!(in_flight.try_enter(&mut late), "nobody is in line any more");
+        assert!(!in_flight.try_enter(&mut all[2]));
+    }
+
+    #[test]
+    fn one_with_a_seat_waits_while_another_excludes_all() {
+        let in_flight = InFlight::default();
+        let mut all: Vec<Entry> = (0..OPERATIONS_MAX).map(|_| enter(&in_flight)).collect();
+        let mut entry = Entry::default();
+        let mut waiting = Box::pin(in_flight.enter(&mut entry));
+        assert!(!polled(&mut waiting));
+        all.iter_mut().for_each(|each| in_flight.leave(each));
+        let closed = in_flight.close().expect("nothing runs");
+        assert!(!polled(&mut waiting));
+        drop(closed);
+        assert!(polled(&mut waiting));
+        drop(waiting);
+        in_flight.leave(&mut entry);
+        assert_eq!(in_flight.count(), 0);
+        assert!(in_flight.try_enter(&mut entry));
     }
 }

@@ -53,6 +53,7 @@ pub mod header;
 pub mod in_flight;
 mod known_nodes;
 pub mod layout;
+mod line;
 pub mod loan;
 pub mod loss;
 pub mod nodes;

@@ -1,28 +1,35 @@
 //! What a client lends to one operation at a time. The loan ends when the operation ends or its
 //! future is dropped.
 
-use crate::waiters::Waiters;
+use crate::line::Line;
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::ops::{Deref, DerefMut};
 use std::task::Poll;
 
-/// Lends a value to one operation at a time.
+/// Lends a value to one operation at a time, in the order in which they ask.
 pub struct Lender<T> {
     /// `None` while it is lent.
     value: Cell<Option<T>>,
-    /// Operations that wait for the value.
-    waiting: Waiters,
+    /// Operations that wait for the value. The one that was let in takes it.
+    line: Line,
 }
 
 impl<T> Lender<T> {
     /// Lends `value` from now on.
     pub const fn new(value: T) -> Self {
-        Self { value: Cell::new(Some(value)), waiting: Waiters::new() }
+        Self { value: Cell::new(Some(value)), line: Line::new() }
     }
 
-    /// The value, unless another operation has it.
+    /// The value, unless another operation has it or is to have it next.
     pub fn lend(&self) -> Option<Loan<'_, T>> {
+        if self.line.let_in() > 0 {
+            return None;
+        }
+        self.take()
+    }
+
+    fn take(&self) -> Option<Loan<'_, T>> {
         self.value.take().map(|value| Loan { lender: self, value: Some(value) })
     }
 
@@ -31,20 +38,36 @@ impl<T> Lender<T> {
         if let Some(loan) = self.lend() {
             return loan;
         }
-        poll_fn(|context| match self.lend() {
-            Some(loan) => Poll::Ready(loan),
-            None => {
-                self.waiting.note(context.waker());
-                Poll::Pending
-            }
+        let place = PlaceInLine { number: self.line.join(), of: self };
+        poll_fn(|context| {
+            let loan = if self.line.is_let_in(place.number, context.waker()) { self.take() } else { None };
+            loan.map_or(Poll::Pending, Poll::Ready)
         })
         .await
     }
 }
 
+/// An operation's place in line.
+struct PlaceInLine<'l, T> {
+    of: &'l Lender<T>,
+    number: u64,
+}
+
+impl<T> Drop for PlaceInLine<'_, T> {
+    /// The operation has the value, or its future is dropped.
+    fn drop(&mut self) {
+        let (of, value) = (self.of, self.of.value.take());
+        of.line.leave(self.number);
+        if value.is_some() {
+            of.line.let_next_in();
+        }
+        of.value.set(value);
+    }
+}
+
 impl<T> std::fmt::Debug for Lender<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Lender").field("waiting", &self.waiting.count()).finish_non_exhaustive()
+        f.debug_struct("Lender").field("line", &self.line).finish_non_exhaustive()
     }
 }
 
@@ -72,13 +95,14 @@ impl<T> DerefMut for Loan<'_, T> {
 impl<T> Drop for Loan<'_, T> {
     fn drop(&mut self) {
         self.lender.value.set(self.value.take());
-        self.lender.waiting.wake();
+        self.lender.line.let_next_in();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::task::{Context, Waker};
 
     #[test]
     fn a_value_is_lent_to_one_at_a_time_and_keeps_its_changes() {
@@ -88,5 +112,25 @@ mod tests {
         *first += 1;
         drop(first);
         assert_eq!(*lender.lend().unwrap(), 2);
+    }
+
+    #[test]
+    fn those_who_wait_have_it_in_their_order_and_one_that_is_dropped_passes_it_on() {
+        let mut context = Context::from_waker(Waker::noop());
+        let lender = Lender::new(());
+        let first = lender.lend().unwrap();
+        let mut waiting: Vec<_> = (0..4).map(|_| Box::pin(lender.lent())).collect();
+        assert!(waiting.iter_mut().all(|each| each.as_mut().poll(&mut context).is_pending()));
+        drop(first);
+        assert!(lender.lend().is_none(), "it is the first one's in line");
+        drop(waiting.remove(0));
+        let polled: Vec<_> = waiting.iter_mut().map(|each| each.as_mut().poll(&mut context)).collect();
+        assert!(polled[0].is_ready() && polled[1].is_pending() && polled[2].is_pending());
+        // One that is not the next one's turn is dropped, then the loan ends.
+        drop(waiting.pop());
+        assert!(waiting[1].as_mut().poll(&mut context).is_pending());
+        drop(polled);
+        assert!(matches!(waiting[1].as_mut().poll(&mut context), Poll::Ready(_)));
+        assert!(lender.lend().is_some(), "nobody waits any more");
     }
 }

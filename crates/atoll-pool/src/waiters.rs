@@ -1,7 +1,6 @@
-//! The tasks that wait for a client's other operations.
-//!
-//! All are woken together: a waiter whose future was dropped meanwhile would not wake the next. So
-//! a task that polls often, or for several operations, is noted once.
+//! The tasks that wait for a client's other operations, and are all woken together. A task that
+//! polls often, or for several operations, is noted once. Where many may wait, they wait in
+//! [`line`](crate::line).
 
 use std::cell::{Cell, RefCell};
 use std::task::Waker;
@@ -27,8 +26,8 @@ impl Waiters {
         }
     }
 
-    /// How many are noted.
-    pub(crate) fn count(&self) -> usize {
+    #[cfg(test)]
+    fn count(&self) -> usize {
         self.tasks.borrow().len()
     }
 

@@ -364,7 +364,7 @@ struct Alarm {
 impl Future for Pause<'_> {
     type Output = ();
 
-    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let endpoint = self.endpoint;
         let mut world = endpoint.shared.world.borrow_mut();
         let at_ns = match &self.alarm {
@@ -379,6 +379,10 @@ impl Future for Pause<'_> {
         if self.alarm.is_none() {
             let lane = world.polled.expect("a pause is made by a spawned task: see Sim::spawn");
             self.alarm = Some(Alarm { lane, number: world.set_alarm(lane, at_ns), at_ns });
+        }
+        if let Some(Alarm { lane, number, .. }) = self.alarm {
+            let waker = endpoint.shared.foreign_waker(Some(lane), context);
+            world.lanes[lane as usize].alarms.wakes(number, waker);
         }
         Poll::Pending
     }

@@ -38,7 +38,7 @@ impl World {
         }
     }
 
-    /// Sets an alarm for the task of a lane, later than now; gives its number.
+    /// Sets an alarm for a lane, later than now; gives its number.
     pub(crate) fn set_alarm(&mut self, lane: u32, at_ns: u64) -> u64 {
         let (number, asks) = self.lanes[lane as usize].alarms.set(at_ns);
         if asks {
@@ -60,7 +60,11 @@ impl World {
         if state.done {
             return;
         }
-        let (is_due, next_ns) = state.alarms.ring(self.now_ns);
+        let agenda = &mut self.agenda;
+        let (is_due, next_ns) = state.alarms.ring(self.now_ns, |waker| {
+            agenda.wake();
+            waker.wake_by_ref();
+        });
         if let Some(at_ns) = next_ns {
             self.ring_at(lane, at_ns);
         }

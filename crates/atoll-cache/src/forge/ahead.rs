@@ -88,7 +88,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     }
 
     async fn step_ahead(&self, op: &mut Operation) -> Result<Ahead, CacheError> {
-        let (_turn, _) = self.turn_to_make_room(op).await?;
+        let _turn = self.turn_to_make_room(op, || false).await?;
         self.recheck_waiting(false).await?;
         self.free_ahead().await?;
         if !self.is_short().await? && !self.is_open(Hole::NeedlessEviction) {

@@ -57,11 +57,11 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     pub(super) async fn restock(&self, op: &mut Operation, chunks: usize) -> Result<(), CacheError> {
         self.stock.chunks.put_back(&mut op.notes.chunks);
         let short_of = op.notes.short_of.take();
-        let (_turn, has_waited) = self.turn_to_make_room(op).await?;
-        let has_room = || short_of.is_some_and(|(queue, bytes)| self.has_room(queue, bytes));
-        if has_waited && (self.stock.chunks.len() > chunks || has_room()) {
-            return Ok(());
-        }
+        let is_made = || {
+            let has_room = || short_of.is_some_and(|(queue, bytes)| self.has_room(queue, bytes));
+            self.stock.chunks.len() > chunks || has_room()
+        };
+        let Some(_turn) = self.turn_to_make_room(op, is_made).await? else { return Ok(()) };
         self.client.in_flight().renew(&mut op.entry);
         let before = self.client.endpoint.purpose(Purpose::Eviction);
         self.stock.wanted.set(chunks + 1);
@@ -72,17 +72,24 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         restocked
     }
 
-    /// Waits until no other operation of this client makes room; returns whether it had to wait.
-    pub(super) async fn turn_to_make_room(&self, op: &mut Operation) -> Result<(Loan<'_, ()>, bool), CacheError> {
+    /// Waits until no other operation of this client makes room. `None` if it had to wait and finds
+    /// that there `is_room` now.
+    pub(super) async fn turn_to_make_room(
+        &self,
+        op: &mut Operation,
+        is_room: impl Fn() -> bool,
+    ) -> Result<Option<Loan<'_, ()>>, CacheError> {
         if let Some(turn) = self.stock.turn.lend() {
-            return Ok((turn, false));
+            return Ok(Some(turn));
         }
         // It blocks no other client meanwhile.
         self.limit.release(&self.client, op);
         self.client.in_flight().leave(&mut op.entry);
         let turn = self.stock.turn.lent().await;
+        // The next one need not wait until this operation has begun again.
+        let turn = if is_room() { None } else { Some(turn) };
         self.client.begin(&mut op.entry).await?;
-        Ok((turn, true))
+        Ok(turn)
     }
 
     async fn fill_stock(&self, op: &mut Operation, chunks: usize) -> Result<(), CacheError> {
@@ -240,7 +247,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let (mut effort, mut tried) = (0, 0);
         // One operation of this client at a time. Operations that count themselves in and out again
         // would block each other.
-        let (_turn, _) = self.turn_to_make_room(op).await?;
+        let _turn = self.turn_to_make_room(op, || false).await?;
         loop {
             if self.limit.reserve(&self.client, op).await? {
                 return Ok(());

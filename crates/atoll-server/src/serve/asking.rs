@@ -2,7 +2,7 @@
 //!
 //! | the fabric | a future that is pending is polled again |
 //! |---|---|
-//! | has a descriptor ([`Arrivals`](atoll_fabric::Arrivals)) | once what it waits for has arrived there, and every [`LOOK_PERIOD`], since it may wait for time |
+//! | has a descriptor ([`Arrivals`](atoll_fabric::Arrivals)) | once what it waits for has arrived there or its pause is over; and in its turn among [`LOOKS_MAX`] of a [`LOOK_PERIOD`], so that it continues with operations that others have left |
 //! | has none | at the worker's next turn |
 //!
 //! Futures that begin to wait in one turn of the worker are sent together: the driver first lets
@@ -13,6 +13,7 @@ use super::protocol::Protocol;
 use super::worker::Worker;
 use atoll_cache::Engine;
 use atoll_fabric::BusyPolling;
+use slab::Slab;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::os::fd::OwnedFd;
@@ -24,8 +25,10 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 
-/// How long a future waits at most until it is polled again.
+/// How long the driver waits at most until it polls some of the futures.
 const LOOK_PERIOD: Duration = Duration::from_millis(1);
+/// So many of them: a server of thousands of connections must not spend its time on this.
+const LOOKS_MAX: usize = 64;
 /// After so many waits without a command the worker does not look before it sleeps: what runs in
 /// the background can wait.
 const IDLE_WAITS_MAX: u32 = 64;
@@ -33,7 +36,9 @@ const IDLE_WAITS_MAX: u32 = 64;
 /// The futures that wait.
 #[derive(Default)]
 pub(super) struct Waiters {
-    wakers: RefCell<Vec<Waker>>,
+    wakers: RefCell<Slab<Waker>>,
+    /// The key of the next one in turn to be polled.
+    next: Cell<usize>,
     /// Notified when one begins to wait.
     begun: Notify,
     /// Whether the driver runs.
@@ -45,7 +50,8 @@ pub(super) struct Waiters {
 }
 
 impl Waiters {
-    fn add(&self, waker: &Waker) {
+    /// A future is pending. `key` is that of its waker, if it was pending before.
+    fn note(&self, key: &mut Option<usize>, waker: &Waker) {
         if !self.is_driven.get() {
             return waker.wake_by_ref();
         }
@@ -53,7 +59,15 @@ impl Waiters {
         if wakers.is_empty() || self.is_waiting.get() {
             self.begun.notify_one();
         }
-        wakers.push(waker.clone());
+        match *key {
+            Some(key) => wakers[key].clone_from(waker),
+            None => *key = Some(wakers.insert(waker.clone())),
+        }
+    }
+
+    /// A future has ended that was pending.
+    fn forget(&self, key: usize) {
+        self.wakers.borrow_mut().remove(key);
     }
 
     /// A connection runs a batch.
@@ -94,7 +108,21 @@ impl Waiters {
     }
 
     fn wake_all(&self) {
-        self.wakers.borrow_mut().drain(..).for_each(Waker::wake);
+        self.wakers.borrow().iter().for_each(|(_, waker)| waker.wake_by_ref());
+    }
+
+    /// Wakes those whose turn it is.
+    fn wake_some(&self) {
+        let wakers = self.wakers.borrow();
+        let (mut key, mut left) = (self.next.get(), LOOKS_MAX);
+        while left > 0 && key < wakers.capacity() {
+            if let Some(waker) = wakers.get(key) {
+                waker.wake_by_ref();
+                left -= 1;
+            }
+            key += 1;
+        }
+        self.next.set(if key < wakers.capacity() { key } else { 0 });
     }
 }
 
@@ -113,8 +141,25 @@ async fn found<F: Future>(mut event: Pin<&mut F>, polling: &mut BusyPolling) -> 
 
 /// A future of the cache.
 pub(super) struct Asking<'a, F> {
-    pub(super) future: Pin<&'a mut F>,
-    pub(super) waiters: &'a Waiters,
+    future: Pin<&'a mut F>,
+    waiters: &'a Waiters,
+    /// Of its waker, once it was pending.
+    key: Option<usize>,
+}
+
+impl<'a, F> Asking<'a, F> {
+    pub(super) fn new(future: Pin<&'a mut F>, waiters: &'a Waiters) -> Self {
+        Self { future, waiters, key: None }
+    }
+}
+
+impl<F> Drop for Asking<'_, F> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(key) = self.key {
+            self.waiters.forget(key);
+        }
+    }
 }
 
 impl<F: Future> Future for Asking<'_, F> {
@@ -122,9 +167,10 @@ impl<F: Future> Future for Asking<'_, F> {
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        let polled = self.future.as_mut().poll(context);
+        let Self { future, waiters, key } = &mut *self;
+        let polled = future.as_mut().poll(context);
         if polled.is_pending() {
-            self.waiters.add(context.waker());
+            waiters.note(key, context.waker());
         }
         polled
     }
@@ -177,9 +223,11 @@ pub(super) async fn drive<P: Protocol, G: Engine + 'static>(worker: Rc<Worker<P,
         if !has_begun {
             arrivals.receive();
         }
-        if descriptor.is_none() || looked.elapsed() >= LOOK_PERIOD {
-            looked = Instant::now();
+        if descriptor.is_none() {
             waiters.wake_all();
+        } else if looked.elapsed() >= LOOK_PERIOD {
+            looked = Instant::now();
+            waiters.wake_some();
         }
     }
 }

@@ -144,7 +144,7 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
     /// A future of the cache, which is polled until it ends.
     #[inline]
     pub(super) fn asking<'a, F>(&'a self, future: std::pin::Pin<&'a mut F>) -> Asking<'a, F> {
-        Asking { future, waiters: &self.waiters }
+        Asking::new(future, &self.waiters)
     }
 
     /// What a batch has of it.
