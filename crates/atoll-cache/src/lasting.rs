@@ -10,8 +10,8 @@
 //! | drops the future before the first poll | never begins |
 //! | drops the future later | continues with whatever the client does next, and ends before the client leaves |
 //!
-//! An operation that was left may be what all others wait for. So at each time one of those that are
-//! awaited is woken for it, its *keeper*. If the keeper ends, another one is woken, and is the keeper.
+//! All other operations may wait for one that was left. So it wakes an awaited one, its *keeper*.
+//! If the keeper ends, another awaited operation is woken and is the keeper.
 //!
 //! The operation has its own key, value and room for results, which costs a copy. Where memory is
 //! near, an operation ends at its first poll. No operation can be dropped halfway there, so clients

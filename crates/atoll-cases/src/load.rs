@@ -171,8 +171,8 @@ async fn run_lanes<E: Endpoint, G: Pooled<E> + 'static, R: Recorder>(
     }
 }
 
-/// Polls lanes that were woken, as executors do. A lane that nobody wakes makes the case hang. Runs
-/// to the end of all lanes: a lane that fails does not stop the others.
+/// Polls lanes that were woken, as executors do. A lane that is never woken makes the case hang.
+/// Runs to the end of all lanes: a lane that fails does not stop the others.
 async fn only_woken(lanes: impl Iterator<Item: Future<Output = Result<(), CacheError>>>) -> Result<(), CacheError> {
     let mut under_way: FuturesUnordered<_> = lanes.collect();
     let mut outcome = Ok(());

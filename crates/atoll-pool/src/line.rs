@@ -42,7 +42,7 @@ impl Line {
         Self { places, next: Cell::new(0), let_in: Cell::new(0) }
     }
 
-    /// Whether nobody is in line.
+    /// Whether no task is in line.
     pub(crate) fn is_empty(&self) -> bool {
         self.places.borrow().line.is_empty()
     }

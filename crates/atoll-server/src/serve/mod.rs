@@ -46,6 +46,7 @@ mod outbox;
 pub mod output;
 pub mod protocol;
 mod socket;
+mod tasks;
 mod tls;
 mod watch;
 mod worker;

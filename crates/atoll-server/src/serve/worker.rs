@@ -23,6 +23,7 @@ use super::handle::Handle;
 use super::lives::Lives;
 use super::protocol::{Client, Listener, Protocol};
 use super::socket::{Socket, Stream};
+use super::tasks::Tasks;
 use super::watch::Watch;
 use super::{apart, first};
 use atoll_cache::{Cache, Engine};
@@ -164,17 +165,24 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
     }
 
     async fn serve(self: Rc<Self>, mut streams: UnboundedReceiver<Arrival>) {
-        let publishing = tokio::task::spawn_local(self.clone().publish_regularly());
-        let telling = (self.index == 0).then(|| tokio::task::spawn_local(self.clone().tell_nodes_regularly()));
-        let waking = tokio::task::spawn_local(self.clone().wake_residents());
-        let driving = tokio::task::spawn_local(asking::drive(self.clone()));
-        let watching = tokio::task::spawn_local(self.clone().watch_regularly());
-        while let Some((id, listener, stream)) = streams.recv().await {
-            let handle = Arc::new(Handle::new((id, listener), &stream, &self.shared, self.wakes.clone()));
-            let resident = Rc::new(Resident::new(handle.clone()));
-            self.residents.borrow_mut().insert(id, resident.clone());
-            tokio::task::spawn_local(self.clone().attend(handle, stream, resident));
+        // A task that panics takes the worker with it: it may have left anything half done.
+        let tasks = Tasks::default();
+        tasks.spawn(self.clone().publish_regularly());
+        if self.index == 0 {
+            tasks.spawn(self.clone().tell_nodes_regularly());
         }
+        tasks.spawn(self.clone().wake_residents());
+        tasks.spawn(asking::drive(self.clone()));
+        tasks.spawn(self.clone().watch_regularly());
+        let attending = async {
+            while let Some((id, listener, stream)) = streams.recv().await {
+                let handle = Arc::new(Handle::new((id, listener), &stream, &self.shared, self.wakes.clone()));
+                let resident = Rc::new(Resident::new(handle.clone()));
+                self.residents.borrow_mut().insert(id, resident.clone());
+                tasks.spawn(self.clone().attend(handle, stream, resident));
+            }
+        };
+        first(attending, tasks.watch()).await;
         self.stopping.set(true);
         self.residents.borrow().values().for_each(|resident| resident.wake());
         let all_ended = async {
@@ -183,12 +191,8 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
             }
         };
         // A peer that has not taken its replies by now is cut off.
-        let _ = tokio::time::timeout(STOP_GRACE, all_ended).await;
-        publishing.abort();
-        telling.into_iter().for_each(|telling| telling.abort());
-        waking.abort();
-        driving.abort();
-        watching.abort();
+        let _ = tokio::time::timeout(STOP_GRACE, first(all_ended, tasks.watch())).await;
+        drop(tasks);
         self.waiters.end();
     }
 
