@@ -47,9 +47,9 @@ struct Left {
     pending: RefCell<BTreeSet<u64>>,
     /// How many operations were dropped.
     count: Cell<u64>,
-    /// Who awaits an operation: the wakers of pending futures, whether any was dropped or not.
+    /// The wakers of all futures that are pending.
     awaiting: RefCell<Slab<Waker>>,
-    /// Which of those is woken for the operations here.
+    /// Which of those is woken for what is left.
     keeper: Cell<Option<usize>>,
 }
 
@@ -63,7 +63,7 @@ impl Left {
         if self.operations.borrow().is_empty() {
             return;
         }
-        // From now on the poller is woken for them, whether it stays or not.
+        // From now on they wake the task that polls here. It may have nothing more to wait for.
         self.keeper.set(None);
         let mut operations = self.operations.take();
         while let Poll::Ready(Some(ended)) = operations.poll_next_unpin(context) {
@@ -109,7 +109,7 @@ impl Left {
     /// Keeps an operation whose future is dropped.
     fn keep<T: 'static>(&self, operation: Operation<T>) {
         let number = self.count.replace(self.count.get() + 1);
-        // So far it wakes the task of that future.
+        // It still wakes the task of the dropped future.
         self.keeper.set(None);
         self.pending.borrow_mut().insert(number);
         self.operations.borrow_mut().push(Box::pin(async move {
@@ -408,56 +408,117 @@ mod tests {
     use crate::model::Model;
     use crate::{Cache, SetOptions};
     use atoll_fabric::{Clock, run_ready};
-    use std::task::Waker;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    use std::task::Wake;
 
-    /// Waits once before every change.
-    struct Slow {
-        model: Model,
-        waits: Rc<Cell<u32>>,
+    /// Changes wait at it.
+    #[derive(Default)]
+    struct Gate {
+        is_open: Cell<bool>,
+        waiting: RefCell<Vec<Waker>>,
     }
 
-    impl Slow {
-        async fn wait(&self) {
-            let mut left = self.waits.get();
-            poll_fn(|_| {
-                left = left.saturating_sub(1);
-                if left == 0 { Poll::Ready(()) } else { Poll::Pending }
+    impl Gate {
+        async fn pass(&self) {
+            poll_fn(|context| {
+                if self.is_open.get() {
+                    return Poll::Ready(());
+                }
+                self.waiting.borrow_mut().push(context.waker().clone());
+                Poll::Pending
             })
             .await;
         }
+
+        fn open(&self) {
+            self.is_open.set(true);
+            self.waiting.take().into_iter().for_each(Waker::wake);
+        }
+    }
+
+    /// A change of `first` waits at the first gate, and opens the second, where others wait.
+    struct Slow {
+        model: Model,
+        gates: Rc<[Gate; 2]>,
     }
 
     impl Engine for Slow {
         crate::pass_on_operations!(model, get, stats);
 
         async fn update<C: Change>(&self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
-            self.wait().await;
-            self.model.update(key, change).await
+            let is_first = key == b"first";
+            self.gates[usize::from(!is_first)].pass().await;
+            let updated = self.model.update(key, change).await;
+            if is_first {
+                self.gates[1].open();
+            }
+            updated
+        }
+    }
+
+    fn slow() -> (Cache<Lasting<Slow>>, Rc<[Gate; 2]>) {
+        let (model, gates) = (Model::new(Clock::manual(1_000_000_000).0), Rc::default());
+        (Cache::new(Lasting::new(Slow { model, gates: Rc::clone(&gates) })), gates)
+    }
+
+    /// A task that was woken.
+    #[derive(Default)]
+    struct Woken(AtomicBool);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Relaxed);
         }
     }
 
     #[test]
     fn an_operation_whose_future_is_dropped_runs_to_its_end() {
-        let waits = Rc::new(Cell::new(3));
-        let slow = Slow { model: Model::new(Clock::manual(1_000_000_000).0), waits: waits.clone() };
-        let cache = Cache::new(Lasting::new(slow));
+        let (cache, gates) = slow();
         let (mut context, options) = (Context::from_waker(Waker::noop()), SetOptions::default());
         {
             drop(cache.set(b"never", b"polled", &options));
-            let mut dropped = Box::pin(cache.set(b"dropped", b"value", &options));
+            let mut dropped = Box::pin(cache.set(b"first", b"value", &options));
             assert!(dropped.as_mut().poll(&mut context).is_pending());
         }
         let mut value = Value::new();
-        // Each look continues with it.
-        assert!(!run_ready(cache.get(b"dropped", &mut value)).unwrap());
-        assert!(run_ready(cache.get(b"dropped", &mut value)).unwrap());
+        assert!(!run_ready(cache.get(b"first", &mut value)).unwrap());
+        gates[0].open();
+        // What the client does next continues with it.
+        assert!(run_ready(cache.get(b"first", &mut value)).unwrap());
         assert_eq!(value.bytes(), b"value");
         assert!(!run_ready(cache.get(b"never", &mut value)).unwrap());
-        waits.set(1);
         let mut old = Value::new();
-        let replaced = run_ready(cache.set_returning(b"dropped", b"more", &options, Some(&mut old))).unwrap();
+        let replaced = run_ready(cache.set_returning(b"first", b"more", &options, Some(&mut old))).unwrap();
         assert!(replaced.stored);
         assert_eq!(old.bytes(), b"value", "what the change saw is told");
         run_ready(cache.engine().finish());
+    }
+
+    #[test]
+    fn an_operation_that_was_left_wakes_one_that_waits_for_it() {
+        let (cache, gates) = slow();
+        let options = SetOptions::default();
+        let tasks: [Arc<Woken>; 3] = std::array::from_fn(|_| Arc::default());
+        let wakers = tasks.clone().map(Waker::from);
+        let is_woken = |task: usize| tasks[task].0.swap(false, Relaxed);
+        let set = |key| Box::pin(cache.set(key, b"value", &options));
+        let mut waits = [set(b"second"), set(b"third")];
+        let mut poll = |task: usize| waits[task].as_mut().poll(&mut Context::from_waker(&wakers[task])).is_ready();
+        assert!(!poll(0) && !poll(1));
+        let mut dropped = set(b"first");
+        assert!(dropped.as_mut().poll(&mut Context::from_waker(&wakers[2])).is_pending());
+        drop(dropped);
+        let keeper = usize::from(is_woken(1));
+        assert!(keeper == 1 || is_woken(0));
+        assert!(!poll(keeper));
+        // An operation that ends at once was the last one to be polled.
+        assert!(!run_ready(cache.get(b"fourth", &mut Value::new())).unwrap());
+        let keeper = usize::from(is_woken(1));
+        assert!(keeper == 1 || is_woken(0));
+        assert!(!poll(keeper));
+        gates[0].open();
+        assert!(is_woken(keeper) && !is_woken(1 - keeper));
+        assert!(poll(keeper));
+        assert!(is_woken(1 - keeper) && poll(1 - keeper));
     }
 }
