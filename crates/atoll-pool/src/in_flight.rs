@@ -188,14 +188,7 @@ impl InFlight {
 
     /// Excludes all other operations, once the caller's is the only one.
     pub async fn closed(&self) -> Closed<'_> {
-        poll_fn(|context| match self.close() {
-            Some(closed) => Poll::Ready(closed),
-            None => {
-                self.closing.note(context.waker());
-                Poll::Pending
-            }
-        })
-        .await
+        self.closing.until(|| self.close()).await
     }
 }
 

@@ -3,7 +3,8 @@
 //! [`line`](crate::line).
 
 use std::cell::{Cell, RefCell};
-use std::task::Waker;
+use std::future::poll_fn;
+use std::task::{Poll, Waker};
 
 /// Tasks that wait, each noted once.
 #[derive(Debug, Default)]
@@ -17,8 +18,20 @@ impl Waiters {
         Self { tasks: RefCell::new(Vec::new()), any: Cell::new(false) }
     }
 
+    /// Waits until `found` has something. It is asked again whenever all are woken.
+    pub(crate) async fn until<T>(&self, mut found: impl FnMut() -> Option<T>) -> T {
+        poll_fn(|context| match found() {
+            Some(found) => Poll::Ready(found),
+            None => {
+                self.note(context.waker());
+                Poll::Pending
+            }
+        })
+        .await
+    }
+
     /// Notes a task that is to be woken.
-    pub(crate) fn note(&self, waker: &Waker) {
+    fn note(&self, waker: &Waker) {
         let mut tasks = self.tasks.borrow_mut();
         if !tasks.iter().any(|noted| noted.will_wake(waker)) {
             tasks.push(waker.clone());

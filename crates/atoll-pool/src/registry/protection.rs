@@ -52,8 +52,6 @@ use crate::waiters::Waiters;
 use crate::{ChunkId, Pool, words};
 use atoll_fabric::{Address, Batch, Endpoint, VerbError};
 use std::cell::Cell;
-use std::future::poll_fn;
-use std::task::Poll;
 
 /// The protection of one operation. It has a word of the pool from the time it is [made
 /// ready](super::Member::prepare) until it [ends](super::Member::unprotect).
@@ -171,14 +169,7 @@ impl Protections {
 
     #[cold]
     async fn free_word(&self) -> u32 {
-        poll_fn(|context| match self.first_free() {
-            Some(number) => Poll::Ready(number),
-            None => {
-                self.waiting.note(context.waker());
-                Poll::Pending
-            }
-        })
-        .await
+        self.waiting.until(|| self.first_free()).await
     }
 
     /// Announces that this client has this many protections.
