@@ -283,9 +283,9 @@ fn promise_1_histories_of_ditto_over_a_faulty_network_are_linearizable() {
 fn play_on<G: Pooled<Tcp> + 'static>(network: &TcpFabric, tickets: &AtomicU64, thread: u32, seed: u64) -> Vec<Event> {
     let recorder = Ticketed::new(|| tickets.fetch_add(1, std::sync::atomic::Ordering::SeqCst));
     for number in (0..CLIENTS).map(|nth| thread * CLIENTS + nth) {
-        let (reach, engine) = joined::<G>(network);
+        let (_reach, engine) = joined::<G>(network);
         let cache = Cache::new(Lasting::new(engine));
-        let wait = || reach.wait();
+        let wait = || cache.engine().client().endpoint.wait();
         let played = block_on_with(wait, load::run(&cache, number, seed, &LONG_LOAD, LANES, &recorder));
         match played {
             Ok(()) => drop(block_on_with(wait, cache.engine().leave())),

@@ -591,7 +591,7 @@ impl Endpoint for TcpEndpoint {
                 u64::MAX => std::thread::yield_now(),
                 _ => std::thread::sleep(longest),
             }
-            return;
+            return core.flights.wake_others();
         }
         let (mut polling, since) = (core.polling, Instant::now());
         if !polling.find(longest, || core.drive(|| self.clock.now_ns())) {
@@ -604,6 +604,8 @@ impl Endpoint for TcpEndpoint {
             }
         }
         core.polling = polling;
+        // Also those that pause: an executor polls only futures that were woken.
+        core.flights.wake_others();
     }
 
     fn arrivals(&self) -> Option<&dyn Arrivals> {
