@@ -58,7 +58,8 @@ impl<T> Drop for PlaceInLine<'_, T> {
     fn drop(&mut self) {
         let (of, value) = (self.of, self.of.value.take());
         of.line.leave(self.number);
-        if value.is_some() {
+        // One that was let in, and has not been polled, has it next.
+        if value.is_some() && of.line.let_in() == 0 {
             of.line.let_next_in();
         }
         of.value.set(value);
@@ -131,6 +132,22 @@ mod tests {
         assert!(waiting[1].as_mut().poll(&mut context).is_pending());
         drop(polled);
         assert!(matches!(waiting[1].as_mut().poll(&mut context), Poll::Ready(_)));
+        assert!(lender.lend().is_some(), "nobody waits any more");
+    }
+
+    #[test]
+    fn one_that_is_dropped_while_another_is_let_in_lets_no_second_one_in() {
+        let mut context = Context::from_waker(Waker::noop());
+        let lender = Lender::new(());
+        let first = lender.lend().unwrap();
+        let mut waiting: Vec<_> = (0..3).map(|_| Box::pin(lender.lent())).collect();
+        assert!(waiting.iter_mut().all(|each| each.as_mut().poll(&mut context).is_pending()));
+        drop(first);
+        drop(waiting.pop());
+        let second = waiting[0].as_mut().poll(&mut context);
+        assert!(second.is_ready() && waiting[1].as_mut().poll(&mut context).is_pending());
+        drop(second);
+        assert!(waiting[1].as_mut().poll(&mut context).is_ready());
         assert!(lender.lend().is_some(), "nobody waits any more");
     }
 }

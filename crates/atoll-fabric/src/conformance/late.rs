@@ -42,13 +42,17 @@ pub fn count_wait() {
 /// Ends once the thread has waited often enough since the first poll.
 fn lag() -> impl Future<Output = ()> {
     let mut due = None;
-    poll_fn(move |_| {
+    poll_fn(move |context| {
         if POLLS_COUNT.with_borrow(|is_on| is_on.as_ref().is_some_and(|is_on| is_on.load(Relaxed))) {
             count_wait();
         }
         match waited() >= *due.get_or_insert(waited() + WAITS) {
             true => Poll::Ready(()),
-            false => Poll::Pending,
+            false => {
+                // No event wakes it: it is polled at each turn.
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
         }
     })
 }
