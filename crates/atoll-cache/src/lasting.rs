@@ -11,7 +11,8 @@
 //! | drops the future later | continues with whatever the client does next, and ends before the client leaves |
 //!
 //! All other operations may wait for one that was left. So it wakes an awaited one, its *keeper*.
-//! If the keeper ends, another awaited operation is woken and is the keeper.
+//! If the keeper ends, another awaited operation is woken and is the keeper. So a caller polls each
+//! future that has begun when it is woken, or drops it.
 //!
 //! The operation has its own key, value and room for results, which costs a copy. Where memory is
 //! near, an operation ends at its first poll. No operation can be dropped halfway there, so clients

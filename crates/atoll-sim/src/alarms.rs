@@ -9,7 +9,7 @@
 //! |---|---|
 //! | an alarm is set, and no ring comes as early | one is asked for at its time |
 //! | an alarm is unset | nothing: its ring comes in vain, or serves a later alarm |
-//! | a ring comes, and an alarm is due | the task is woken; a part of it that has a waker of its own, by that |
+//! | a ring comes, and an alarm is due | the alarm's waker is called: the task's, or that of a part of the task |
 //! | a ring comes, an alarm is set for later, and no other ring comes as early | one is asked for at its time |
 //!
 //! Invariants:

@@ -86,10 +86,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         self.limit.release(&self.client, op);
         self.client.in_flight().leave(&mut op.entry);
         let turn = self.stock.turn.lent().await;
-        // The next one need not wait until this operation has begun again.
-        let turn = if is_room() { None } else { Some(turn) };
         self.client.begin(&mut op.entry).await?;
-        Ok(turn)
+        Ok((!is_room()).then_some(turn))
     }
 
     async fn fill_stock(&self, op: &mut Operation, chunks: usize) -> Result<(), CacheError> {

@@ -5,7 +5,7 @@ use std::panic::resume_unwind;
 use std::task::Poll;
 use tokio::task::JoinSet;
 
-/// Tasks on the worker's thread. They are dropped with this.
+/// Tasks on the worker's thread. They are aborted with this.
 #[derive(Default)]
 pub(super) struct Tasks(RefCell<JoinSet<()>>);
 
@@ -15,10 +15,10 @@ impl Tasks {
         self.0.borrow_mut().spawn_local(task);
     }
 
-    /// Ends never while there are tasks.
+    /// Never ends. At least one task is there all the time.
     ///
     /// # Panics
-    /// If one of them does. It may have left half done what the others go on with.
+    /// If one of them does. It may have left half done what the other tasks rely on.
     pub(super) async fn watch(&self) {
         std::future::poll_fn(|context| {
             while let Poll::Ready(Some(ended)) = self.0.borrow_mut().poll_join_next(context) {
