@@ -12,7 +12,7 @@ use crate::opened::{Opening, on_cache};
 use crate::ttl;
 use crate::value::{self, Codec, INTEGER_ATTRIBUTES};
 use atoll::{Beginning, Condition, Error, Expiry, Lease, Meta, PoolOptions, SetOptions, Value};
-use bytesize::ByteSize;
+use atoll::size::parse_bytes;
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyMapping};
@@ -51,10 +51,10 @@ pub(crate) struct Cache {
 
 /// A number of bytes: an int, or text such as `256MiB`.
 fn bytes_from(given: &Bound<'_, PyAny>) -> PyResult<u64> {
-    let written = || PyValueError::new_err("a size is a number of bytes, or text such as \"64MiB\" or \"1GiB\"");
     if let Ok(text) = given.extract::<&str>() {
-        return text.parse::<ByteSize>().map(|size| size.as_u64()).map_err(|_| written());
+        return parse_bytes(text).map_err(|what| PyValueError::new_err(format!("{text:?} is no size: {what}")));
     }
+    let written = || PyValueError::new_err("a size is a number of bytes, or text such as \"64MiB\" or \"1GiB\"");
     given.extract::<u64>().map_err(|_| written())
 }
 

@@ -221,12 +221,23 @@ def test_a_pool_keeps_its_settings_and_opening_can_be_without_creating(address):
         first["k"] = "v"
         assert second["k"] == "v"
         assert atoll.Cache(address, capacity="1GiB").stats()["capacity_bytes"] == 16 << 20
-    for capacity, error in [("lots", ValueError), (-1, ValueError), ("1KiB", atoll.OpenFailed), ("9999TiB", atoll.OpenFailed)]:
+    for capacity, error in [("lots", ValueError), (-1, ValueError), ("9999TiB", ValueError), ("1KiB", atoll.OpenFailed), ("999TiB", atoll.OpenFailed)]:
         with pytest.raises(error):
             atoll.Cache(f"{address}-other", capacity=capacity)
     for wrong in ("nonsense:/x", "shm:/../x", "tcp:127.0.0.1:1", "shm:/"):
         with pytest.raises(atoll.OpenFailed):
             atoll.Cache(wrong)
+
+
+@on_this_host
+def test_sizes_are_read_as_redis_reads_them(address):
+    with atoll.Cache(address, capacity="32mb") as cache, atoll.Cache(address + "-of-ten", capacity="32m") as smaller:
+        larger_bytes, smaller_bytes = (cache.stats()["capacity_bytes"] for cache in (cache, smaller))
+        assert larger_bytes - smaller_bytes > 1_000_000, "one is 2^25 bytes, the other 32 million"
+    atoll.remove(address + "-of-ten")
+    for wrong in ("much", "", "-1", "1zb"):
+        with pytest.raises(ValueError, match="write a number of bytes, such as 64MiB"):
+            atoll.Cache(address, capacity=wrong)
 
 
 @on_this_host

@@ -16,7 +16,6 @@
 //! | `engine` | the options of its engine |
 //! | `logs` | the log of what serves |
 //! | `settings` | options from the environment and from a file |
-//! | `size` | numbers of bytes |
 #![forbid(unsafe_code)]
 
 mod address;
@@ -28,7 +27,6 @@ mod node;
 mod pool;
 mod serve;
 pub mod settings;
-mod size;
 mod top;
 
 pub use doctor::DoctorCommand;

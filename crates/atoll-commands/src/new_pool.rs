@@ -2,8 +2,8 @@
 
 use crate::capacity_or_default;
 use crate::engine::EngineArgs;
-use crate::size::parse_bytes;
 use atoll::fabric::PoolFabric;
+use atoll::size::parse_bytes;
 use atoll::{EngineOptions, PoolOptions};
 use atoll_fabric::FabricError;
 use clap::Args;

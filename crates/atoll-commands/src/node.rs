@@ -3,7 +3,7 @@
 use crate::capacity_or_default;
 use crate::logs::LogArgs;
 use crate::settings::SettingsArgs;
-use crate::size::parse_bytes;
+use atoll::size::parse_bytes;
 use atoll_fabric::shm::host::Room;
 use atoll_fabric::tcp::{Agent, AgentOptions, Authority, Certificate, SECRET_FILE, Secret};
 use clap::Args;

@@ -3,8 +3,8 @@
 use crate::logs;
 use crate::new_pool::NewPoolArgs;
 use crate::open_pool;
-use crate::size::parse_bytes;
 use atoll::fabric::{OnFabric, PoolFabric, ServedFabric, on_fabric};
+use atoll::size::parse_bytes;
 use atoll::{ClientInfo, NodeInfo, Pool, Removed, Repaired, Resized, Users};
 use atoll_pool::Incarnation;
 use atoll_pool::clock::OUTLIER_MS;

@@ -3,7 +3,7 @@
 use crate::trace::TraceError;
 use atoll::OpenError;
 use atoll_cache::CacheError;
-use atoll_near::NearError;
+use atoll_deployment::DeploymentError;
 use atoll_pool::PoolError;
 use std::path::PathBuf;
 
@@ -22,11 +22,6 @@ pub enum LabError {
     /// The pool could not be made or opened.
     #[error(transparent)]
     Pool(#[from] PoolError),
-    /// A reference engine was asked for what only a pool can do.
-    #[error(
-        "references and sampled policies live in one process, limited by objects: give --cache-objects, no --processes above 1, or another engine"
-    )]
-    ReferenceOnly,
     /// More objects were resident than the cache may hold.
     #[error(
         "{objects_max} objects were resident at a time, more than the {bound} that the cache may hold: the engine breaks its promise"
@@ -80,15 +75,20 @@ pub enum LabError {
     },
 }
 
-/// What the library says of a pool is what the lab's own way to it says.
+impl From<DeploymentError> for LabError {
+    fn from(error: DeploymentError) -> Self {
+        match error {
+            DeploymentError::Cache(error) => Self::Cache(error),
+            DeploymentError::Region(error) => Self::Region(error),
+            DeploymentError::Pool(error) => Self::Pool(error),
+            DeploymentError::Plan(_) | DeploymentError::ReferenceOnly => Self::Options(error.to_string()),
+            DeploymentError::Near(what) => Self::Failed(what),
+        }
+    }
+}
+
 impl From<OpenError> for LabError {
     fn from(error: OpenError) -> Self {
-        match error {
-            OpenError::Region(error) | OpenError::Near(NearError::Export(error)) => Self::Region(error),
-            OpenError::Pool(error) => Self::Pool(error),
-            OpenError::Near(NearError::Verb(error)) => Self::Pool(PoolError::Verb(error)),
-            OpenError::Near(error) => Self::Failed(error.to_string()),
-            error @ (OpenError::NoRoomNear { .. } | OpenError::Remnant { .. }) => Self::Failed(error.to_string()),
-        }
+        DeploymentError::from(error).into()
     }
 }

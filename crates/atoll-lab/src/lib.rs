@@ -8,9 +8,6 @@
 //! | [`trace`] | request traces: files in two formats, generated loads |
 //! | [`load`] | what clients ask: YCSB, loads like Twitter's, traces; one interface |
 //! | [`zipf`] | the generated load whose keys follow Zipf's law |
-//! | [`random`] | seeded random words |
-//! | [`deployment`] | where the lab meets an engine; the list of engines |
-//! | [`mod@reference`] | exact eviction policies in ordinary memory |
 //! | [`replay`] | a trace on a cache |
 //! | [`hit_ratio`] | an engine on a folder of traces, beside the oracle's algorithms |
 //! | [`advise`] | which engine and capacity fit a load |
@@ -21,7 +18,6 @@
 //! | `fleet` | the processes of an experiment |
 //! | `process` | the command that a process of an experiment runs |
 //! | `interrupt` | ctrl-c |
-//! | `reviewed` | a change around another change |
 //! | [`scheduled`] | what the kernel counts of a thread |
 //! | [`latency`] | latencies in a histogram that can be sent between processes |
 //! | `progress` | the bar on the terminal |
@@ -32,7 +28,6 @@
 pub mod advise;
 mod command;
 pub mod costs;
-pub mod deployment;
 mod error;
 #[cfg(test)]
 mod fixtures;
@@ -46,11 +41,8 @@ pub mod micro;
 pub mod output;
 mod process;
 mod progress;
-pub mod random;
-pub mod reference;
 pub mod replay;
 pub mod report;
-mod reviewed;
 pub mod scheduled;
 pub mod trace;
 pub mod zipf;

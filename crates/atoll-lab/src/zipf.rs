@@ -10,8 +10,8 @@
 //! from `libm`, which is the same code everywhere, and not from the platform. `rand_distr` has the
 //! same algorithm, but its mathematics depends on what else is built with it.
 
-use crate::random::{Random, mix};
 use crate::trace::request::{Operation, Request};
+use atoll_deployment::random::{Random, mix};
 
 /// Length of the values of a generated load where sizes count.
 pub const VALUE_BYTES: u64 = 256;

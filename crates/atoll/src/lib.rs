@@ -50,6 +50,7 @@ pub mod cache;
 pub mod client;
 pub mod fabric;
 pub mod pool;
+pub mod size;
 
 pub use atoll_cache::audit::Audit;
 pub use atoll_cache::{

@@ -27,7 +27,7 @@ use crate::output;
 use crate::progress::Progress;
 use crate::report::{Axis, Figure, Point as Place, Series};
 use crate::trace::{Effect, Request, Trace};
-use bytesize::ByteSize;
+use atoll::size::parse_bytes;
 use models::Models;
 use rapidhash::RapidHashSet;
 use serde::Serialize;
@@ -55,8 +55,8 @@ pub struct AdviseCommand {
     /// A trace file, zipf:KEYS,THETA,REQUESTS, or the address of a server: HOST:PORT
     source: String,
     /// The capacity that you have, such as 64MiB; without it parts of all objects
-    #[arg(long, value_name = "B")]
-    capacity: Option<ByteSize>,
+    #[arg(long, value_name = "B", value_parser = parse_bytes)]
+    capacity: Option<u64>,
     /// For how many seconds to watch a Redis server
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
     seconds: u64,
@@ -108,14 +108,14 @@ impl AdviseCommand {
     pub fn run(self) -> Result<(), LabError> {
         let is_trace = self.source.starts_with("zipf:") || Path::new(&self.source).exists();
         let advice = match is_trace {
-            true => of_trace(&self.source, self.seed, self.capacity.map(|capacity| capacity.as_u64()))?,
+            true => of_trace(&self.source, self.seed, self.capacity)?,
             false => {
                 let address = self.source.strip_prefix("redis://").unwrap_or(&self.source).trim_end_matches('/');
                 if address.rsplit_once(':').is_none_or(|(_, port)| port.parse::<u16>().is_err()) {
                     let what = format!("{} is neither a file nor HOST:PORT: name a trace or a server", self.source);
                     return Err(LabError::Options(what));
                 }
-                server::advice(address, Duration::from_secs(self.seconds), self.capacity.map(|bytes| bytes.as_u64()))?
+                server::advice(address, Duration::from_secs(self.seconds), self.capacity)?
             }
         };
         if let Some(path) = &self.plot {

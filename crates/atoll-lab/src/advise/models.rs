@@ -138,7 +138,7 @@ mod tests {
     use super::*;
     use crate::fixtures;
     use crate::hit_ratio::decode;
-    use crate::reference::PolicyName;
+    use atoll_deployment::reference::PolicyName;
 
     /// The sampled models of a skewed load hit what models of all its keys hit.
     #[test]

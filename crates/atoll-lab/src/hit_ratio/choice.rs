@@ -7,7 +7,7 @@
 use super::oracle::{self, Point};
 use super::{HitRatioReport, measure};
 use crate::LabError;
-use crate::deployment::EngineName;
+use atoll_deployment::EngineName;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 

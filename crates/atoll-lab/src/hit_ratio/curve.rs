@@ -6,8 +6,8 @@
 use super::oracle::{self, Point};
 use super::{HitRatioReport, measure};
 use crate::LabError;
-use crate::deployment::EngineName;
 use crate::output;
+use atoll_deployment::EngineName;
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::PathBuf;

@@ -3,8 +3,8 @@
 use super::oracle::{self, Point};
 use super::{Row, measure};
 use crate::LabError;
-use crate::deployment::EngineName;
-use crate::reference::PolicyName;
+use atoll_deployment::EngineName;
+use atoll_deployment::reference::PolicyName;
 use serde::Serialize;
 use std::path::PathBuf;
 

@@ -9,15 +9,17 @@ pub mod choice;
 pub mod curve;
 pub mod distance;
 pub mod oracle;
+#[cfg(test)]
+mod references;
 mod table;
 
 use crate::LabError;
-use crate::deployment::{Bound, Client, EngineName, Plan};
 use crate::output;
 use crate::progress::Progress;
 use crate::trace::{Request, Trace, TraceError};
 use atoll_cache::miniature::choice::CURVE;
 use atoll_cache::{Cache, SetOptions, Stats, Value};
+use atoll_deployment::{Bound, Client, EngineName, Plan};
 use atoll_fabric::{Clock, run_ready};
 use oracle::Point;
 use serde::Serialize;
@@ -306,7 +308,7 @@ impl Run<'_> {
 mod tests {
     use super::*;
     use crate::fixtures;
-    use crate::reference::PolicyName;
+    use atoll_deployment::reference::PolicyName;
 
     /// Real traces that a test can afford.
     const TRACES: [&str; 3] = ["cache2k_web12", "lirs_sprite", "lmcache_agents"];

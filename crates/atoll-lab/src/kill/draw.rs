@@ -1,8 +1,8 @@
 //! What a client of the load does next, and on which key: drawn at random.
 
 use super::value::{Key, Keys, Kind};
-use crate::random::Random;
 use crate::zipf::ZipfRanks;
+use atoll_deployment::random::Random;
 
 const THETA: f64 = 0.9;
 

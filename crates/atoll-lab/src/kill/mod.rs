@@ -51,16 +51,16 @@ mod timings;
 mod value;
 
 use crate::LabError;
-use crate::deployment::{Bound, Deployment, EngineName, NearPool, Plan, PoolClock};
 use crate::interrupt::Interrupt;
 use crate::output;
 use crate::progress::Progress;
-use crate::random::Random;
+use atoll::size::parse_bytes;
+use atoll_deployment::random::Random;
+use atoll_deployment::{Bound, Deployment, EngineName, NearPool, Plan, PoolClock};
 use atoll_fabric::shm::ShmRegion;
 use atoll_fabric::tcp::AgentOptions;
 use atoll_fabric::{Clock, run_ready};
 use atoll_pool::clock::SKEW_MS;
-use bytesize::ByteSize;
 use hosts::{HOSTS_MAX, Hosts};
 use ledger::Ledger;
 use namespaces::Namespaces;
@@ -139,8 +139,8 @@ pub struct KillCommand {
     /// Give each process a near cache of this size. The load rereads few keys, so that near caches
     /// answer most lookups. A run in which none did fails, and one in which a change waited for a
     /// stopped process for too long
-    #[arg(long, value_name = "SIZE")]
-    near: Option<ByteSize>,
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    near: Option<u64>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -251,7 +251,7 @@ impl KillCommand {
                 watcher: (self.near.is_some() && worker < self.workers).then_some(writers + worker),
                 serial: worker + 1,
                 checks: worker == self.workers,
-                near_bytes: self.near.map(|size| size.as_u64()),
+                near_bytes: self.near,
             };
             writer = task.places.end;
             task
@@ -288,7 +288,7 @@ impl Kills<'_> {
         let names = Names { plan: plan.clone(), ledger: name };
         let deployment = names.plan.create(&Clock::host())?;
         // What allows no near cache is told at once.
-        command.near.map(|size| NearPool::open(plan, size.as_u64())).transpose()?;
+        command.near.map(|size| NearPool::open(plan, size)).transpose()?;
         let keys = Keys::for_bound(names.plan.bound);
         let ledger = Ledger::create(&names.ledger, keys.count())?;
         let interrupted = Interrupt::new()?;

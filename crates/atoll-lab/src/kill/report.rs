@@ -2,7 +2,7 @@
 
 use super::ledger::{Ledger, Total};
 use super::timings::Measured;
-use crate::deployment::AuditSummary;
+use atoll_deployment::AuditSummary;
 use atoll_pool::Repaired;
 use serde::Serialize;
 use std::fmt::Write;

@@ -6,10 +6,10 @@ use super::load::Load;
 use super::timings::{Measured, Timings};
 use super::value::Keys;
 use crate::LabError;
-use crate::deployment::{Client, Deployment, NearPool, Plan};
 use crate::fleet::{Post, Task};
 use crate::scheduled::Scheduled;
 use atoll_cache::{Cache, CacheError, Stats};
+use atoll_deployment::{Client, Deployment, NearPool, Plan};
 use atoll_fabric::{Clock, FabricError, VerbError};
 use atoll_pool::PoolError;
 use serde::{Deserialize, Serialize};
@@ -74,7 +74,7 @@ fn near_pool(task: &KillTask) -> Result<Option<NearPool>, LabError> {
     let Some(bytes) = task.near_bytes else { return Ok(None) };
     let ledger = Ledger::open(&task.ledger)?;
     while !ledger.is_ending() {
-        match NearPool::open(&task.plan, bytes) {
+        match NearPool::open(&task.plan, bytes).map_err(LabError::from) {
             Err(error) if task.plan.is_over_network() && is_loss(&error) => std::thread::sleep(PAUSE),
             opened => return opened.map(Some),
         }
@@ -197,7 +197,7 @@ fn try_join(
         }
         return Ok(None);
     }
-    near.map_or_else(|| deployment.client(), NearPool::client).map(Some)
+    Ok(Some(near.map_or_else(|| deployment.client(), NearPool::client)?))
 }
 
 /// Whether the fabric has failed a client, or another client had it shut out while its process was

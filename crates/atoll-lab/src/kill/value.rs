@@ -11,8 +11,8 @@
 //! Key and version also determine the length. A writer of a list is one client, and its entries of
 //! one list have ascending numbers without a gap.
 
-use crate::deployment::Bound;
-use crate::random::mix;
+use atoll_deployment::Bound;
+use atoll_deployment::random::mix;
 use rapidhash::v3::rapidhash_v3;
 use std::collections::HashMap;
 

@@ -12,8 +12,8 @@
 //! What all clients ask together does not depend on their number. The cache is empty at first.
 
 use super::{KEY_BYTES, Kind, Load, Request, Stream, share};
-use crate::random::{Random, mix};
 use crate::trace::Operation;
+use atoll_deployment::random::{Random, mix};
 
 /// Requests from one new key to the next.
 const TURN_REQUESTS: u64 = 2;
@@ -88,9 +88,9 @@ impl Load for Patterned {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reference::Policy;
-    use crate::reference::sampled::Sampled;
     use atoll_cache::experts::Settings;
+    use atoll_deployment::reference::Policy;
+    use atoll_deployment::reference::sampled::Sampled;
 
     fn load(phases: &[Pattern]) -> Patterned {
         Patterned { phases: phases.to_vec(), keys: 500, object_bytes: 256, requests: 100_000, seed: 7 }

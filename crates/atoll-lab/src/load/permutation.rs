@@ -5,7 +5,7 @@
 //! arbitrary finite domains", CT-RSA 2002). The network has fewer than twice as many numbers as the
 //! bound, so that takes fewer than two rounds on average.
 
-use crate::random::mix;
+use atoll_deployment::random::mix;
 
 /// Passes over either half; four make the network a pseudorandom permutation (Luby and Rackoff,
 /// 1988).

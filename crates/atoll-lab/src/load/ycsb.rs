@@ -28,9 +28,9 @@
 use super::permutation::Permutation;
 use super::{KEY_BYTES, Kind, Load, LoadOptions, REQUESTS, Request, Stream, share};
 use crate::LabError;
-use crate::random::{Random, mix};
 use crate::trace::Operation;
 use crate::zipf::ZipfRanks;
+use atoll_deployment::random::{Random, mix};
 
 /// Keys that are loaded, unless said otherwise (Ditto 5.1).
 pub const KEYS: u64 = 10_000_000;

@@ -18,11 +18,11 @@ mod task;
 mod workload;
 
 use crate::LabError;
-use crate::deployment::{Bound, EngineName, Plan};
 use crate::fleet::Fleet;
 use crate::interrupt::Interrupt;
 use crate::output;
 use crate::progress::Progress;
+use atoll_deployment::{Bound, EngineName, Plan};
 use figures::{Figures, MicroReport};
 use redis::Server;
 use subject::VALUE_BYTES;

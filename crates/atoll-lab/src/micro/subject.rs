@@ -4,9 +4,9 @@
 //! thread uses a handle. The handles of one [`Source`] share their cache.
 
 use crate::LabError;
-use crate::deployment::{self, Deployment};
-use crate::random::mix;
 use atoll_cache::{Cache, SetOptions, Value};
+use atoll_deployment::Deployment;
+use atoll_deployment::random::mix;
 use atoll_fabric::run_ready;
 use std::hint::black_box;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ pub(super) trait Source: Sync {
 
 /// A client of an engine of ours.
 pub(super) struct Client {
-    cache: Cache<deployment::Client>,
+    cache: Cache<atoll_deployment::Client>,
     into: Value,
     value: [u8; VALUE_BYTES],
 }

@@ -3,8 +3,8 @@
 use super::subject::{Source, Subject, key_of};
 use crate::LabError;
 use crate::latency::Latencies;
-use crate::random::Random;
 use crate::zipf::ZipfRanks;
+use atoll_deployment::random::Random;
 use atoll_fabric::Clock;
 use serde::{Deserialize, Serialize};
 use std::sync::Barrier;

@@ -12,11 +12,11 @@ mod player;
 mod task;
 
 use crate::LabError;
-use crate::deployment::{Bound, EngineName, Plan};
 use crate::progress::Progress;
 use crate::trace::{Request, Trace};
+use atoll::size::parse_bytes;
+use atoll_deployment::{Bound, EngineName, Plan};
 use atoll_fabric::{Clock, run_ready};
-use bytesize::ByteSize;
 use player::{Count, Player, Sizes, Tally};
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
@@ -63,8 +63,8 @@ struct BoundOptions {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
     cache_objects: Option<u64>,
     /// Bytes of the cache's pool, such as 64MiB; objects have the trace's sizes
-    #[arg(long, value_name = "B")]
-    cache_bytes: Option<ByteSize>,
+    #[arg(long, value_name = "B", value_parser = parse_bytes)]
+    cache_bytes: Option<u64>,
 }
 
 /// Everything that a process must know of a replay.
@@ -126,7 +126,7 @@ impl ReplayCommand {
     fn settings(self) -> Settings {
         let (bound, sizes, object_bytes) = match (self.bound.cache_objects, self.bound.cache_bytes) {
             (Some(objects_max), _) => (Bound::Objects(objects_max), Sizes::Unit, 64),
-            (None, bytes) => (Bound::Bytes(bytes.map_or(0, |bytes| bytes.as_u64())), Sizes::Traced, 256),
+            (None, bytes) => (Bound::Bytes(bytes.unwrap_or(0)), Sizes::Traced, 256),
         };
         let name = (self.processes > 1).then(|| format!("shm:/atoll-replay-{}", std::process::id()));
         // One client more than replay, for the check at the end.

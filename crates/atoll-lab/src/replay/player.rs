@@ -12,10 +12,10 @@
 //! since their number grows at no other time.
 
 use crate::LabError;
-use crate::deployment::Client;
 use crate::latency::Latencies;
 use crate::trace::{Effect, Request};
 use atoll_cache::{Cache, CacheError, Condition, Expiry, KEY_BYTES_MAX, SetOptions, Value};
+use atoll_deployment::Client;
 use atoll_fabric::Clock;
 use rapidhash::RapidHashSet;
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
 //! What a replay counts.
 
 use super::*;
-use crate::reference::PolicyName;
+use atoll_deployment::reference::PolicyName;
 use std::io::Write;
 
 fn replay(trace: &str, engine: EngineName, cache_objects: u64, clients: u32) -> Result<(Tally, f64), LabError> {

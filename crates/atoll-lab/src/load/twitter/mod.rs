@@ -30,7 +30,7 @@ pub mod table;
 use super::permutation::Permutation;
 use super::{Kind, Load, LoadOptions, REQUESTS, Request, Stream, share};
 use crate::LabError;
-use crate::random::{Random, mix};
+use atoll_deployment::random::{Random, mix};
 use population::{Population, Wanted};
 use std::path::Path;
 use std::sync::Arc;

@@ -28,8 +28,8 @@
 //!   wonders win over the skew.
 
 use crate::load::fit::fit;
-use crate::random::{Random, mix};
 use crate::zipf::ZipfRanks;
+use atoll_deployment::random::{Random, mix};
 
 /// The steepest exponent that is tried.
 const EXPONENT_MAX: f64 = 8.0;

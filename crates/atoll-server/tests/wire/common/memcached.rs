@@ -34,9 +34,18 @@ impl Text {
         // The requests may have some of their own, whose replies can come before the others.
         let ends = 1 + lines(requests, b"mn");
         let (mut replies, mut buffer) = (Vec::new(), vec![0; 64 << 10]);
-        while lines(&replies, END) < ends {
+        // Counted are the ends in the whole lines of the replies, up to `counted`.
+        let (mut found, mut counted) = (0, 0);
+        while found < ends {
             match self.0.read(&mut buffer) {
-                Ok(bytes @ 1..) => replies.extend_from_slice(&buffer[..bytes]),
+                Ok(bytes @ 1..) => {
+                    replies.extend_from_slice(&buffer[..bytes]);
+                    let whole =
+                        buffer[..bytes].iter().rposition(|&b| b == b'\n').map(|at| replies.len() - bytes + at + 1);
+                    let whole = whole.unwrap_or(counted);
+                    found += lines(&replies[counted..whole], END);
+                    counted = whole;
+                }
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
                     panic!("no end after {:?}", String::from_utf8_lossy(&replies))
                 }

@@ -1,7 +1,7 @@
 //! The memory of an experiment's pool: this host's, or that of memory nodes (`tcp:HOST:PORT,...`).
 
-use super::plan::Plan;
-use crate::LabError;
+use crate::DeploymentError;
+use crate::plan::Plan;
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
 use atoll_fabric::tcp::{Secret, TcpEndpoint, TcpFabric, TcpOptions, TcpReach};
 use atoll_fabric::{Clock, Endpoint, Fabric, Reach, Region};
@@ -12,18 +12,18 @@ use std::sync::Arc;
 const SEED: u64 = 0x0a70_1100;
 
 /// The regions of one pool, as a process has them open.
-pub(super) trait PoolMemory: Sized {
+pub(crate) trait PoolMemory: Sized {
     /// A client's endpoint.
     type Endpoint: Endpoint + 'static;
 
     /// Creates that of a plan; without a name for this process alone.
-    fn create(plan: &Plan, settings: &PoolSettings) -> Result<Self, LabError>;
+    fn create(plan: &Plan, settings: &PoolSettings) -> Result<Self, DeploymentError>;
 
     /// Opens what another process has created.
-    fn open(plan: &Plan) -> Result<Self, LabError>;
+    fn open(plan: &Plan) -> Result<Self, DeploymentError>;
 
     /// Removes the name.
-    fn remove(plan: &Plan) -> Result<(), LabError>;
+    fn remove(plan: &Plan) -> Result<(), DeploymentError>;
 
     /// Bytes of the home's region.
     fn bytes(&self) -> u64;
@@ -38,7 +38,7 @@ pub(super) trait PoolMemory: Sized {
 impl PoolMemory for Arc<ShmRegion> {
     type Endpoint = ShmEndpoint;
 
-    fn create(plan: &Plan, settings: &PoolSettings) -> Result<Self, LabError> {
+    fn create(plan: &Plan, settings: &PoolSettings) -> Result<Self, DeploymentError> {
         let bytes = settings.home_bytes();
         Ok(Arc::new(match &plan.name {
             Some(name) => ShmRegion::create(name, bytes)?,
@@ -46,11 +46,11 @@ impl PoolMemory for Arc<ShmRegion> {
         }))
     }
 
-    fn open(plan: &Plan) -> Result<Self, LabError> {
+    fn open(plan: &Plan) -> Result<Self, DeploymentError> {
         Ok(Arc::new(ShmRegion::open(name_of(plan)?)?))
     }
 
-    fn remove(plan: &Plan) -> Result<(), LabError> {
+    fn remove(plan: &Plan) -> Result<(), DeploymentError> {
         plan.name.as_deref().map_or(Ok(()), |name| Ok(ShmRegion::remove(name)?))
     }
 
@@ -68,11 +68,11 @@ impl PoolMemory for Arc<ShmRegion> {
     }
 }
 
-pub(super) fn name_of(plan: &Plan) -> Result<&str, LabError> {
-    plan.name.as_deref().ok_or(LabError::ReferenceOnly)
+pub(crate) fn name_of(plan: &Plan) -> Result<&str, DeploymentError> {
+    plan.name.as_deref().ok_or(DeploymentError::ReferenceOnly)
 }
 
-pub(super) fn fabric_of(plan: &Plan) -> Result<TcpFabric, LabError> {
+pub(crate) fn fabric_of(plan: &Plan) -> Result<TcpFabric, DeploymentError> {
     let Some(path) = &plan.secret_file else { return Ok(TcpFabric::named(name_of(plan)?)?) };
     let options = TcpOptions { secret: Some(Secret::of_file(path)?), ..TcpOptions::default() };
     Ok(TcpFabric::with_options(name_of(plan)?, options)?)
@@ -81,7 +81,7 @@ pub(super) fn fabric_of(plan: &Plan) -> Result<TcpFabric, LabError> {
 impl PoolMemory for TcpReach {
     type Endpoint = TcpEndpoint;
 
-    fn create(plan: &Plan, settings: &PoolSettings) -> Result<Self, LabError> {
+    fn create(plan: &Plan, settings: &PoolSettings) -> Result<Self, DeploymentError> {
         let (fabric, bytes) = (fabric_of(plan)?, settings.home_bytes());
         let reach = fabric.reach(fabric.create(0, bytes, bytes)?);
         let bytes = settings.member_bytes;
@@ -92,12 +92,12 @@ impl PoolMemory for TcpReach {
         Ok(reach)
     }
 
-    fn open(plan: &Plan) -> Result<Self, LabError> {
+    fn open(plan: &Plan) -> Result<Self, DeploymentError> {
         let fabric = fabric_of(plan)?;
         Ok(fabric.reach(fabric.open(0)?))
     }
 
-    fn remove(plan: &Plan) -> Result<(), LabError> {
+    fn remove(plan: &Plan) -> Result<(), DeploymentError> {
         let fabric = fabric_of(plan)?;
         for node in 1..plan.nodes() as u8 {
             // One that was killed has nothing to remove.

@@ -145,6 +145,3 @@ impl FromStr for PolicyName {
         found.ok_or_else(|| format!("there is no exact policy {name:?}; there are {}", names()))
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -31,7 +31,7 @@ pub struct PooledName(String);
 
 impl PooledName {
     /// The choices that the name stands for, if it is the name of this kind of engine.
-    pub(super) fn options<K: EngineKind>(&self) -> Option<K::Options> {
+    pub(crate) fn options<K: EngineKind>(&self) -> Option<K::Options> {
         K::Options::named(&self.0).and_then(Result::ok)
     }
 
@@ -50,7 +50,7 @@ impl PooledName {
 
 impl EngineName {
     /// Whether programs can open its pools.
-    pub(crate) fn is_served(&self) -> bool {
+    pub fn is_served(&self) -> bool {
         struct Served<'n>(&'n PooledName);
         impl KindVisitor for Served<'_> {
             type Output = ();

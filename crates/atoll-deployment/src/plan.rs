@@ -1,8 +1,8 @@
 //! The cache that an experiment wants, and what an engine does for it.
 
-use super::client::Client;
-use super::name::EngineName;
-use crate::LabError;
+use crate::DeploymentError;
+use crate::client::Client;
+use crate::name::EngineName;
 use atoll_cache::Cache;
 use atoll_fabric::Clock;
 use atoll_pool::Repaired;
@@ -46,7 +46,7 @@ impl Plan {
     }
 
     /// How many memory nodes its pool has.
-    pub(super) fn nodes(&self) -> u32 {
+    pub(crate) fn nodes(&self) -> u32 {
         let name = self.name.as_deref().filter(|_| self.is_over_network()).unwrap_or_default();
         1 + name.matches(',').count() as u32
     }
@@ -67,7 +67,7 @@ pub struct AuditSummary {
 }
 
 /// A look at a cache's clock, in milliseconds since the Unix epoch.
-pub type PoolClock<'a> = Box<dyn Fn() -> Result<u64, LabError> + 'a>;
+pub type PoolClock<'a> = Box<dyn Fn() -> Result<u64, DeploymentError> + 'a>;
 
 /// A cache as one process has it open.
 ///
@@ -75,26 +75,26 @@ pub type PoolClock<'a> = Box<dyn Fn() -> Result<u64, LabError> + 'a>;
 /// own.
 pub trait Deployment {
     /// Another client, with an endpoint of its own.
-    fn client(&self) -> Result<Cache<Client>, LabError>;
+    fn client(&self) -> Result<Cache<Client>, DeploymentError>;
 
     /// Whether the client with this number has ended: none of its verbs takes effect any more.
-    fn has_ended(&self, _client: u64) -> Result<bool, LabError> {
-        Err(LabError::ReferenceOnly)
+    fn has_ended(&self, _client: u64) -> Result<bool, DeploymentError> {
+        Err(DeploymentError::ReferenceOnly)
     }
 
     /// A look at the cache's clock.
-    fn clock(&self) -> Result<PoolClock<'_>, LabError> {
-        Err(LabError::ReferenceOnly)
+    fn clock(&self) -> Result<PoolClock<'_>, DeploymentError> {
+        Err(DeploymentError::ReferenceOnly)
     }
 
     /// Reclaims now what clients that died held.
-    fn repair(&self) -> Result<Repaired, LabError> {
-        Err(LabError::ReferenceOnly)
+    fn repair(&self) -> Result<Repaired, DeploymentError> {
+        Err(DeploymentError::ReferenceOnly)
     }
 
     /// Walks every invariant of the cache. No client may use it meanwhile.
-    fn audit(&self) -> Result<AuditSummary, LabError> {
-        Err(LabError::ReferenceOnly)
+    fn audit(&self) -> Result<AuditSummary, DeploymentError> {
+        Err(DeploymentError::ReferenceOnly)
     }
 
     /// The most objects that were ever resident at a time, if the engine counts it. The lab also
@@ -105,10 +105,10 @@ pub trait Deployment {
 }
 
 /// A cache that is had by a plan: see the methods of [`Plan`].
-pub(super) trait Made: Deployment + Sized + 'static {
-    fn create(plan: &Plan, clock: &Clock) -> Result<Self, LabError>;
+pub(crate) trait Made: Deployment + Sized + 'static {
+    fn create(plan: &Plan, clock: &Clock) -> Result<Self, DeploymentError>;
 
-    fn open(plan: &Plan, clock: &Clock) -> Result<Self, LabError>;
+    fn open(plan: &Plan, clock: &Clock) -> Result<Self, DeploymentError>;
 
-    fn remove(plan: &Plan) -> Result<(), LabError>;
+    fn remove(plan: &Plan) -> Result<(), DeploymentError>;
 }

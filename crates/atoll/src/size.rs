@@ -1,8 +1,12 @@
-//! Numbers of bytes on the command line.
+//! Numbers of bytes, as people write them.
 
-/// A number of bytes as people write it: `1GiB`, `512M`, `1000000`; at least one and at most 2^50.
+/// A number of bytes as people write it, also to the program and in Python: `1GiB`, `512M`,
+/// `1000000`; at least one and at most 2^50.
 /// As for Redis, `1gb` is 2^30 and `1g` is 10^9.
-pub(super) fn parse_bytes(text: &str) -> Result<u64, String> {
+///
+/// # Errors
+/// In words for the one who wrote it.
+pub fn parse_bytes(text: &str) -> Result<u64, String> {
     let lower = text.to_ascii_lowercase();
     let of_two = lower.strip_suffix('b').filter(|number| number.ends_with(['k', 'm', 'g', 't']));
     let bytes: Option<bytesize::ByteSize> = of_two.map_or(lower.parse(), |number| format!("{number}ib").parse()).ok();

@@ -1,11 +1,11 @@
 //! The policies against the published oracle, examples worked by hand, and their sampled forms.
 
-use super::sampled::Sampled;
-use super::{Policy, PolicyName};
-use crate::deployment::EngineName;
+use super::{decode, oracle};
 use crate::fixtures;
-use crate::hit_ratio::{decode, oracle};
 use atoll_cache::experts::Settings;
+use atoll_deployment::EngineName;
+use atoll_deployment::reference::sampled::Sampled;
+use atoll_deployment::reference::{Policy, PolicyName};
 use std::collections::HashMap;
 
 /// Traces that a test can afford, real and synthetic.

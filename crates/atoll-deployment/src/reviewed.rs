@@ -3,7 +3,7 @@
 use atoll_cache::{Change, Old, Verdict, Want};
 
 /// What is done with the verdicts of a change.
-pub(crate) trait Review: Default + 'static {
+pub trait Review: Default + 'static {
     /// Sees the verdict of `change` and returns the verdict that counts.
     fn review(&mut self, change: &impl Change, verdict: Verdict) -> Verdict;
 
@@ -14,9 +14,11 @@ pub(crate) trait Review: Default + 'static {
 }
 
 /// A change whose verdicts are reviewed.
-pub(crate) struct Reviewed<C, R> {
-    pub(crate) change: C,
-    pub(crate) review: R,
+pub struct Reviewed<C, R> {
+    /// The change.
+    pub change: C,
+    /// Sees its verdicts.
+    pub review: R,
 }
 
 impl<C: Change, R: Review> Change for Reviewed<C, R> {

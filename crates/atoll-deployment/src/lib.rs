@@ -1,12 +1,12 @@
-//! Where the lab meets an engine on real memory: how a cache is made, opened by another process,
-//! and given clients.
+//! Caches of any engine on real memory, for experiments: how one is made, opened by another
+//! process, and given clients.
 //!
 //! An engine takes part in every experiment by its descriptor in the list of
 //! [`engines`]. Nothing here names an engine.
 //!
-//! Above this folder no code is generic over engines or memories: an experiment has a
-//! [`Deployment`] and its [`Client`]s, whatever is below. So every engine is compiled once for each
-//! memory, not once for each experiment. An operation pays one indirect call for it.
+//! Above this crate no experiment is generic over engines or memories: it has a [`Deployment`] and
+//! its [`Client`]s, whatever is below. So every engine is compiled once for each memory, not once
+//! for each experiment, nor for the tests of one. An operation pays one indirect call for it.
 //!
 //! | module | concept |
 //! |---|---|
@@ -14,72 +14,81 @@
 //! | `name` | the engines, as users name them |
 //! | `pooled` | an engine in a pool |
 //! | `memory` | the memory of that pool: this host's, or a memory node's |
-//! | `reference` | a policy in ordinary memory |
+//! | `exact` | a policy in ordinary memory |
+//! | [`mod@reference`] | the exact policies |
 //! | `near` | a pool as programs open it, with a near cache |
 //! | `client` | a client of any of them |
 //! | `ahead` | a client whose process has an evictor |
+//! | [`reviewed`] | a change around another change |
+//! | [`random`] | seeded random words |
+//! | `error` | why a cache could not be had |
+#![forbid(unsafe_code)]
 
 mod ahead;
 mod client;
+mod error;
+mod exact;
 mod memory;
 mod name;
 mod near;
 mod plan;
 mod pooled;
-mod reference;
+pub mod random;
+pub mod reference;
+pub mod reviewed;
 
 pub use client::Client;
+pub use error::DeploymentError;
 pub use name::EngineName;
 pub use near::NearPool;
 pub use plan::{AuditSummary, Bound, Deployment, Plan, PoolClock};
 
-use crate::LabError;
 use atoll_baselines::engines;
 use atoll_cache::engines::{self as served, EngineKind, KindVisitor};
 use atoll_fabric::Clock;
 use atoll_fabric::shm::ShmRegion;
 use atoll_fabric::tcp::TcpReach;
+use exact::ReferenceCache;
 use memory::PoolMemory;
 use name::PooledName;
 use plan::Made;
 use pooled::PooledCache;
-use reference::ReferenceCache;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 impl Plan {
     /// Makes an empty cache. `clock` is the clock of all its clients in this process.
-    pub fn create(&self, clock: &Clock) -> Result<Box<dyn Deployment>, LabError> {
+    pub fn create(&self, clock: &Clock) -> Result<Box<dyn Deployment>, DeploymentError> {
         (Way::of(self)?.create)(self, clock)
     }
 
     /// Opens the named cache that another process made.
-    pub fn open(&self, clock: &Clock) -> Result<Box<dyn Deployment>, LabError> {
+    pub fn open(&self, clock: &Clock) -> Result<Box<dyn Deployment>, DeploymentError> {
         (Way::of(self)?.open)(self, clock)
     }
 
     /// Removes the cache's name. Its memory is freed when the last process that has it open closes
     /// it.
-    pub fn remove(&self) -> Result<(), LabError> {
+    pub fn remove(&self) -> Result<(), DeploymentError> {
         (Way::of(self)?.remove)(self)
     }
 }
 
-type Had = Result<Box<dyn Deployment>, LabError>;
+type Had = Result<Box<dyn Deployment>, DeploymentError>;
 
 /// How the caches of one engine on one memory are had.
 struct Way {
     create: fn(&Plan, &Clock) -> Had,
     open: fn(&Plan, &Clock) -> Had,
-    remove: fn(&Plan) -> Result<(), LabError>,
+    remove: fn(&Plan) -> Result<(), DeploymentError>,
 }
 
 impl Way {
     /// That of a plan. Over a network only the engines that serve are there.
-    fn of(plan: &Plan) -> Result<Self, LabError> {
+    fn of(plan: &Plan) -> Result<Self, DeploymentError> {
         let EngineName::Pooled(name) = &plan.engine else { return Ok(Self::to::<ReferenceCache>()) };
         if plan.is_over_network() {
-            let refused = || LabError::Options(format!("{} runs on shared memory alone", plan.engine));
+            let refused = || DeploymentError::Plan(format!("{} runs on shared memory alone", plan.engine));
             return served::visit(&mut OfKind::<TcpReach> { name, memory: PhantomData }).ok_or_else(refused);
         }
         let found = engines::visit(&mut OfKind::<Arc<ShmRegion>> { name, memory: PhantomData });

@@ -10,14 +10,14 @@ use std::rc::Rc;
 use std::task::Waker;
 
 /// An engine's client, and the evictor that it shares with the other clients of its process.
-pub(super) struct EvictedAhead<E, G> {
+pub(crate) struct EvictedAhead<E, G> {
     engine: G,
     evictor: Rc<G>,
     endpoint: PhantomData<E>,
 }
 
 impl<E: Endpoint, G: Pooled<E>> EvictedAhead<E, G> {
-    pub(super) fn new(engine: G, evictor: Rc<G>) -> Self {
+    pub(crate) fn new(engine: G, evictor: Rc<G>) -> Self {
         if let Some(reserve) = evictor.shared().reserve() {
             // The first client of the process does this for all.
             reserve.attend(Waker::noop().clone());
@@ -26,7 +26,7 @@ impl<E: Endpoint, G: Pooled<E>> EvictedAhead<E, G> {
     }
 
     /// The client.
-    pub(super) fn engine(&self) -> &G {
+    pub(crate) fn engine(&self) -> &G {
         &self.engine
     }
 }

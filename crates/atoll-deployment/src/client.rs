@@ -17,7 +17,7 @@ pub struct Client {
 impl Client {
     /// A client that is this engine. No other client of the cache ever has the same `number`.
     /// `wait` waits until a pending future of the engine may make progress.
-    pub(super) fn new<G: Engine + 'static>(engine: G, number: u64, wait: fn(&G)) -> Self {
+    pub(crate) fn new<G: Engine + 'static>(engine: G, number: u64, wait: fn(&G)) -> Self {
         Self { operations: Box::new(Waiting { engine, wait }), number }
     }
 
