@@ -4,7 +4,7 @@
 //! |---|---|
 //! | idle: this value, its session, its endpoint | a few KiB, with TLS some 40 KiB |
 //! | a frame of which a part has arrived | [`FRAME_BYTES_MAX`], counted against a sum for all connections |
-//! | answers that the peer does not take | [`SEND_FROM_BYTES`] and one answer; the agent reads no more |
+//! | answers that the peer does not take | [`ANSWERS_BYTES_MAX`] and one answer; the agent reads no more |
 //! | answers that wait for a follower | as much again, and 1024 gates: see `held` |
 //! | notices for a follower | one, beside the log of its watch |
 //! | before the peer has proved itself | [`CALL_BYTES_MAX`] |
@@ -28,7 +28,7 @@ use crate::tcp::notice::decode_word;
 use crate::tcp::secret;
 use crate::tcp::tls::{Tunnel, read, write};
 use crate::tcp::wire::{
-    CALL_BYTES_MAX, FRAME_BYTES_MAX, HEAD_WORDS, Head, Kind, SEND_FROM_BYTES, Status, decode_verbs, encode_greeting,
+    CALL_BYTES_MAX, FRAME_BYTES_MAX, HEAD_WORDS, Head, Kind, Status, decode_verbs, encode_greeting,
 };
 use crate::{Address, Identity, Pace, PeerState, Region, Sharing};
 use mio::net::TcpStream;
@@ -44,6 +44,10 @@ const WAITING_BYTES_MAX: usize = 1 << 20;
 const PATIENCE_MS: u64 = 10_000;
 /// Notices in one turn at most.
 const NOTICES_MAX: usize = 8;
+/// Answers leave once they have this many bytes, if many frames are left to be executed.
+const ANSWER_FROM_BYTES: usize = 32 << 10;
+/// Answers leave once they have this many bytes.
+const ANSWERS_BYTES_MAX: usize = 64 << 10;
 /// Most compute nodes in one answer.
 const NUMBERS_MAX: usize = 512;
 
@@ -371,6 +375,8 @@ impl Connection {
     /// Runs the whole frames of the input; gives how many bytes they have.
     fn run(&mut self, shared: &Shared, input: &[u64], bytes: usize, output: &mut Vec<u64>) -> Result<usize, Status> {
         let (words, mut start) = (bytes / 8, 0);
+        // Where the frames begin whose answers are in `output`.
+        let mut unsent = 0;
         let mut gates = Vec::new();
         while words - start >= HEAD_WORDS {
             let head = Head::decode([input[start], input[start + 1]]).ok_or(Status::Malformed)?;
@@ -407,7 +413,12 @@ impl Connection {
                 self.has_frames = true;
                 break;
             }
-            if 8 * output.len() >= SEND_FROM_BYTES {
+            // The peer works on these answers while the rest is executed. What is little more waits
+            // for that.
+            let are_many_left = 2 * (words - start) >= start - unsent;
+            let answer_bytes = 8 * output.len();
+            if answer_bytes >= ANSWER_FROM_BYTES && are_many_left || answer_bytes >= ANSWERS_BYTES_MAX {
+                unsent = start;
                 // What fails now fails again behind the frames.
                 let is_sent = self.send(output).is_ok() && self.output.is_empty();
                 if !is_sent {
