@@ -6,10 +6,11 @@
 //! | a script uses up | limit | checked |
 //! |---|---|---|
 //! | memory | [`MEMORY_BYTES_MAX`] for all scripts of a worker | by the interpreter, at each allocation |
-//! | time | [`TIME_MAX`] | every [`INSTRUCTIONS`] instructions, except within a function of `string` |
+//! | time | [`TIME_MAX`] | every [`INSTRUCTIONS`] instructions, and in each match of a pattern |
 
 use super::bits;
 use super::json;
+use super::pattern;
 use mlua::{Function, HookTriggers, Lua, LuaOptions, StdLib, Table, VmState};
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -108,6 +109,8 @@ impl Interpreter {
         native.set("compile", lua.create_function(compile)?)?;
         native.set("cjson", json::library(&lua)?)?;
         native.set("bit", bits::library(&lua)?)?;
+        let (looked, killed) = (watch.clone(), is_killed.clone());
+        native.set("find", pattern::find(&lua, move || looked.look(&killed).map(Over::text))?)?;
         let prelude = lua.load(include_str!("prelude.lua")).set_name("=prelude");
         let (environment, globals, run) = prelude.call::<(Table, Table, Function)>(native)?;
         lua.set_memory_limit(MEMORY_BYTES_MAX)?;

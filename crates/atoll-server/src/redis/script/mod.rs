@@ -20,6 +20,7 @@
 mod bits;
 mod interpreter;
 mod json;
+mod pattern;
 mod reply;
 
 use super::acl::{self, Happened};

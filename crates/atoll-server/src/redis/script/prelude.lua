@@ -47,6 +47,142 @@ local function protected(handler, is_plain, body, ...)
   return go(resume(thread, ...))
 end
 
+-- Lua's functions for patterns, over one that looks at the time: `native.find(text, pattern, from, way)` returns where
+-- the first match begins and ends, and its captures. The ways are those of `pattern.rs`.
+local originals = { find = string.find, match = string.match, gmatch = string.gmatch, gsub = string.gsub }
+local sub, concat, floor, ceil = string.sub, table.concat, math.floor, math.ceil
+
+-- What Lua's own function says of arguments that are none.
+local function refuse(name, ...)
+  local _, why = original_pcall(originals[name], ...)
+  error((originals.gsub(why, "'%?'", "'" .. name .. "'", 1)), 3)
+end
+
+local function is_text(value)
+  return type(value) == "string" or type(value) == "number"
+end
+
+-- What follows the place of a match, unless it is a fault of the pattern or the end of the script's time.
+local function found(level, start, ...)
+  if start == false then error(..., level + 1) end
+  return start, ...
+end
+
+-- Where a lookup begins; nil if `init` is no number.
+local function beginning(text, init)
+  if init == nil then return 1 end
+  init = tonumber(init)
+  if not init or init ~= init then return nil end
+  init = init < 0 and ceil(init) + #text + 1 or floor(init)
+  return init < 1 and 1 or init > #text and #text + 1 or init
+end
+
+function string.find(...)
+  local text, pattern, init, is_plain = ...
+  local from = is_text(text) and is_text(pattern) and beginning(text .. "", init)
+  if not from then return refuse("find", ...) end
+  return found(2, native.find(text .. "", pattern .. "", from, is_plain and "plain" or "find"))
+end
+
+local function captures(text, start, stop, ...)
+  if not start then return nil end
+  if select("#", ...) == 0 then return sub(text, start, stop) end
+  return ...
+end
+
+function string.match(...)
+  local text, pattern, init = ...
+  local from = is_text(text) and is_text(pattern) and beginning(text .. "", init)
+  if not from then return refuse("match", ...) end
+  text = text .. ""
+  return captures(text, found(2, native.find(text, pattern .. "", from, "match")))
+end
+
+function string.gmatch(...)
+  local text, pattern = ...
+  if not (is_text(text) and is_text(pattern)) then return refuse("gmatch", ...) end
+  text, pattern = text .. "", pattern .. ""
+  local from = 1
+  local function go(start, stop, ...)
+    if not start then
+      from = #text + 2
+      return nil
+    end
+    from = stop < start and start + 1 or stop + 1
+    return captures(text, start, stop, ...)
+  end
+  return function()
+    if from > #text + 1 then return nil end
+    return go(found(2, native.find(text, pattern, from, "gmatch")))
+  end
+end
+
+-- What stands for a match in a replacement that is a text.
+local function filled(with, text, start, stop, ...)
+  local parts, at = {}, 1
+  while true do
+    local percent = originals.find(with, "%", at, true)
+    if not percent then break end
+    local next = sub(with, percent + 1, percent + 1)
+    local digit = next ~= "" and originals.find("0123456789", next, 1, true)
+    -- Behind the last byte Lua 5.1 finds the zero that ends its texts.
+    local part = next == "" and "\0" or next
+    if digit == 1 or digit == 2 and select("#", ...) == 0 then
+      part = sub(text, start, stop)
+    elseif digit then
+      if digit - 1 > select("#", ...) then error("invalid capture index", 5) end
+      part = (select(digit - 1, ...))
+    end
+    parts[#parts + 1] = sub(with, at, percent - 1)
+    parts[#parts + 1] = part
+    at = percent + 2
+  end
+  parts[#parts + 1] = sub(with, at)
+  return concat(parts)
+end
+
+function string.gsub(...)
+  local text, pattern, with, most = ...
+  local kind = type(with)
+  local is_kind = is_text(with) or kind == "table" or kind == "function"
+  if not (is_text(text) and is_text(pattern) and is_kind and (most == nil or tonumber(most))) then
+    return refuse("gsub", ...)
+  end
+  text, pattern = text .. "", pattern .. ""
+  most = most and floor(tonumber(most)) or #text + 1
+  local parts, at, count = {}, 1, 0
+  local is_anchored = sub(pattern, 1, 1) == "^"
+  local function replaced(start, stop, ...)
+    if kind == "table" or kind == "function" then
+      local by
+      if kind == "function" then by = with(captures(text, start, stop, ...)) else by = with[(captures(text, start, stop, ...))] end
+      if not by then return sub(text, start, stop) end
+      if not is_text(by) then error("invalid replacement value (a " .. type(by) .. ")", 4) end
+      return by
+    end
+    return filled(with .. "", text, start, stop, ...)
+  end
+  -- Replaces one match, and says where the next lookup begins; nil behind the last.
+  local function go(start, stop, ...)
+    if not start then return nil end
+    count = count + 1
+    parts[#parts + 1] = sub(text, at, start - 1)
+    parts[#parts + 1] = replaced(start, stop, ...)
+    at = stop + 1
+    if stop >= start then return at end
+    parts[#parts + 1] = sub(text, at, at)
+    at = at + 1
+    return at
+  end
+  local from = 1
+  while count < most and from <= #text + 1 do
+    from = go(found(2, native.find(text, pattern, from, "match")))
+    if not from or is_anchored then break end
+  end
+  parts[#parts + 1] = sub(text, at)
+  return concat(parts), count
+end
+
 local redis = {
   LOG_DEBUG = 0, LOG_VERBOSE = 1, LOG_NOTICE = 2, LOG_WARNING = 3,
   REPL_NONE = 0, REPL_AOF = 1, REPL_SLAVE = 2, REPL_REPLICA = 2, REPL_ALL = 3,
