@@ -112,8 +112,8 @@ class Blocks:
         set_blocks(self.cache, keys[::-1], buffers[::-1], self.ttl)
 
     async def acount(self, keys: Sequence[str | bytes]) -> int:
-        """As ``count``."""
-        return self.count(keys)
+        """As ``count``, on a thread."""
+        return await asyncio.to_thread(self.count, keys)
 
     async def aget(self, keys: Sequence[str | bytes], buffers: Sequence[Buffer]) -> int:
         """As ``get``, on a thread, so that other tasks run meanwhile."""

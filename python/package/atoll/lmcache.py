@@ -41,7 +41,7 @@ class AtollConnector(RemoteConnector):  # type: ignore[misc]
         self._backend = local_cpu_backend
 
     async def exists(self, key: Any) -> bool:
-        return self.exists_sync(key)
+        return await asyncio.to_thread(self.exists_sync, key)
 
     def exists_sync(self, key: Any) -> bool:
         return key.to_string() in self.cache
@@ -53,7 +53,7 @@ class AtollConnector(RemoteConnector):  # type: ignore[misc]
         return count_blocks(self.cache, [key.to_string() for key in keys])
 
     async def batched_async_contains(self, lookup_id: str, keys: list[Any], pin: bool = False) -> int:
-        return self.batched_contains(keys)
+        return await asyncio.to_thread(self.batched_contains, keys)
 
     async def get(self, key: Any) -> Any:
         found = await self.batched_get_non_blocking("", [key])
@@ -109,7 +109,7 @@ class AtollConnector(RemoteConnector):  # type: ignore[misc]
         return True
 
     async def ping(self) -> int:
-        self.cache.stats()
+        await asyncio.to_thread(self.cache.stats)
         return 0
 
     async def close(self) -> None:

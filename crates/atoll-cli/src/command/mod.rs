@@ -50,10 +50,7 @@ impl Command {
             Self::Pool(command) => command.run(),
             Self::Top(command) => command.run(),
             Self::Doctor(command) => command.run(),
-            Self::Completions(command) => {
-                command.run();
-                Ok(())
-            }
+            Self::Completions(command) => command.run(),
             Self::Man(command) => command.run(),
             #[cfg(feature = "lab")]
             Self::Replay(command) => Ok(command.run()?),

@@ -2,6 +2,7 @@
 
 use clap::{Args, CommandFactory};
 use std::error::Error;
+use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 
 /// Print completions for a shell: source them, or put them where the shell looks
@@ -19,8 +20,14 @@ pub(crate) struct ManCommand {
 }
 
 impl CompletionsCommand {
-    pub(super) fn run(self) {
-        clap_complete::generate(self.shell, &mut super::Command::command(), "atoll", &mut std::io::stdout());
+    pub(super) fn run(self) -> Result<(), Box<dyn Error>> {
+        let mut text = Vec::new();
+        clap_complete::generate(self.shell, &mut super::Command::command(), "atoll", &mut text);
+        match std::io::stdout().write_all(&text) {
+            // Who read it had enough: `| head`.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+            written => Ok(written?),
+        }
     }
 }
 

@@ -68,6 +68,11 @@ fn a_wrong_value_of_a_file_is_refused_with_where_it_stands() {
 fn completions_and_manual_pages_know_every_command() {
     let completions = printed(&["completions", "bash"]);
     assert!(completions.contains("--memcached-tls") && completions.contains("repair"), "{}", completions.len());
+    // Who reads it may have enough at any time.
+    let mut unread = std::process::Command::new(env!("CARGO_BIN_EXE_atoll"));
+    let mut unread = unread.args(["completions", "zsh"]).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    drop(unread.stdout.take());
+    assert!(unread.wait().unwrap().success());
     let directory = Directory::new("man");
     printed(&["man", directory.0.to_str().unwrap()]);
     for page in ["atoll.1", "atoll-serve.1", "atoll-pool-repair.1", "atoll-node.1"] {

@@ -389,7 +389,7 @@ mod tests {
             let texts = (&text[..], &pattern[..], &with[..]);
             let [theirs, ours] =
                 [&theirs, &ours].map(|lua| String::from_utf8_lossy(&said(lua, texts, init)).into_owned());
-            // Lua's gsub goes on with a capture that has not ended, until somebody asks for it.
+            // Lua's gsub goes on with a capture that has not ended, until a replacement names it.
             if !theirs.contains("unfinished capture") {
                 proptest::prop_assert_eq!(ours, theirs);
             }
