@@ -16,6 +16,7 @@ const STEPS: u32 = 1 << 16;
 
 /// Why a match ended without a result: words for the script.
 type Fault = &'static str;
+type Found<T> = std::result::Result<T, Fault>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Length {
@@ -47,7 +48,7 @@ impl<'t> Matcher<'t> {
 
     /// The first match at or behind `from`. With `has_anchor` a `^` in front of the pattern keeps
     /// the match at `from`.
-    fn first(&mut self, from: usize, has_anchor: bool) -> std::result::Result<Option<(usize, usize)>, Fault> {
+    fn first(&mut self, from: usize, has_anchor: bool) -> Found<Option<(usize, usize)>> {
         let is_anchored = has_anchor && self.pattern.first() == Some(&b'^');
         let first = usize::from(is_anchored);
         for start in from..=self.text.len() {
@@ -62,7 +63,7 @@ impl<'t> Matcher<'t> {
         Ok(None)
     }
 
-    fn step(&mut self) -> std::result::Result<(), Fault> {
+    fn step(&mut self) -> Found<()> {
         self.steps += 1;
         if self.steps.is_multiple_of(STEPS) {
             return (self.is_over)().map_or(Ok(()), Err);
@@ -71,7 +72,7 @@ impl<'t> Matcher<'t> {
     }
 
     /// Matches the pattern from `p` at `s`; gives where the match ends.
-    fn matches(&mut self, s: usize, p: usize) -> std::result::Result<Option<usize>, Fault> {
+    fn matches(&mut self, s: usize, p: usize) -> Found<Option<usize>> {
         if self.depth == DEPTH_MAX {
             return Err("pattern too complex");
         }
@@ -81,7 +82,7 @@ impl<'t> Matcher<'t> {
         end
     }
 
-    fn run(&mut self, mut s: usize, mut p: usize) -> std::result::Result<Option<usize>, Fault> {
+    fn run(&mut self, mut s: usize, mut p: usize) -> Found<Option<usize>> {
         loop {
             self.step()?;
             let Some(first) = self.pattern.get(p).copied() else { return Ok(Some(s)) };
@@ -135,7 +136,7 @@ impl<'t> Matcher<'t> {
         }
     }
 
-    fn expand_most(&mut self, s: usize, p: usize, end: usize) -> std::result::Result<Option<usize>, Fault> {
+    fn expand_most(&mut self, s: usize, p: usize, end: usize) -> Found<Option<usize>> {
         let mut count = 0;
         while self.is_one(s + count, p, end) {
             self.step()?;
@@ -149,7 +150,7 @@ impl<'t> Matcher<'t> {
         Ok(None)
     }
 
-    fn expand_least(&mut self, mut s: usize, p: usize, end: usize) -> std::result::Result<Option<usize>, Fault> {
+    fn expand_least(&mut self, mut s: usize, p: usize, end: usize) -> Found<Option<usize>> {
         loop {
             match self.matches(s, end + 1)? {
                 None if self.is_one(s, p, end) => s += 1,
@@ -158,7 +159,7 @@ impl<'t> Matcher<'t> {
         }
     }
 
-    fn begin_capture(&mut self, s: usize, p: usize, length: Length) -> std::result::Result<Option<usize>, Fault> {
+    fn begin_capture(&mut self, s: usize, p: usize, length: Length) -> Found<Option<usize>> {
         if self.level == CAPTURES_MAX {
             return Err("too many captures");
         }
@@ -171,7 +172,7 @@ impl<'t> Matcher<'t> {
         Ok(found)
     }
 
-    fn end_capture(&mut self, s: usize, p: usize) -> std::result::Result<Option<usize>, Fault> {
+    fn end_capture(&mut self, s: usize, p: usize) -> Found<Option<usize>> {
         let open = self.captures[..self.level].iter().rposition(|(_, length)| *length == Length::Open);
         let open = open.ok_or("invalid pattern capture")?;
         self.captures[open].1 = Length::Bytes(s - self.captures[open].0);
@@ -183,7 +184,7 @@ impl<'t> Matcher<'t> {
     }
 
     /// What a capture that a `%1` names has captured. That of a position matches nothing.
-    fn captured(&self, digit: u8) -> std::result::Result<Option<&'t [u8]>, Fault> {
+    fn captured(&self, digit: u8) -> Found<Option<&'t [u8]>> {
         let index = usize::from(digit).checked_sub(usize::from(b'1'));
         match index.and_then(|index| self.captures[..self.level].get(index)) {
             Some((start, Length::Bytes(bytes))) => Ok(Some(&self.text[*start..start + bytes])),
@@ -193,7 +194,7 @@ impl<'t> Matcher<'t> {
     }
 
     /// The end of a text that begins with one byte and ends with its partner.
-    fn balanced(&mut self, s: usize, p: usize) -> std::result::Result<Option<usize>, Fault> {
+    fn balanced(&mut self, s: usize, p: usize) -> Found<Option<usize>> {
         let (Some(opens), Some(closes)) = (self.pattern.get(p).copied(), self.pattern.get(p + 1).copied()) else {
             return Err("unbalanced pattern");
         };
@@ -217,7 +218,7 @@ impl<'t> Matcher<'t> {
     }
 
     /// Where the class that begins at `p` ends.
-    fn class_end(&self, p: usize) -> std::result::Result<usize, Fault> {
+    fn class_end(&self, p: usize) -> Found<usize> {
         match self.pattern[p] {
             b'%' if p + 1 == self.pattern.len() => Err("malformed pattern (ends with '%')"),
             b'%' => Ok(p + 2),
@@ -406,6 +407,7 @@ mod tests {
             "string.match(('a'):rep(30000), ('.-'):rep(20) .. 'b')",
             "string.gsub(('a'):rep(30000), ('a*'):rep(20) .. 'b', '')",
             "for _ in string.gmatch(('a'):rep(30000), ('a*'):rep(20) .. 'b') do end",
+            "for _ in string.gfind(('a'):rep(30000), ('a*'):rep(20) .. 'b') do end",
         ] {
             let error = ours.load(script).exec().unwrap_err().to_string();
             assert!(error.contains("over"), "{script}: {error}");

@@ -72,7 +72,8 @@ end
 local function beginning(text, init)
   if init == nil then return 1 end
   init = tonumber(init)
-  if not init or init ~= init then return nil end
+  if not init then return nil end
+  if init ~= init then return 1 end
   init = init < 0 and ceil(init) + #text + 1 or floor(init)
   return init < 1 and 1 or init > #text and #text + 1 or init
 end
@@ -116,6 +117,9 @@ function string.gmatch(...)
     return go(found(2, native.find(text, pattern, from, "gmatch")))
   end
 end
+
+-- The older name, which Lua 5.1 still has.
+string.gfind = string.gmatch
 
 -- What stands for a match in a replacement that is a text.
 local function filled(with, text, start, stop, ...)
