@@ -4,6 +4,7 @@ use crate::trace::TraceError;
 use atoll::OpenError;
 use atoll_cache::CacheError;
 use atoll_deployment::DeploymentError;
+use atoll_fabric::FabricError;
 use atoll_pool::PoolError;
 use std::path::PathBuf;
 
@@ -13,15 +14,9 @@ pub enum LabError {
     /// The trace cannot be read.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// The cache failed.
-    #[error("the cache failed: {0}")]
-    Cache(#[from] CacheError),
-    /// The shared memory could not be had.
+    /// A cache could not be had, or did not answer.
     #[error(transparent)]
-    Region(#[from] atoll_fabric::FabricError),
-    /// The pool could not be made or opened.
-    #[error(transparent)]
-    Pool(#[from] PoolError),
+    Deployment(#[from] DeploymentError),
     /// More objects were resident than the cache may hold.
     #[error(
         "{objects_max} objects were resident at a time, more than the {bound} that the cache may hold: the engine breaks its promise"
@@ -75,20 +70,15 @@ pub enum LabError {
     },
 }
 
-impl From<DeploymentError> for LabError {
-    fn from(error: DeploymentError) -> Self {
-        match error {
-            DeploymentError::Cache(error) => Self::Cache(error),
-            DeploymentError::Region(error) => Self::Region(error),
-            DeploymentError::Pool(error) => Self::Pool(error),
-            DeploymentError::Plan(_) | DeploymentError::ReferenceOnly => Self::Options(error.to_string()),
-            DeploymentError::Near(what) => Self::Failed(what),
+/// What a deployment fails with also fails an experiment.
+macro_rules! of_deployments {
+    ($($Error:ty),*) => {$(
+        impl From<$Error> for LabError {
+            fn from(error: $Error) -> Self {
+                DeploymentError::from(error).into()
+            }
         }
-    }
+    )*};
 }
 
-impl From<OpenError> for LabError {
-    fn from(error: OpenError) -> Self {
-        DeploymentError::from(error).into()
-    }
-}
+of_deployments!(CacheError, FabricError, PoolError, OpenError);

@@ -9,7 +9,7 @@ use crate::LabError;
 use crate::fleet::{Post, Task};
 use crate::scheduled::Scheduled;
 use atoll_cache::{Cache, CacheError, Stats};
-use atoll_deployment::{Client, Deployment, NearPool, Plan};
+use atoll_deployment::{Client, Deployment, DeploymentError, NearPool, Plan};
 use atoll_fabric::{Clock, FabricError, VerbError};
 use atoll_pool::PoolError;
 use serde::{Deserialize, Serialize};
@@ -204,11 +204,13 @@ fn try_join(
 /// stopped. On one host neither happens.
 fn is_loss(error: &LabError) -> bool {
     match error {
-        LabError::Cache(CacheError::Verb(error)) | LabError::Pool(PoolError::Verb(error)) => matches!(
+        LabError::Deployment(
+            DeploymentError::Cache(CacheError::Verb(error)) | DeploymentError::Pool(PoolError::Verb(error)),
+        ) => matches!(
             error,
             VerbError::Fenced | VerbError::OutcomeUnknown | VerbError::PeerDead | VerbError::NodeAbsent(_)
         ),
-        LabError::Region(FabricError::System { .. }) => true,
+        LabError::Deployment(DeploymentError::Region(FabricError::System { .. })) => true,
         _ => false,
     }
 }
@@ -217,7 +219,7 @@ fn is_loss(error: &LabError) -> bool {
 fn tell_failure(ledger: &Ledger, post: &Post, error: &LabError) {
     ledger.count(Total::Wrong, 1);
     let what = match error {
-        LabError::Cache(CacheError::Verb(error)) => format!("the fabric failed: {error}"),
+        LabError::Deployment(DeploymentError::Cache(CacheError::Verb(error))) => format!("the fabric failed: {error}"),
         error => error.to_string(),
     };
     post.note(&what);

@@ -10,6 +10,7 @@
 //! | `interpreter` | what scripts see, and their limits of time and memory |
 //! | `reply` | replies as values of Lua, and the other way |
 //! | `json`, `bits` | the libraries `cjson` and `bit` |
+//! | `pattern` | the patterns of `string`, matched within the time |
 //! | `prelude.lua` | the part that is written in Lua |
 //!
 //! Differences from Redis: other commands wait for a script, which is ended after five seconds.
