@@ -101,13 +101,14 @@ impl<F: PoolFabric> Drop for Evictor<F> {
             return;
         }
         driver.is_over.store(true, Relaxed);
-        driver.reserve().leave();
         let thread = driver.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
             thread.thread().unpark();
             // By now its panic, if any, was reported.
             let _ = thread.join();
         }
+        // Not before: without a driver its last step hands over no counts.
+        driver.reserve().leave();
     }
 }
 
