@@ -402,7 +402,7 @@ impl Cache {
         for (name, count) in [
             ("hits", counted.pool.hits),
             ("near_hits", counted.pool.near_hits),
-            ("misses", counted.pool.misses_absent + counted.pool.misses_expired),
+            ("misses", counted.pool.misses()),
             ("sets", counted.pool.puts),
             ("deletes", counted.pool.removes),
             ("evictions", counted.pool.evictions),

@@ -2,7 +2,7 @@
 
 use crate::bench::experiment::workers;
 use crate::bench::{Baseline, Experiment, Options};
-use crate::list::{ALL, named};
+use crate::list::{self, ALL, named};
 use crate::sweep::SweepCommand;
 use crate::validation::ValidateCommand;
 use crate::verbs::VerbsCommand;
@@ -56,7 +56,7 @@ impl ListCommand {
             return Ok(());
         }
         for experiment in ALL {
-            println!("{:<14}{}", experiment.name, experiment.what);
+            println!("{}", list::line(experiment));
         }
         Ok(())
     }

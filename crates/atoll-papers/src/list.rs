@@ -25,24 +25,29 @@ experiments! {
     "forge-fig18", forge::fig18: "FORGE Fig. 18: its techniques one by one, YCSB A to E, 20 % cache, 256 threads";
     "in-flight", in_flight: "Throughput and latency by operations under way per thread, 1 to 64, of 4 to 64 threads";
     "ditto-fig2", ditto::fig2: "Ditto Fig. 2: a store that tracks nothing and LRU lists, YCSB C, 1 to 256 clients, no misses";
-    "ditto-fig13", ditto::fig13: "Ditto Fig. 13: 32 clients join 32 others at once, and leave again; a quarter of the memory goes and comes back; YCSB C";
+    "ditto-fig13", ditto::fig13: "Ditto Fig. 13: 32 clients join 32 others and leave; a quarter of memory goes and returns";
     "ditto-fig14", ditto::fig14: "Ditto Fig. 14: YCSB A to D on Ditto and CliqueMap, YCSB C on Shard-LRU, 1 to 256 clients, no misses";
-    "ditto-fig15", ditto::fig15: "Ditto Fig. 15: CliqueMap with 1 to 32 cores at the memory node beside Ditto, YCSB A and C, 256 clients, no misses";
-    "ditto-fig16", ditto::fig16: "Ditto Fig. 16 and 17: real traces, LRU and LFU together and alone, and CliqueMap, 500 us a miss, 64 clients";
-    "ditto-fig18", ditto::fig18: "Ditto Fig. 18: hit ratios over random eviction's on all real traces, LRU and LFU together and alone, 10 % cache";
+    "ditto-fig15", ditto::fig15: "Ditto Fig. 15: CliqueMap with 1 to 32 cores at the memory node, beside Ditto, 256 clients";
+    "ditto-fig16", ditto::fig16: "Ditto Fig. 16, 17: real traces, LRU and LFU together and alone, CliqueMap, 500 us a miss";
+    "ditto-fig18", ditto::fig18: "Ditto Fig. 18: hit ratios over random eviction's, LRU and LFU together and alone, 10 % cache";
     "ditto-fig19", ditto::fig19: "Ditto Fig. 19: four phases, friendly to LRU and to LFU in turn, 500 us a miss, 16 clients";
-    "ditto-fig20", ditto::fig20: "Ditto Fig. 20: hit ratios over Ditto-LRU's, by the part of the clients that an application friendly to LRU has, 20 clients";
+    "ditto-fig20", ditto::fig20: "Ditto Fig. 20: hit ratios over Ditto-LRU's, by the part of clients with a load friendly to LRU";
     "ditto-fig21", ditto::fig21: "Ditto Fig. 21: hit ratios over Ditto-LRU's while clients join, 16 to 160, a block trace, 20 % cache";
     "ditto-fig22", ditto::fig22: "Ditto Fig. 22: hit ratios while the cache grows from 10 to 40 %, a block trace, 64 clients";
     "ditto-fig23", ditto::fig23: "Ditto Fig. 23: twelve policies on a block trace, 10 % cache, 64 clients";
-    "ditto-fig24", ditto::fig24: "Ditto Fig. 24: without one technique after the other, two block traces, 10 % cache, 64 clients, no miss penalty";
+    "ditto-fig24", ditto::fig24: "Ditto Fig. 24: without one technique after the other, two block traces, 64 clients";
+    "ditto-fig25", ditto::fig25: "Ditto Fig. 25: size of the frequency-counter cache, YCSB C, 256 clients";
     "difache-fig1", difache::fig1: "DiFache Fig. 1: near caches and a central manager by compute nodes, a load like Twitter's cluster 4";
     "difache-fig4", difache::fig4: "DiFache Fig. 4 (right): of what the latency of a central manager consists, by compute nodes";
-    "difache-fig10", difache::fig10: "DiFache Fig. 10: near caches by clients, compute nodes, read ratio, skew, object size and number of objects";
+    "difache-fig10", difache::fig10: "DiFache Fig. 10: near caches by clients, nodes, read ratio, skew, size and number of objects";
     "difache-fig11", difache::fig11: "DiFache Fig. 11: near caches on loads like those of Twitter's 54 clusters, 128 clients";
     "difache-fig12", difache::fig12: "DiFache Fig. 12: latencies and verbs by kind of access, a load like Twitter's cluster 4, 128 clients";
     "difache-fig13", difache::fig13: "DiFache Fig. 13: all nodes told and owners told, 8 to 64 nodes";
-    "ditto-fig25", ditto::fig25: "Ditto Fig. 25: size of the frequency-counter cache, YCSB C, 256 clients";
+}
+
+/// The line of an experiment in the list, for people.
+pub(crate) fn line(experiment: &Experiment) -> String {
+    format!("{:<14}{}", experiment.name, experiment.what)
 }
 
 /// The experiment of that name.
@@ -85,6 +90,7 @@ mod tests {
             let mut points = result.figures.iter().flat_map(|figure| &figure.series).flat_map(|series| &series.points);
             assert!(points.all(|point| point.y.is_finite() && point.y >= 0.0), "{text}");
             assert!(text.contains(experiment.name));
+            assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
         }
         assert!(folder.path().join(report::PAGE_FILE).is_file());
     }
@@ -95,6 +101,7 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), ALL.len());
+        assert!(ALL.iter().all(|experiment| line(experiment).len() <= 120));
         assert!(named("forge-fig99").err().unwrap().to_string().contains("atoll lab list"));
     }
 }

@@ -42,8 +42,8 @@ where
         for (index, (hash, candidate)) in hashes.iter().zip(&candidates).enumerate() {
             let (key, value) = (keys[index], &mut values[index]);
             let lookup = match candidate {
-                Candidate::Absent => {
-                    engine.count_absent(*hash);
+                Candidate::Absent { was_evicted } => {
+                    engine.count_absent(*hash, *was_evicted);
                     Some(Lookup::Absent)
                 }
                 Candidate::Unreachable => None,

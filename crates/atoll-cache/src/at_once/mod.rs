@@ -104,8 +104,11 @@ pub(crate) trait Lookups: Unlink {
         begun_ns: u64,
     ) -> Result<Option<Lookup>, CacheError>;
 
+    /// Whether the words of a key's bucket show that its object was evicted.
+    fn was_evicted(hash: Self::Hash, words: &[u64; BUCKET_SLOTS]) -> bool;
+
     /// Counts a lookup whose key was in no slot of its bucket.
-    fn count_absent(&self, hash: Self::Hash);
+    fn count_absent(&self, hash: Self::Hash, was_evicted: bool);
 
     /// Looks one key up.
     async fn look_up(&self, op: &mut On<Self>, key: &[u8], value: &mut Value) -> Result<Lookup, CacheError>;
@@ -171,7 +174,9 @@ where
 #[derive(Clone, Copy, Debug)]
 enum Candidate<W> {
     /// No slot may have its object.
-    Absent,
+    Absent {
+        was_evicted: bool,
+    },
     /// The first candidate's record is not where this client knows memory, or the bucket is being
     /// split.
     Unreachable,
@@ -188,7 +193,10 @@ fn first_candidate<L: Lookups>(engine: &L, (hash, bucket): (L::Hash, u32), words
         |bits, (place, word): (usize, &u64)| bits | u32::from(L::may_be(hash, SlotWord::from_bits(*word))) << place;
     let places: u32 = words.iter().enumerate().fold(0, bits);
     if places == 0 {
-        return if engine.is_bucket_of(hash, bucket, words) { Candidate::Absent } else { Candidate::Unreachable };
+        return match engine.is_bucket_of(hash, bucket, words) {
+            true => Candidate::Absent { was_evicted: L::was_evicted(hash, words) },
+            false => Candidate::Unreachable,
+        };
     }
     let place = places.trailing_zeros() as usize;
     let word: WordOf<L> = SlotWord::from_bits(words[place]);

@@ -39,8 +39,8 @@ where
         }
         for (index, key) in keys.iter().enumerate() {
             let lookup = match candidates[index] {
-                Candidate::Absent => {
-                    engine.count_absent(hashes[index]);
+                Candidate::Absent { was_evicted } => {
+                    engine.count_absent(hashes[index], was_evicted);
                     Some(Lookup::Absent)
                 }
                 Candidate::Unreachable => None,

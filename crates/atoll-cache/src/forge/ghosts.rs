@@ -15,6 +15,7 @@ use super::operation::Operation;
 use super::ring::Cursors;
 use super::slot::{KeyHash, Slot};
 use super::technique::Technique;
+use crate::index::BUCKET_SLOTS;
 use crate::miniature::queues::QueueRule;
 use atoll_fabric::Endpoint;
 use std::cell::{Cell, RefCell};
@@ -74,6 +75,12 @@ impl Ghosts {
     fn is_young(&self, position: u32) -> bool {
         self.age_groups(position) <= self.young_groups.get()
     }
+}
+
+/// Whether a key has a ghost of any age among the words of its bucket.
+#[inline]
+pub(super) fn has_ghost(words: &[u64; BUCKET_SLOTS], hash: KeyHash) -> bool {
+    words.iter().any(|word| Slot(*word).ghost_position(hash).is_some())
 }
 
 impl<E: Endpoint, T: Technique<E>> Forge<E, T> {

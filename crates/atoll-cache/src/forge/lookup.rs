@@ -19,6 +19,7 @@
 //! begins again (see [`split`]).
 
 use super::addresses::Known;
+use super::ghosts::has_ghost;
 use super::layout::{BUCKET_BYTES, BUCKET_SLOTS};
 use super::operation::Operation;
 use super::slot::{KeyHash, Slot};
@@ -214,7 +215,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             return Ok(None);
         }
         if counted {
-            self.stats.misses_absent.add(1);
+            self.stats.count_absent(has_ghost(op.seen_words(), hash));
             self.note_read(hash, false);
             if self.absences.is_on() {
                 self.remember_absence(op, hash, begun_ns);

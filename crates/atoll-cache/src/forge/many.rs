@@ -1,6 +1,7 @@
 //! FORGE's own steps of a lookup of many keys: see [`crate::at_once`].
 
 use super::addresses::Known;
+use super::ghosts::has_ghost;
 use super::operation::Operation;
 use super::slot::{KeyHash, Slot};
 use super::technique::Technique;
@@ -114,10 +115,15 @@ impl<E: Endpoint, T: Technique<E>> Lookups for Forge<E, T> {
         Ok(None)
     }
 
-    fn count_absent(&self, hash: KeyHash) {
+    #[inline]
+    fn was_evicted(hash: KeyHash, words: &[u64; BUCKET_SLOTS]) -> bool {
+        has_ghost(words, hash)
+    }
+
+    fn count_absent(&self, hash: KeyHash, was_evicted: bool) {
         self.client.count_operation();
         self.technique.looked_up(self, hash);
-        self.stats.misses_absent.add(1);
+        self.stats.count_absent(was_evicted);
         self.note_read(hash, false);
     }
 

@@ -165,7 +165,8 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
                 Candidate::Reused => return Ok(None),
             }
         }
-        self.core.stats.misses_absent.add(1);
+        let was_evicted = (0..BUCKET_SLOTS).any(|place| op.seen(hash, place).0.history_of(hash).is_some());
+        self.core.stats.count_absent(was_evicted);
         Ok(Some(Lookup::Absent))
     }
 

@@ -1,6 +1,7 @@
 //! The table's own steps of a lookup of many keys: see [`crate::at_once`].
 
 use super::Objects;
+use super::layout::BUCKET_SLOTS;
 use super::lookup::Beside;
 use super::operation::Operation;
 use super::replacement::Replacement;
@@ -64,8 +65,13 @@ impl<E: Endpoint, R: Replacement<E>> Lookups for Objects<E, R> {
         }
     }
 
-    fn count_absent(&self, _hash: KeyHash) {
-        self.core.stats.misses_absent.add(1);
+    #[inline]
+    fn was_evicted(hash: KeyHash, words: &[u64; BUCKET_SLOTS]) -> bool {
+        words.iter().any(|word| Slot(*word).history_of(hash).is_some())
+    }
+
+    fn count_absent(&self, _hash: KeyHash, was_evicted: bool) {
+        self.core.stats.count_absent(was_evicted);
     }
 
     async fn look_up(&self, op: &mut Operation, key: &[u8], value: &mut Value) -> Result<Lookup, CacheError> {

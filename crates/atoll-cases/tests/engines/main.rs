@@ -15,6 +15,7 @@
 //! | `dropped` | futures that are dropped on the way |
 //! | `resizing` | no verb touches memory that was given back |
 //! | `absences` | a memory node that ends and comes back empty |
+//! | `misses` | why a lookup finds nothing |
 //! | `limits` | limits at their edges |
 //! | `free_chunks` | searches for a free chunk |
 //! | `hostile` | any bytes in the pool: values of the key, misses or errors |
@@ -36,6 +37,7 @@ mod idle;
 mod in_flight;
 mod interleavings;
 mod limits;
+mod misses;
 mod orders;
 mod promises;
 mod resizing;

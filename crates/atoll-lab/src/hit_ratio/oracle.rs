@@ -2,6 +2,7 @@
 //! synthetic.
 
 use crate::LabError;
+use crate::trace::WHERE_TRACES_ARE;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -45,8 +46,9 @@ impl Point {
 pub fn read(folder: &Path) -> Result<Vec<Point>, LabError> {
     let path = folder.join(MISS_RATIO_FILE);
     let wrong = |what: String| LabError::Folder { path: path.clone(), what };
-    let text = std::fs::read_to_string(&path)
-        .map_err(|error| wrong(format!("{error}; give a folder that has this file beside its traces")))?;
+    let text = std::fs::read_to_string(&path).map_err(|error| {
+        wrong(format!("{error}; give a folder that has this file beside its traces: {WHERE_TRACES_ARE}"))
+    })?;
     let synthetic = synthetic_of(&std::fs::read_to_string(folder.join("README.md")).unwrap_or_default());
     parse(&text, &synthetic).map_err(wrong)
 }

@@ -31,7 +31,7 @@ fn rows(text: &mut String, points: &[Point], report: &HitRatioReport) {
         report.engine.to_string()
     );
     for algorithm in BESIDE {
-        let _ = write!(text, "{algorithm:>11}");
+        let _ = write!(text, "{algorithm:>10}");
     }
     text.push('\n');
     for (point, row) in points.iter().zip(&report.rows) {
@@ -44,7 +44,7 @@ fn rows(text: &mut String, points: &[Point], report: &HitRatioReport) {
             percent(Some(row.miss_ratio))
         );
         for algorithm in BESIDE {
-            let _ = write!(text, "{:>11}", percent(point.miss_ratio(algorithm)));
+            let _ = write!(text, "{:>10}", percent(point.miss_ratio(algorithm)));
         }
         text.push('\n');
     }

@@ -6,7 +6,7 @@
 
 use super::{Kind, Load, LoadOptions, Request, Stream, share};
 use crate::LabError;
-use crate::trace::{self, Trace};
+use crate::trace::{self, Trace, WHERE_TRACES_ARE};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -30,6 +30,10 @@ impl Traced {
         let in_folder = options.traces.as_deref().and_then(|folder| find(folder, &options.name));
         let mut trace = match in_folder {
             Some(path) => Trace::open_file(&path)?,
+            None if is_of_folder(&options.name) && options.traces.is_some() => {
+                let folder = options.traces.as_deref().unwrap_or(Path::new("")).display();
+                return Err(LabError::Options(format!("no trace {} in {folder}: {WHERE_TRACES_ARE}", options.name)));
+            }
             None => Trace::open(&options.name, options.seed)?,
         };
         let (mut read, mut requests) = (trace::Request::default(), Vec::new());
@@ -39,6 +43,11 @@ impl Traced {
         }
         Ok(Self { name: options.name.clone(), requests: requests.into() })
     }
+}
+
+/// Whether a name that no trace of the folder has can mean nothing else.
+fn is_of_folder(name: &str) -> bool {
+    !name.contains([':', '/', '.']) && !Path::new(name).exists()
 }
 
 fn request(read: &trace::Request) -> Request {

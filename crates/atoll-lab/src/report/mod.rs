@@ -38,7 +38,8 @@ pub struct Experiment {
     pub name: String,
     /// For people, in a few words.
     pub title: String,
-    /// What was measured and how, in a paragraph.
+    /// What was measured and how, in a paragraph. Its first two sentences are the caption; the rest
+    /// is folded.
     pub what: String,
     /// The plots.
     pub figures: Vec<Figure>,
@@ -133,6 +134,17 @@ impl Point {
     pub fn ratio(&self) -> Option<f64> {
         self.paper.filter(|paper| *paper != 0.0).map(|paper| self.y / paper)
     }
+}
+
+/// The first two sentences of a paragraph, and the rest of it.
+fn caption(paragraph: &str) -> (&str, &str) {
+    let begins = |rest: &str| rest.starts_with(|letter: char| letter.is_uppercase() || "\"`(".contains(letter));
+    let mut ends = paragraph.match_indices(['.', '?']).filter_map(|(at, _)| {
+        let rest = paragraph[at + 1..].strip_prefix(' ')?;
+        begins(rest).then_some(at + 1)
+    });
+    let (brief, rest) = paragraph.split_at(ends.nth(1).unwrap_or(paragraph.len()));
+    (brief, rest.trim_start())
 }
 
 /// Four significant digits, whole numbers as they are.

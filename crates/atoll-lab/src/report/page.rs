@@ -1,7 +1,7 @@
 //! The page: one HTML file that contains everything, well-formed as XML too.
 
 use super::verdict::Tally;
-use super::{Experiment, Figure, Run, number, plot};
+use super::{Experiment, Figure, Run, caption, number, plot};
 use crate::LabError;
 use std::fmt::{self, Write};
 use std::ops::Range;
@@ -40,7 +40,8 @@ pub(super) fn render(experiments: &[Experiment]) -> Result<String, LabError> {
 fn write_page(page: &mut String, experiments: &[Experiment]) -> Result<(), Box<dyn std::error::Error>> {
     let head = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>Atoll: results</title>\n";
-    writeln!(page, "{head}<style>{STYLE}</style>\n</head>\n<body>\n<h1>Atoll: results</h1>\n<ul>")?;
+    writeln!(page, "{head}<style>{STYLE}</style>\n</head>\n<body>\n<h1>Atoll: results</h1>")?;
+    writeln!(page, "<svg width=\"0\" height=\"0\" style=\"position: absolute\">{}</svg>\n<ul>", plot::patterns())?;
     for experiment in experiments {
         let (name, tally) = (&experiment.name, experiment.tally());
         let told = if tally.printed() > 0 { format!(": {tally}") } else { String::new() };
@@ -57,7 +58,11 @@ fn write_page(page: &mut String, experiments: &[Experiment]) -> Result<(), Box<d
         for line in experiment.verdict() {
             writeln!(page, "<p class=\"verdict\">{}</p>", escaped(&line))?;
         }
-        writeln!(page, "<p>{}</p>", escaped(what))?;
+        let (brief, rest) = caption(what);
+        writeln!(page, "<p>{}</p>", escaped(brief))?;
+        if !rest.is_empty() {
+            writeln!(page, "<details><summary>More</summary><p>{}</p></details>", escaped(rest))?;
+        }
         if let Some(Run { quick, seed, version, commit }) = run {
             let (kind, commit) = (if *quick { "Quick" } else { "Full" }, commit.as_deref().unwrap_or("unknown"));
             let told = format!("{kind} run with seed {seed}, Atoll {version}, commit {commit}.");
@@ -83,8 +88,8 @@ fn legend(page: &mut String, figure: &Figure, part: Range<usize>) -> fmt::Result
     writeln!(page, "<div class=\"legend\">")?;
     let shown = &figure.series[part];
     for (index, series) in shown.iter().enumerate() {
-        let (colour, mark) = (plot::colour(index), plot::mark(index, figure.x.categories.is_empty()));
-        writeln!(page, "<span><i style=\"color: {colour}\">{mark}</i>{}</span>", escaped(&series.name))?;
+        let mark = plot::mark(index, figure.x.categories.is_empty());
+        writeln!(page, "<span><i>{mark}</i>{}</span>", escaped(&series.name))?;
     }
     if shown.iter().flat_map(|series| &series.points).any(|point| point.paper.is_some()) {
         writeln!(page, "<span class=\"faint\">hollow: what the paper prints</span>")?;

@@ -2,8 +2,10 @@
 //! hollow, in the colour of its series.
 //!
 //! A plot has at most [`SERIES_MAX`] series; a figure with more has several plots over the same
-//! axes. Lines are told apart without their colour: by the mark of their points, and the second
-//! four of them are dashed. Bars stand in the order of the legend.
+//! axes. Series are told apart without their colour: lines by the mark of their points, and the
+//! second four of them are dashed; bars by how they are hatched.
+//!
+//! Names of categories that do not fit side by side stand upright.
 //!
 //! Axes and letters have the colour of the text around. The plot is legible on a dark and on a
 //! light page.
@@ -11,6 +13,7 @@
 use super::{Axis, Figure, Point, number};
 use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 use std::error::Error;
 use std::ops::Range;
 
@@ -40,42 +43,78 @@ const MARGIN: u32 = 8;
 /// Letters of labels, in pixels.
 const LETTERS: u32 = 16;
 const LETTERS_MIN: u32 = 10;
+/// Letters of names that stand upright.
+const LETTERS_UPRIGHT: u32 = 14;
+/// The height of the caption below the labels.
+const CAPTION: u32 = 26;
 /// The width of a letter, in parts of its height.
 const LETTER_WIDTH: f64 = 0.56;
 
 /// The colour of the series of that number.
-pub(super) fn colour(series: usize) -> String {
+fn colour(series: usize) -> String {
     let (red, green, blue) = COLOURS[series % COLOURS.len()];
     format!("#{red:02X}{green:02X}{blue:02X}")
 }
 
-/// The mark of a series in the legend, of a figure with lines or with bars.
-pub(super) fn mark(series: usize, has_lines: bool) -> &'static str {
-    match (has_lines, series % SERIES_MAX >= MARKS.len()) {
-        (false, _) => MARKS[1],
-        (true, false) => MARKS[series % MARKS.len()],
-        (true, true) => ["●┄", "■┄", "▲┄", "✕┄"][series % MARKS.len()],
-    }
+/// How the bars of each series are hatched: lines and dots on a square of 8 pixels. The first
+/// series is plain.
+const HATCHES: [&str; SERIES_MAX] =
+    ["", "M0 8L8 0", "M0 4H8", "M4 4h.01", "M0 0L8 8", "M4 0V8", "M0 4H8M4 0V8", "M0 0L8 8M0 8L8 0"];
+
+/// The patterns of hatched bars. A page needs them once.
+pub(super) fn patterns() -> String {
+    let pattern = |(series, hatch): (usize, &&str)| {
+        let (id, colour) = (pattern_id(series), colour(series));
+        let opacity = if hatch.is_empty() { 1.0 } else { 0.3 };
+        format!(
+            "<pattern id=\"{id}\" width=\"8\" height=\"8\" patternUnits=\"userSpaceOnUse\"><rect width=\"8\" height=\"8\" \
+             fill=\"{colour}\" fill-opacity=\"{opacity}\"/><path d=\"{hatch}\" stroke=\"{colour}\" stroke-width=\"3\" \
+             stroke-linecap=\"round\"/></pattern>"
+        )
+    };
+    format!("<defs>{}</defs>", HATCHES.iter().enumerate().map(pattern).collect::<String>())
 }
 
-/// The names of categories as there is room for them side by side, and the size of their letters.
-/// Names that are too long lose their middle; the table below the plot has them whole.
-fn labels(names: &[String]) -> (Vec<String>, u32) {
-    let place = f64::from(SIZE.0 - LABELS_LEFT - 2 * MARGIN) / names.len().max(1) as f64;
-    let longest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
-    // A letter stays free between two names.
-    let letters = (place / (LETTER_WIDTH * (longest + 1) as f64)) as u32;
-    let letters = letters.clamp(LETTERS_MIN, LETTERS);
-    let room = ((place / (LETTER_WIDTH * f64::from(letters))) as usize).saturating_sub(1).max(1);
-    let shortened = |name: &String| {
-        let (count, kept) = (name.chars().count(), room.saturating_sub(1));
-        if count <= room {
-            return name.clone();
+fn pattern_id(series: usize) -> String {
+    format!("bars-{series}")
+}
+
+/// The mark of a series in the legend, of a figure with lines or with bars.
+pub(super) fn mark(series: usize, has_lines: bool) -> String {
+    let series = series % SERIES_MAX;
+    if !has_lines {
+        let fill = pattern_id(series);
+        return format!(
+            "<svg width=\"24\" height=\"16\" style=\"display: inline\"><rect width=\"24\" height=\"16\" \
+             fill=\"url(#{fill})\"/></svg>"
+        );
+    }
+    let (mark, dashes) = (MARKS[series % MARKS.len()], if series < MARKS.len() { "" } else { "┄" });
+    format!("<span style=\"color: {}\">{mark}{dashes}</span>", colour(series))
+}
+
+/// How the names of categories stand below a plot.
+struct Labels {
+    /// The size of their letters.
+    letters: u32,
+    /// Whether they stand side by side.
+    is_beside: bool,
+    /// The height that they take.
+    height: u32,
+}
+
+impl Labels {
+    fn of(names: &[String]) -> Self {
+        let place = f64::from(SIZE.0 - LABELS_LEFT - 2 * MARGIN) / names.len().max(1) as f64;
+        let longest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+        // A letter stays free between two names.
+        let letters = (place / (LETTER_WIDTH * (longest + 1) as f64)) as u32;
+        if letters >= LETTERS_MIN {
+            return Self { letters: letters.min(LETTERS), is_beside: true, height: LETTERS + 4 };
         }
-        let head = name.chars().take(kept.div_ceil(2));
-        head.chain(['…']).chain(name.chars().skip(count - kept / 2)).collect()
-    };
-    (names.iter().map(shortened).collect(), letters)
+        let letters = ((place * 0.9) as u32).clamp(1, LETTERS_UPRIGHT);
+        Self { letters, is_beside: false, height: 10 + (LETTER_WIDTH * f64::from(letters) * longest as f64) as u32 }
+    }
 }
 
 fn shade(series: usize) -> RGBColor {
@@ -89,9 +128,11 @@ pub(super) fn parts(figure: &Figure) -> impl Iterator<Item = Range<usize>> {
     (0..count.max(1)).step_by(SERIES_MAX).map(move |first| first..count.min(first + SERIES_MAX))
 }
 
-/// The plot of a figure as an SVG element, of its first series if it has too many.
+/// The plot of a figure as an SVG element, of its first series if it has too many. It is whole
+/// without a page.
 pub(crate) fn svg(figure: &Figure) -> Result<String, Box<dyn Error>> {
-    svg_of(figure, &(0..figure.series.len().min(SERIES_MAX)))
+    let plot = svg_of(figure, &(0..figure.series.len().min(SERIES_MAX)))?;
+    Ok(plot.replacen('>', &format!(">{}", patterns()), 1))
 }
 
 /// The plot of these series as an SVG element. Its axes are those of the whole figure.
@@ -111,9 +152,20 @@ pub(super) fn svg_of(figure: &Figure, part: &Range<usize>) -> Result<String, Box
         (true, true) => draw(figure, part, (x.log_scale().base(2.0), y.clone().log_scale(), y.start), &mut text)?,
     }
     // Scales to the page; a reader of the page by ear gets the title.
-    let size = format!("<svg width=\"{}\" height=\"{}\" ", SIZE.0, SIZE.1);
-    let text = text.replacen(&size, "<svg role=\"img\" ", 1);
-    Ok(text.replace("\"#010203\"", "\"currentColor\""))
+    let size = format!("<svg width=\"{}\" height=\"{}\" ", SIZE.0, height(figure));
+    let mut text = text.replacen(&size, "<svg role=\"img\" ", 1).replace("\"#010203\"", "\"currentColor\"");
+    if !figure.x.categories.is_empty() {
+        for series in 0..SERIES_MAX {
+            let filled = |with: &str| format!("fill=\"{with}\"");
+            text = text.replace(&filled(&colour(series)), &filled(&format!("url(#{})", pattern_id(series))));
+        }
+    }
+    Ok(text)
+}
+
+/// The height of a figure's plot: names that stand upright make it higher.
+fn height(figure: &Figure) -> u32 {
+    SIZE.1 + Labels::of(&figure.x.categories).height - Labels::of(&[]).height
 }
 
 /// What an axis spans.
@@ -145,17 +197,20 @@ where
     X::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
     Y::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
 {
-    let root = SVGBackend::with_string(text, SIZE).into_drawing_area();
+    let labels = Labels::of(&figure.x.categories);
+    let root = SVGBackend::with_string(text, (SIZE.0, height(figure))).into_drawing_area();
     let mut chart = ChartBuilder::on(&root)
         .margin(MARGIN)
         .set_label_area_size(LabelAreaPosition::Left, LABELS_LEFT)
-        .set_label_area_size(LabelAreaPosition::Bottom, 46)
+        .set_label_area_size(LabelAreaPosition::Bottom, labels.height + CAPTION)
         .build_cartesian_2d(x, y)?;
-    let (places, small) = labels(&figure.x.categories);
+    let places = &figure.x.categories;
     // With as many labels as places plotters puts one at each whole number.
     let at_x = |value: &f64| match places.is_empty() {
         true => number(*value),
-        false if value.fract() == 0.0 && *value >= 0.0 => places.get(*value as usize).cloned().unwrap_or_default(),
+        false if value.fract() == 0.0 && *value >= 0.0 && labels.is_beside => {
+            places.get(*value as usize).cloned().unwrap_or_default()
+        }
         false => String::new(),
     };
     let (caption_x, caption_y) = (figure.x.caption(), figure.y.caption());
@@ -168,9 +223,17 @@ where
         mesh.x_labels(9);
     } else {
         mesh.disable_x_mesh().x_labels(2 * places.len() + 1);
-        mesh.x_label_style(("sans-serif", small).into_font().color(&TEXT));
+        mesh.x_label_style(("sans-serif", labels.letters).into_font().color(&TEXT));
     }
     mesh.draw()?;
+    if !labels.is_beside {
+        let upright = ("sans-serif", labels.letters).into_font().transform(FontTransform::Rotate90).color(&TEXT);
+        let upright = upright.pos(Pos::new(HPos::Left, VPos::Center));
+        for (place, name) in places.iter().enumerate() {
+            let (x, y) = chart.backend_coord(&(place as f64, floor));
+            root.draw(&Text::new(name.as_str(), (x, y + 8), upright.clone()))?;
+        }
+    }
     for (index, series) in figure.series[part.clone()].iter().enumerate() {
         let colour = shade(index);
         if places.is_empty() {

@@ -2,6 +2,7 @@
 
 use super::*;
 use roxmltree::{Document, Node, ParsingOptions};
+use std::collections::BTreeSet;
 
 fn experiment() -> Experiment {
     let point = |x, y, paper| Point { x, y, paper };
@@ -49,6 +50,11 @@ fn text(node: Node) -> String {
     node.descendants().filter_map(|part| part.is_text().then(|| part.text()).flatten()).collect()
 }
 
+/// The plots in a part of the page.
+fn plots<'a, 'input>(within: Node<'a, 'input>) -> impl Iterator<Item = Node<'a, 'input>> {
+    within.descendants().filter(|node| node.attribute("role") == Some("img"))
+}
+
 #[test]
 fn the_page_has_every_plot_and_every_number_and_nothing_from_outside() {
     let folder = tempfile::tempdir().unwrap();
@@ -62,7 +68,7 @@ fn the_page_has_every_plot_and_every_number_and_nothing_from_outside() {
     for (figure, shown) in experiment().figures.iter().zip(&figures) {
         let text = text(*shown);
         assert!(text.contains(&figure.title) && text.contains(&figure.y.caption()), "{text}");
-        assert_eq!(shown.descendants().filter(|node| node.tag_name().name() == "svg").count(), 1);
+        assert_eq!(plots(*shown).count(), 1);
         let points: usize = figure.series.iter().map(|series| series.points.len()).sum();
         assert_eq!(named(*shown, "tr"), 1 + points);
     }
@@ -75,12 +81,13 @@ fn the_page_has_every_plot_and_every_number_and_nothing_from_outside() {
     for number in ["11.13", "20", "22.5", "0.9286", "256"] {
         assert!(numbers.contains(number), "{number} in {numbers}");
     }
-    let places = figures[1].descendants().find(|node| node.tag_name().name() == "svg").map(text).unwrap();
+    let places = plots(figures[1]).next().map(text).unwrap();
     assert!(["A", "B", "C"].iter().all(|place| places.contains(place)), "{places}");
     let outside =
         ["href", "src"].iter().flat_map(|name| document.descendants().filter_map(move |node| node.attribute(*name)));
     assert!(outside.into_iter().all(|link| link.starts_with('#')));
-    assert!(!page.contains("url(") && !page.contains("@import") && !page.contains("<script"));
+    assert!(page.matches("url(").count() == page.matches("url(#bars-").count());
+    assert!(!page.contains("@import") && !page.contains("<script"));
 }
 
 #[test]
@@ -139,13 +146,13 @@ fn a_plot_has_at_most_eight_series_and_lines_differ_without_their_colours() {
     let page = std::fs::read_to_string(folder.path().join(PAGE_FILE)).unwrap();
     let document =
         Document::parse_with_options(&page, ParsingOptions { allow_dtd: true, ..Default::default() }).unwrap();
-    assert_eq!(document.descendants().filter(|node| node.tag_name().name() == "svg").count(), 2);
+    assert_eq!(plots(document.root()).count(), 2);
     let legends: Vec<Node> = document.descendants().filter(|node| node.attribute("class") == Some("legend")).collect();
     let marks =
         |legend: &Node| legend.descendants().filter(|node| node.has_tag_name("i")).map(text).collect::<Vec<_>>();
     let (first, second) = (marks(&legends[0]), marks(&legends[1]));
     assert_eq!((first.len(), second.len()), (8, 3));
-    assert_eq!(first.iter().collect::<std::collections::BTreeSet<_>>().len(), 8, "{first:?}");
+    assert_eq!(first.iter().collect::<BTreeSet<_>>().len(), 8, "{first:?}");
     assert!(text(legends[1]).contains("engine 10") && !text(legends[0]).contains("engine 8"));
 }
 
@@ -161,16 +168,46 @@ fn names_of_categories_do_not_overlap() {
     let page = std::fs::read_to_string(folder.path().join(PAGE_FILE)).unwrap();
     let document =
         Document::parse_with_options(&page, ParsingOptions { allow_dtd: true, ..Default::default() }).unwrap();
-    let shown = document.descendants().filter(|node| node.tag_name().name() == "text" && text(*node).contains('…'));
-    let mut ends = f64::NEG_INFINITY;
-    let mut count = 0;
-    for node in shown {
+    let labels = document.descendants().filter(|node| node.tag_name().name() == "text");
+    let labels: Vec<Node> = labels.filter(|node| text(*node).contains("mooncake")).collect();
+    assert_eq!(labels.len(), 12);
+    let mut end = f64::NEG_INFINITY;
+    for (place, node) in labels.into_iter().enumerate() {
+        assert_eq!(text(node).trim(), name(place));
+        // It stands upright: its letters' height is what it takes of the width.
+        assert!(node.attribute("transform").unwrap().starts_with("rotate(90"));
         let number = |name: &str| node.attribute(name).unwrap().parse::<f64>().unwrap();
-        let width = 0.6 * number("font-size") * text(node).trim().chars().count() as f64;
-        assert!(number("x") - width / 2.0 > ends, "{:?} begins before the name before it ends", text(node));
-        ends = number("x") + width / 2.0;
-        count += 1;
+        let (middle, letters) = (number("x"), number("font-size"));
+        assert!(middle - letters / 2.0 > end, "{:?} begins before the name before it ends", text(node));
+        end = middle + letters / 2.0;
     }
-    assert_eq!(count, 12);
-    assert!(page.contains(&name(2)), "the table has whole names");
+}
+
+#[test]
+fn bars_differ_without_their_colours() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut many = experiment();
+    many.figures.drain(..1);
+    many.figures.truncate(1);
+    let names = |number: usize| format!("engine {number}");
+    let points = many.figures[0].series[0].points.clone();
+    many.figures[0].series = (0..8).map(|number| Series { name: names(number), points: points.clone() }).collect();
+    write(folder.path(), &many).unwrap();
+    let page = std::fs::read_to_string(folder.path().join(PAGE_FILE)).unwrap();
+    let hatches: BTreeSet<&str> = page.split("<path d=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    assert_eq!(hatches.len(), 8, "{hatches:?}");
+    for number in 0..8 {
+        // In the legend, and at least once in the plot.
+        assert!(page.matches(&format!("url(#bars-{number})")).count() > 1, "{number}");
+    }
+}
+
+#[test]
+fn a_caption_has_two_sentences_and_the_rest_is_folded() {
+    let folder = tempfile::tempdir().unwrap();
+    let what = "The first. The second, v. 1.5. The third. The fourth.".to_owned();
+    write(folder.path(), &Experiment { what, ..experiment() }).unwrap();
+    let page = std::fs::read_to_string(folder.path().join(PAGE_FILE)).unwrap();
+    assert!(page.contains("<p>The first. The second, v. 1.5.</p>"));
+    assert!(page.contains("<details><summary>More</summary><p>The third. The fourth.</p></details>"));
 }

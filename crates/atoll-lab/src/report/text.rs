@@ -1,13 +1,21 @@
 //! Figures as text: a row for each place along, a column for each series. Beside a result stand the
-//! paper's number and the ratio, if the paper prints one.
+//! paper's number and the ratio, if the paper prints one. A table that is too wide for a terminal
+//! is several tables.
 
-use super::{Experiment, Figure, Point, number};
+use super::{Experiment, Figure, Point, caption, number};
 use std::fmt::Write;
+
+/// No line is longer, unless a single series is.
+const COLUMNS: usize = 120;
 
 /// The text for a terminal.
 pub fn render(experiment: &Experiment) -> String {
-    let mut text = format!("{}: {}\n", experiment.name, experiment.heading());
-    for line in experiment.verdict().iter().chain([&experiment.what]).flat_map(|told| wrapped(told, 120)) {
+    let mut text = String::new();
+    let heading = format!("{}: {}", experiment.name, experiment.heading());
+    let (brief, _) = caption(&experiment.what);
+    let verdict = experiment.verdict();
+    let told = [heading.as_str()].into_iter().chain(verdict.iter().map(String::as_str)).chain([brief]);
+    for line in told.flat_map(|told| wrapped(told, COLUMNS)) {
         let _ = writeln!(text, "{line}");
     }
     for figure in &experiment.figures {
@@ -39,12 +47,26 @@ fn render_figure(text: &mut String, figure: &Figure) {
     }
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..rows[0].len()).map(width).collect();
-    for row in rows {
-        let _ = write!(text, "  {:<width$}", row[0], width = widths[0]);
-        for (cell, width) in row.iter().zip(&widths).skip(1) {
-            let _ = write!(text, "  {cell:>width$}");
+    let mut first = 1;
+    while first < widths.len() {
+        // As many series as there is room for, one at least.
+        let mut taken = 2 + widths[0];
+        let fits = widths[first..].iter().take_while(|width| {
+            taken += 2 + **width;
+            taken <= COLUMNS
+        });
+        let end = first + fits.count().max(1);
+        if first > 1 {
+            text.push('\n');
         }
-        let _ = writeln!(text);
+        for row in &rows {
+            let _ = write!(text, "  {:<width$}", row[0], width = widths[0]);
+            for (cell, width) in row[first..end].iter().zip(&widths[first..end]) {
+                let _ = write!(text, "  {cell:>width$}");
+            }
+            let _ = writeln!(text);
+        }
+        first = end;
     }
 }
 
@@ -83,5 +105,20 @@ mod tests {
         assert!(text.contains("one   50 (paper 40, ratio 1.25)"), "{text}");
         assert!(text.contains("2.500"), "{text}");
         assert!(text.lines().all(|line| line.len() <= 120), "{text}");
+    }
+
+    #[test]
+    fn a_wide_table_is_several_and_a_long_caption_its_first_two_sentences() {
+        let places = Places::named("part", ["one", "two"]);
+        let names: Vec<String> = (0..20).map(|number| format!("an engine, number {number:02}")).collect();
+        let lines = names.iter().map(|name| places.line(name, [1.0, 2.0]));
+        let figure = places.figure("Shares", ("share", "%"), lines);
+        let what = "The first. The second, v. 1.5. The third.".to_owned();
+        let experiment =
+            Experiment { name: "x".to_owned(), title: "a test".to_owned(), what, figures: vec![figure], run: None };
+        let text = render(&experiment);
+        assert!(text.lines().all(|line| line.len() <= 120), "{text}");
+        assert!(names.iter().all(|name| text.contains(name.as_str())), "{text}");
+        assert!(text.contains("v. 1.5.\n") && !text.contains("third"), "{text}");
     }
 }

@@ -26,6 +26,9 @@ use oracle_general::OracleGeneral;
 use std::path::{Path, PathBuf};
 use twitter_csv::TwitterCsv;
 
+/// What a message says of traces that are not there.
+pub const WHERE_TRACES_ARE: &str = "README.md, \"Traces\", says where traces can be had";
+
 /// Why a trace could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {

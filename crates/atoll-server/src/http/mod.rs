@@ -6,7 +6,8 @@
 
 use crate::NearFacts;
 use crate::serve::apart;
-use crate::serve::counters::{LATENCY_BUCKETS, SAMPLE_EVERY, Shared, latency_bound_ns};
+use crate::serve::counters::{MISSES, SAMPLE_EVERY, Shared, Timed, latency_bound_ns};
+use atoll_cache::Stats;
 use atoll_cache::miniature::choice::CURVE;
 use atoll_cache::stats::MODELLED_MISSES;
 use http_body_util::Full;
@@ -103,10 +104,8 @@ fn write_metrics(text: &mut String, shared: &Shared) -> fmt::Result {
     number(text, "atoll_sent_bytes_total", "counter", "Bytes sent.", totals.tally.bytes_out)?;
     number(text, "atoll_error_replies_total", "counter", "Replies that were errors.", totals.tally.errors)?;
     head(text, "atoll_misses_total", "counter", "Lookups that found nothing, by reason.")?;
-    for (name, count) in &totals.stats {
-        if let Some(reason) = name.strip_prefix("misses_") {
-            writeln!(text, "atoll_misses_total{{reason=\"{reason}\"}} {count}")?;
-        }
+    for (reason, count) in totals.misses_by_reason() {
+        writeln!(text, "atoll_misses_total{{reason=\"{reason}\"}} {count}")?;
     }
     let modelled = "Lookups that a pool of a part of the capacity would have missed, by the clients' miniatures.";
     head(text, "atoll_modelled_misses_total", "counter", modelled)?;
@@ -114,28 +113,39 @@ fn write_metrics(text: &mut String, shared: &Shared) -> fmt::Result {
         let (capacity, count) = (quarters as f64 / 4.0, totals.stat(name));
         writeln!(text, "atoll_modelled_misses_total{{capacity=\"{capacity}\"}} {count}")?;
     }
-    let labelled = |name: &str| name.starts_with("misses_") || MODELLED_MISSES.contains(&name);
-    for (name, count) in totals.stats.iter().filter(|(name, _)| !labelled(name)) {
-        number(text, &format!("atoll_{name}_total"), "counter", "See the statistics of a client.", *count)?;
+    let labelled = |name: &str| name.starts_with(MISSES) || MODELLED_MISSES.contains(&name);
+    for ((name, count), meaning) in totals.stats.iter().zip(Stats::MEANINGS).filter(|((name, _), _)| !labelled(name)) {
+        number(text, &format!("atoll_{name}_total"), "counter", meaning, *count)?;
     }
     head(text, "atoll_commands_total", "counter", "Commands run.")?;
     for (name, calls) in shared.commands.iter().zip(&totals.tally.calls).filter(|(_, calls)| **calls > 0) {
         writeln!(text, "atoll_commands_total{{command=\"{name}\"}} {calls}")?;
     }
-    write_latency(text, &totals.tally.latency, totals.tally.latency_sum_ns)
+    head(text, LATENCY, "histogram", &latency_help())?;
+    let timed = shared.commands.iter().zip(&totals.tally.timed);
+    for (command, timed) in timed.filter(|(_, timed)| timed.count() > 0) {
+        write_latency(text, command, timed)?;
+    }
+    Ok(())
 }
 
-fn write_latency(text: &mut String, buckets: &[u64; LATENCY_BUCKETS + 1], sum_ns: u64) -> fmt::Result {
-    let name = "atoll_command_seconds";
-    let help = format!("Time to run a command, without the network; one in {SAMPLE_EVERY} is taken.");
-    head(text, name, "histogram", &help)?;
+const LATENCY: &str = "atoll_command_seconds";
+
+fn latency_help() -> String {
+    format!(
+        "Time to run a command, without the network. Of brief commands one in {SAMPLE_EVERY} is timed and counts for \
+         all of them."
+    )
+}
+
+fn write_latency(text: &mut String, command: &str, timed: &Timed) -> fmt::Result {
     let mut below = 0;
-    for (index, count) in buckets.iter().enumerate() {
+    for (index, count) in timed.buckets.iter().enumerate() {
         below += count;
-        match latency_bound_ns(index) {
-            Some(ns) => writeln!(text, "{name}_bucket{{le=\"{}\"}} {below}", ns as f64 / 1e9)?,
-            None => writeln!(text, "{name}_bucket{{le=\"+Inf\"}} {below}")?,
-        }
+        let bound = latency_bound_ns(index).map_or("+Inf".to_owned(), |ns| (ns as f64 / 1e9).to_string());
+        writeln!(text, "{LATENCY}_bucket{{command=\"{command}\",le=\"{bound}\"}} {below}")?;
     }
-    writeln!(text, "{name}_sum {}\n{name}_count {below}", sum_ns as f64 / 1e9)
+    let seconds = timed.sum_ns as f64 / 1e9;
+    writeln!(text, "{LATENCY}_sum{{command=\"{command}\"}} {seconds}")?;
+    writeln!(text, "{LATENCY}_count{{command=\"{command}\"}} {below}")
 }

@@ -14,6 +14,7 @@ use crate::redis::database::Database;
 use crate::redis::events::Class;
 use crate::redis::isolation::Batch;
 use crate::serve::Output;
+use crate::serve::counters::SAMPLE_EVERY;
 use crate::serve::protocol::{Client, OUTPUT_BYTES_MAX};
 use arrayvec::ArrayVec;
 use atoll_cache::{Engine, Value};
@@ -216,8 +217,7 @@ async fn touch<G: Engine>(
             tally.missed[place] += u64::from(!is_there);
             tally.looked(is_there);
             if let Some(took) = began.map(|began| began.elapsed()) {
-                tally.timed(place, took);
-                tally.sampled(took);
+                tally.timed(place, took, SAMPLE_EVERY);
             }
         }
         let is_enough = output.len() >= OUTPUT_BYTES_MAX || batch.has_had_its_turn(client.cache.engine());

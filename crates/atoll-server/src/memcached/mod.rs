@@ -55,6 +55,7 @@ use crate::redis::events::Class;
 use crate::redis::instance::Instance;
 use crate::redis::isolation::Batch;
 use crate::serve::Output;
+use crate::serve::counters::SAMPLE_EVERY;
 use crate::serve::handle::Handle;
 use crate::serve::protocol::{Client, Ended, Listener, OUTPUT_BYTES_MAX, Peer, Protocol};
 use atoll_cache::{CacheError, Engine, Value};
@@ -432,9 +433,7 @@ async fn run_one<G: Engine>(mut context: Context<'_, G>, request: Request<'_>) {
         }
     }
     if let Some(began) = began {
-        let (took, mut tally) = (began.elapsed(), client.tally.borrow_mut());
-        tally.timed(place, took);
-        tally.sampled(took);
+        client.tally.borrow_mut().timed(place, began.elapsed(), SAMPLE_EVERY);
     }
 }
 

@@ -56,9 +56,10 @@ mod transaction;
 
 pub use instance::RedisOptions;
 
+use crate::serve::Output;
+use crate::serve::counters::{SAMPLE_EVERY, Tally};
 use crate::serve::handle::Handle;
 use crate::serve::protocol::{self, Client, Ended, Listener, OUTPUT_BYTES_MAX, Protocol};
-use crate::serve::{Output, counters::Tally};
 use acl::{FileError, Happened};
 use ahead::{Ahead, Stopped};
 use atoll_cache::{Engine, Value};
@@ -396,10 +397,8 @@ async fn run_sampled<G: Engine>(id: Id, mut context: Context<'_, G>) {
     if let Some(began) = began {
         let (took, mut tally) = (began.elapsed(), context.tally.borrow_mut());
         context.instance.slow.took(id, context.args, context.session, took);
-        tally.timed(subcommand::place(id, context.args).expect("the subcommand has run"), took);
-        if sampled.is_some() {
-            tally.sampled(took);
-        }
+        let calls = if is_timed { 1 } else { SAMPLE_EVERY };
+        tally.timed(subcommand::place(id, context.args).expect("the subcommand has run"), took, calls);
     }
 }
 

@@ -262,7 +262,7 @@ async fn execute<G: Engine>(c: &mut Context<'_, G>, interpreters: &mut Interpret
         c.tally.borrow_mut().failed[Id::Exec as usize] += 1;
         return c.conclude(outcome);
     }
-    c.tally.borrow_mut().timed(Id::Exec as usize, began.elapsed());
+    c.tally.borrow_mut().timed(Id::Exec as usize, began.elapsed(), 1);
 }
 
 /// Runs the commands if no watched key has changed.

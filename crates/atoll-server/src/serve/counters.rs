@@ -4,9 +4,9 @@
 //! a second and before it answers `INFO`. So a count costs a request no atomic operation, and a
 //! reader sees counts that are at most a second old.
 //!
-//! Latency is sampled: one command in [`SAMPLE_EVERY`] is timed, from its dispatch until its reply
-//! is in memory. That is the cache's share of a peer's waiting time. It excludes the network and
-//! the queue in the socket.
+//! A command's time is from its dispatch until its reply is in memory. That is the cache's share of
+//! a peer's waiting time. It excludes the network and the queue in the socket. Of brief commands
+//! one in [`SAMPLE_EVERY`] is timed, and its time counts for all of them.
 
 use super::Stopper;
 use super::facts::PoolFacts;
@@ -20,11 +20,11 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// One command in this many has its time taken.
+/// One brief command in this many has its time taken.
 pub const SAMPLE_EVERY: u64 = 64;
 /// Bucket `i` counts the commands that took less than `250 ns << i`; a last one those that took
 /// longer.
-pub const LATENCY_BUCKETS: usize = 20;
+pub const LATENCY_BUCKETS: usize = 26;
 /// The first bucket's bound in nanoseconds.
 pub const LATENCY_FIRST_NS: u64 = 250;
 
@@ -34,9 +34,11 @@ pub const fn latency_bound_ns(index: usize) -> Option<u64> {
 }
 
 const STATS: usize = Stats::COUNT;
+/// How the names of the counters of misses begin.
+pub const MISSES: &str = "misses_";
 const TIMED_WORDS: usize = LATENCY_BUCKETS + 2;
 
-/// How long the timed calls of one command took.
+/// How long the calls of one command took.
 #[derive(Clone, Debug, Default)]
 pub struct Timed {
     /// How many fell into each bucket.
@@ -51,11 +53,11 @@ impl Timed {
         self.buckets.iter().sum()
     }
 
-    fn add(&mut self, took: Duration) {
+    fn add(&mut self, took: Duration, calls: u64) {
         let ns = took.as_nanos() as u64;
         let bucket = (0..LATENCY_BUCKETS).find(|&index| ns < LATENCY_FIRST_NS << index).unwrap_or(LATENCY_BUCKETS);
-        self.buckets[bucket] += 1;
-        self.sum_ns += ns;
+        self.buckets[bucket] += calls;
+        self.sum_ns = self.sum_ns.saturating_add(ns.saturating_mul(calls));
     }
 }
 
@@ -74,7 +76,7 @@ pub struct Tally {
     pub rejected: Box<[u64]>,
     /// Commands that did not find their key, in the same order, of a protocol that says so.
     pub missed: Box<[u64]>,
-    /// How long the timed calls of each command took, in the same order.
+    /// How long the calls of each command took, in the same order.
     pub timed: Box<[Timed]>,
     /// Keys that commands read and found. Those that write only are not counted, as in Redis.
     pub keys_found: u64,
@@ -84,10 +86,6 @@ pub struct Tally {
     pub errors: u64,
     /// How many of them had each code: the first 128 codes.
     pub errors_by_code: BTreeMap<String, u64>,
-    /// Sampled commands, by how long they took.
-    pub latency: [u64; LATENCY_BUCKETS + 1],
-    /// The time of all sampled commands.
-    pub latency_sum_ns: u64,
     /// Bytes received.
     pub bytes_in: u64,
     /// Bytes sent.
@@ -112,8 +110,6 @@ impl Tally {
             keys_missed: 0,
             errors: 0,
             errors_by_code: BTreeMap::new(),
-            latency: [0; LATENCY_BUCKETS + 1],
-            latency_sum_ns: 0,
             bytes_in: 0,
             bytes_out: 0,
             reads: 0,
@@ -122,7 +118,7 @@ impl Tally {
         }
     }
 
-    /// Counts a command that begins; gives the time if it is one to be sampled.
+    /// Counts a command that begins. Gives the time if it is one of [`SAMPLE_EVERY`].
     #[inline]
     pub fn begin(&mut self) -> Option<Instant> {
         self.commands += 1;
@@ -142,21 +138,13 @@ impl Tally {
         self.commands += commands as u64;
         if let (Some(began), 1..) = (began, commands) {
             let took = began.elapsed() / commands as u32;
-            self.sampled(took);
-            self.timed(command, took);
+            self.timed(command, took, SAMPLE_EVERY.max(commands as u64));
         }
     }
 
-    /// Counts the time of a sampled command.
-    pub fn sampled(&mut self, took: Duration) {
-        let mut all = Timed { buckets: self.latency, sum_ns: self.latency_sum_ns };
-        all.add(took);
-        (self.latency, self.latency_sum_ns) = (all.buckets, all.sum_ns);
-    }
-
-    /// Counts the time of a call of this command.
-    pub fn timed(&mut self, command: usize, took: Duration) {
-        self.timed[command].add(took);
+    /// Counts the time that one of so many calls of this command took, for all of them.
+    pub fn timed(&mut self, command: usize, took: Duration, calls: u64) {
+        self.timed[command].add(took, calls);
     }
 
     /// Counts a key that a command was to read.
@@ -191,8 +179,6 @@ pub struct Counters {
     keys_found: AtomicU64,
     keys_missed: AtomicU64,
     errors: AtomicU64,
-    latency: [AtomicU64; LATENCY_BUCKETS + 1],
-    latency_sum_ns: AtomicU64,
     bytes_in: AtomicU64,
     bytes_out: AtomicU64,
     reads: AtomicU64,
@@ -215,8 +201,6 @@ impl Counters {
             keys_found: AtomicU64::new(0),
             keys_missed: AtomicU64::new(0),
             errors: AtomicU64::new(0),
-            latency: [const { AtomicU64::new(0) }; LATENCY_BUCKETS + 1],
-            latency_sum_ns: AtomicU64::new(0),
             bytes_in: AtomicU64::new(0),
             bytes_out: AtomicU64::new(0),
             reads: AtomicU64::new(0),
@@ -242,12 +226,10 @@ impl Counters {
         if tally.errors != self.errors.load(Relaxed) {
             *self.errors_by_code.lock().unwrap_or_else(PoisonError::into_inner) = tally.errors_by_code.clone();
         }
-        store(&self.latency, &tally.latency);
         store(&self.stats, &stats.named().map(|(_, number)| number));
         self.keys_found.store(tally.keys_found, Relaxed);
         self.keys_missed.store(tally.keys_missed, Relaxed);
         self.errors.store(tally.errors, Relaxed);
-        self.latency_sum_ns.store(tally.latency_sum_ns, Relaxed);
         self.bytes_in.store(tally.bytes_in, Relaxed);
         self.bytes_out.store(tally.bytes_out, Relaxed);
         self.reads.store(tally.reads, Relaxed);
@@ -348,7 +330,12 @@ impl Totals {
 
     /// Lookups that did not find their key.
     pub fn misses(&self) -> u64 {
-        self.stat("misses_absent") + self.stat("misses_expired")
+        self.misses_by_reason().map(|(_, count)| count).sum()
+    }
+
+    /// The reasons why lookups did not find their key, each with their number.
+    pub fn misses_by_reason(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        self.stats.iter().filter_map(|(name, count)| Some((name.strip_prefix(MISSES)?, *count)))
     }
 
     /// Parts of the pool's capacity, each with the hit ratio that the clients' miniatures model
@@ -375,12 +362,10 @@ impl Totals {
         for (code, count) in &mut tally.errors_by_code {
             *count = count.saturating_sub(then.errors_by_code.get(code).copied().unwrap_or(0));
         }
-        less(&mut tally.latency, &then.latency);
         for (now, then) in [
             (&mut tally.keys_found, then.keys_found),
             (&mut tally.keys_missed, then.keys_missed),
             (&mut tally.errors, then.errors),
-            (&mut tally.latency_sum_ns, then.latency_sum_ns),
             (&mut tally.bytes_in, then.bytes_in),
             (&mut tally.bytes_out, then.bytes_out),
             (&mut tally.reads, then.reads),
@@ -428,12 +413,10 @@ impl Shared {
             for (code, count) in &*worker.errors_by_code.lock().unwrap_or_else(PoisonError::into_inner) {
                 *totals.tally.errors_by_code.entry(code.clone()).or_default() += count;
             }
-            add(&mut totals.tally.latency, &worker.latency);
             add(&mut stats, &worker.stats);
             totals.tally.keys_found += worker.keys_found.load(Relaxed);
             totals.tally.keys_missed += worker.keys_missed.load(Relaxed);
             totals.tally.errors += worker.errors.load(Relaxed);
-            totals.tally.latency_sum_ns += worker.latency_sum_ns.load(Relaxed);
             totals.tally.bytes_in += worker.bytes_in.load(Relaxed);
             totals.tally.bytes_out += worker.bytes_out.load(Relaxed);
             totals.tally.reads += worker.reads.load(Relaxed);
@@ -469,11 +452,10 @@ mod tests {
 
     #[test]
     fn a_sample_falls_below_the_bound_of_its_bucket() {
-        let mut tally = Tally::new(1);
         for (ns, bucket) in [(0, 0), (249, 0), (250, 1), (499, 1), (500, 2), (u64::MAX / 2, LATENCY_BUCKETS)] {
-            tally.latency = [0; LATENCY_BUCKETS + 1];
-            tally.sampled(Duration::from_nanos(ns));
-            assert_eq!(tally.latency[bucket], 1, "{ns}");
+            let mut timed = Timed::default();
+            timed.add(Duration::from_nanos(ns), 3);
+            assert_eq!((timed.buckets[bucket], timed.count()), (3, 3), "{ns}");
         }
     }
 }

@@ -233,7 +233,8 @@ fn metrics_and_info_show_the_same_numbers() {
         "atoll_pool_used_bytes 12345678",
         "atoll_connections 1",
         "atoll_commands_total{command=\"get\"} 3",
-        "atoll_command_seconds_bucket{le=\"+Inf\"}",
+        "# HELP atoll_hits_total Lookups that found their key.\n",
+        "atoll_command_seconds_bucket{command=\"info\",le=\"+Inf\"} 1",
     ] {
         assert!(text.contains(line), "{line} in {text}");
     }

@@ -2,7 +2,7 @@
 //! Yue and Rashmi, OSDI 2020).
 
 use crate::LabError;
-use crate::trace::Operation;
+use crate::trace::{Operation, WHERE_TRACES_ARE};
 use serde::Deserialize;
 use std::path::Path;
 
@@ -60,7 +60,7 @@ pub fn read(folder: &Path) -> Result<Vec<Row>, LabError> {
     let path = folder.join(FILE);
     let wrong = |what: String| LabError::Folder { path: path.clone(), what };
     let mut reader = csv::Reader::from_path(&path)
-        .map_err(|error| wrong(format!("{error}; give --traces a folder that has this file")))?;
+        .map_err(|error| wrong(format!("{error}; give --traces a folder that has this file: {WHERE_TRACES_ARE}")))?;
     let mut rows = Vec::new();
     for line in reader.deserialize() {
         let line: Line = line.map_err(|error| wrong(error.to_string()))?;

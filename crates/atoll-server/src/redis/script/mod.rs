@@ -154,7 +154,7 @@ pub(super) async fn run<G: Engine>(id: Id, mut c: Context<'_, G>, interpreters: 
         let mut tally = c.tally.borrow_mut();
         let took = began.elapsed();
         c.instance.slow.took(id, c.args, c.session, took);
-        tally.timed(id as usize, took);
+        tally.timed(id as usize, took, 1);
         tally.failed[id as usize] += u64::from(outcome.is_err());
     }
     c.conclude(outcome);
