@@ -180,6 +180,12 @@ impl Counters {
         counter.add(1);
     }
 
+    /// Lookups that found their key, and those that did not.
+    pub fn lookups(&self) -> [u64; 2] {
+        let misses = [&self.misses_absent, &self.misses_evicted, &self.misses_expired];
+        [self.hits.0.get(), misses.iter().map(|counter| counter.0.get()).sum()]
+    }
+
     /// The misses that the miniatures model at a capacity of [`CURVE`].
     pub(crate) fn modelled_misses(&self, point: usize) -> &Counter {
         [

@@ -3,8 +3,8 @@
 
 mod command;
 
-use atoll_commands::settings;
-use clap::{CommandFactory, Parser};
+use atoll_commands::settings::{self, Settled};
+use clap::{CommandFactory, FromArgMatches};
 use std::error::Error;
 use std::process::ExitCode;
 
@@ -36,10 +36,20 @@ fn end_quietly_without_reader() {
 }
 
 fn run() -> Result<ExitCode, Box<dyn Error>> {
-    let given = std::env::args_os().collect();
-    let arguments = settings::arguments(&command::Command::command(), given, |name| std::env::var_os(name))?;
-    match command::Command::try_parse_from(&arguments.all) {
-        Ok(command) => command.run().map(|()| ExitCode::SUCCESS),
+    let (given, mut program) = (std::env::args_os().collect(), command::Command::command());
+    let environment = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
+    let arguments = settings::arguments(&program, given, &environment.collect())?;
+    arguments.warnings().for_each(|warning| eprintln!("{warning}"));
+    let parsed = program.try_get_matches_from_mut(&arguments.all);
+    let parsed = parsed.and_then(|matches| {
+        let command = command::Command::from_arg_matches(&matches).map_err(|error| error.format(&mut program))?;
+        Ok((command, matches))
+    });
+    match parsed {
+        Ok((command, matches)) => {
+            let settled = Settled::new(&program, &matches, &arguments).ok_or("there is no command")?;
+            command.run(&settled).map(|()| ExitCode::SUCCESS)
+        }
         Err(error) => {
             error.print()?;
             if let Some(note) = arguments.note().filter(|_| error.use_stderr()) {

@@ -4,10 +4,12 @@ use atoll::fabric::{OnFabric, ServedFabric, on_fabric};
 use atoll::{OpenError, Pool, PoolOptions};
 use atoll_fabric::shm::host::Room;
 use atoll_fabric::{Clock, FabricError};
+use bytesize::ByteSize;
 use clap::Args;
 use serde_json::json;
 use std::error::Error;
 use std::net::TcpListener;
+use std::path::Path;
 
 /// Less shared memory than this is a mistake, most often that of a container.
 const MEMORY_BYTES_MIN: u64 = 128 << 20;
@@ -17,6 +19,9 @@ const DESCRIPTORS_MIN: u64 = 10_064;
 const BUFFER_BYTES_MIN: u64 = 1_250_000;
 /// Clocks that a process reads without a system call.
 const FAST_CLOCKS: [&str; 3] = ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page"];
+/// Where pools have their names.
+const SHARED_MEMORY: &str = "/dev/shm";
+const CONTROL_GROUPS: &str = "/sys/fs/cgroup";
 const HUGE_PAGES: &str = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
 const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 
@@ -57,8 +62,8 @@ impl Check {
 impl DoctorCommand {
     /// Does it, and prints what comes of it. The error counts what does not work.
     pub fn run(self) -> Result<(), Box<dyn Error>> {
-        let mut checks = vec![shared_memory(), a_pool(), descriptors(), huge_pages(), clock()];
-        checks.extend([redis_port(), socket_buffers()]);
+        let mut checks = vec![shared_memory(), device_of_pools(), a_pool(), control_group(), descriptors()];
+        checks.extend([locked_memory(), huge_pages(), clock(), redis_port(), socket_buffers()]);
         if let Some(address) = &self.address {
             let looked = on_fabric(address, Looking { address });
             checks.extend(looked.unwrap_or_else(|error| vec![Check::new("address", Verdict::Bad, error.to_string())]));
@@ -96,6 +101,59 @@ fn shared_memory() -> Check {
         Some(room) if room.usable_bytes() < MEMORY_BYTES_MIN => Check::new(name, Verdict::Bad, room.to_string()),
         Some(room) => Check::new(name, Verdict::Good, room.to_string()),
     }
+}
+
+/// The file system in which pools have their names is there, and how large it is.
+fn device_of_pools() -> Check {
+    match rustix::fs::statvfs(SHARED_MEMORY) {
+        Err(error) => Check::new(SHARED_MEMORY, Verdict::Bad, format!("{error}: mount a tmpfs there")),
+        Ok(found) => {
+            let [bytes, left] = [found.f_blocks, found.f_bavail].map(|blocks| ByteSize(blocks * found.f_frsize));
+            Check::new(SHARED_MEMORY, Verdict::Good, format!("{left} of {bytes} left for all pools of this host"))
+        }
+    }
+}
+
+/// What the control group of this process may use.
+fn control_group() -> Check {
+    let name = "control group";
+    let (memory, cores) = (memory_limit(), std::thread::available_parallelism().map_or(1, usize::from));
+    let memory =
+        memory.map_or("no limit of memory".to_owned(), |bytes| format!("at most {} of memory", ByteSize(bytes)));
+    let found = format!("{memory}; {cores} core(s) for this process");
+    if cores > 1 {
+        return Check::new(name, Verdict::Good, found);
+    }
+    Check::new(name, Verdict::Advice, format!("{found}: a server and its clients take turns on it (cpuset, CPUQuota)"))
+}
+
+/// The least limit of memory of this process's control group and those above it.
+fn memory_limit() -> Option<u64> {
+    let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+    let group = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    let groups = Path::new(CONTROL_GROUPS).join(group);
+    let limits = groups.ancestors().take_while(|path| path.starts_with(CONTROL_GROUPS)).filter_map(|path| {
+        let limit = std::fs::read_to_string(path.join("memory.max")).ok()?;
+        limit.trim().parse().ok()
+    });
+    limits.min()
+}
+
+/// Pools are not locked into memory, so the limit of that does not matter; swap does.
+fn locked_memory() -> Check {
+    use rustix::process::{Resource, getrlimit};
+    let name = "memory lock";
+    let limit = getrlimit(Resource::Memlock)
+        .maximum
+        .map_or("no limit".to_owned(), |most| format!("at most {}", ByteSize(most)));
+    let swaps = std::fs::read_to_string("/proc/swaps").unwrap_or_default();
+    if swaps.lines().count() > 1 {
+        let advice = format!(
+            "{limit}; pools are not locked, and this host swaps: an object on disk takes milliseconds (`swapoff -a`)"
+        );
+        return Check::new(name, Verdict::Advice, advice);
+    }
+    Check::new(name, Verdict::Good, format!("{limit}; pools are not locked, and this host does not swap"))
 }
 
 /// A pool can be made, used and removed.

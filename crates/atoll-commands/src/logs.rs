@@ -85,9 +85,4 @@ impl LogArgs {
             Format::Json => tracing::subscriber::set_global_default(log.json().flatten_event(true).finish()),
         };
     }
-
-    /// The options, as `--config` prints them.
-    pub(crate) fn shown(self) -> [(&'static str, String); 2] {
-        [("log_level", self.log_level.to_string()), ("log_format", self.log_format.to_string())]
-    }
 }

@@ -88,16 +88,9 @@ impl NewPoolArgs {
         options
     }
 
-    /// The options with their values, to print them.
-    pub(super) fn shown(&self) -> [(&'static str, String); 6] {
-        let or = |value: Option<String>, default: &str| value.unwrap_or_else(|| default.to_owned());
-        [
-            ("capacity", self.capacity_bytes(None).to_string()),
-            ("nodes", self.nodes(1).to_string()),
-            ("capacity_max", or(self.capacity_max.map(|bytes| bytes.to_string()), "the capacity")),
-            ("nodes_max", or(self.nodes_max.map(|nodes| nodes.to_string()), "by default")),
-            ("clients_max", or(self.clients_max.map(|clients| clients.to_string()), "by default")),
-            ("object_bytes_mean", or(self.object_bytes_mean.map(|bytes| bytes.to_string()), "by default")),
-        ]
+    /// What the options come to that were not given, in a pool of a server's own.
+    pub(super) fn defaults(&self, engine: &EngineOptions) -> [(&'static str, String); 3] {
+        let [capacity, nodes] = [self.capacity_bytes(None), self.nodes(1).into()].map(|number| number.to_string());
+        [("capacity", capacity), ("nodes", nodes), ("engine", engine.to_string())]
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::capacity_or_default;
 use crate::logs::LogArgs;
-use crate::settings::SettingsArgs;
+use crate::settings::{SettingsArgs, Settled};
 use atoll::size::parse_bytes;
 use atoll_fabric::shm::host::Room;
 use atoll_fabric::tcp::{Agent, AgentOptions, Authority, Certificate, SECRET_FILE, Secret};
@@ -46,17 +46,21 @@ pub struct NodeCommand {
     #[command(flatten)]
     logs: LogArgs,
     #[command(flatten)]
-    _settings: SettingsArgs,
+    settings: SettingsArgs,
 }
 
 impl NodeCommand {
     /// Does it, and prints what comes of it.
-    pub fn run(self) -> Result<(), Box<dyn Error>> {
+    pub fn run(self, settled: &Settled<'_>) -> Result<(), Box<dyn Error>> {
         self.logs.begin();
         if let Some(other) = self.pool.as_deref().filter(|name| name.starts_with("tcp:")) {
             return Err(format!("--pool names memory of this host, shm:/NAME, and not {other}").into());
         }
         let capacity_bytes = capacity_or_default(self.capacity, self.pool.as_deref());
+        if self.settings.config {
+            settled.print(&[("capacity", capacity_bytes.to_string())]);
+            return Ok(());
+        }
         let tls = self.tls_cert.as_deref().zip(self.tls_key.as_deref());
         let authority = self.tls_ca.as_deref().or(self.tls_cert.as_deref());
         // A region of that name may be there already, and then needs no room.

@@ -255,6 +255,11 @@ fn refused(ahead_ms: i64) -> &'static str {
     " (refused: objects expire by the pool's own time; a pool made anew takes this host's)"
 }
 
+/// Bytes for people: exact, and in a unit that they can picture.
+fn sized(bytes: u64) -> String {
+    if bytes < 10_000 { bytes.to_string() } else { format!("{bytes} ({})", ByteSize(bytes)) }
+}
+
 fn info(command: &NameCommand, fabric: &impl PoolFabric) -> Result<(), Box<dyn Error>> {
     let pool = open_pool(fabric)?;
     let info = pool.info()?;
@@ -268,7 +273,8 @@ fn info(command: &NameCommand, fabric: &impl PoolFabric) -> Result<(), Box<dyn E
         let clients: Vec<_> = info.clients.iter().map(shown).collect();
         let nodes: Vec<_> = info.nodes.iter().map(shown_node).collect();
         let shown = json!({
-            "name": command.name, "fabric": pool.fabric(), "settings": settings, "nodes": nodes, "objects": info.objects, "near_caches": info.near_caches,
+            "name": command.name, "fabric": pool.fabric(), "settings": settings, "nodes": nodes, "objects": info.objects,
+            "hits": info.hits, "misses": info.misses, "hit_ratio": info.hit_ratio(), "near_caches": info.near_caches,
             "clock_ms": info.clock_ms, "wall_clock_ahead_ms": info.wall_clock_ahead_ms,
             "chunks": info.chunks, "chunks_free": info.chunks_free, "chunks_retired": info.chunks_retired,
             "chunks_undiscarded": info.chunks_undiscarded, "clients": clients,
@@ -288,10 +294,17 @@ fn info(command: &NameCommand, fabric: &impl PoolFabric) -> Result<(), Box<dyn E
         info.objects,
         info.clients.len()
     );
-    for (name, value) in &info.settings {
-        println!("  {name:<18} {value}");
+    match info.hit_ratio() {
+        Some(ratio) => println!("hit ratio {:.1} % of {} lookups", 100.0 * ratio, info.hits + info.misses),
+        None => println!("no lookup yet, or none that its client has told"),
     }
-    println!("  {:<18} {} of {}", "provided_bytes", info.provided_bytes, info.capacity_bytes);
+    for (name, value) in &info.settings {
+        match value.parse() {
+            Ok(bytes) if name.contains("bytes") => println!("  {name:<18} {}", sized(bytes)),
+            _ => println!("  {name:<18} {value}"),
+        }
+    }
+    println!("  {:<18} {} of {}", "provided_bytes", sized(info.provided_bytes), sized(info.capacity_bytes));
     println!("  {:<18} {}", "objects", info.objects);
     println!("  {:<18} {}", "near_caches", info.near_caches);
     println!("  {:<18} {}", "clock_ms", info.clock_ms);
@@ -305,10 +318,10 @@ fn info(command: &NameCommand, fabric: &impl PoolFabric) -> Result<(), Box<dyn E
         let region = region.as_deref().unwrap_or("of this process");
         match is_absent {
             true => println!("    node {number} {region}: absent, its keys miss; start `atoll node` there again"),
-            false => println!("    node {number} {region}: {bytes} bytes, {chunks_free} of {chunks} chunks free"),
+            false => println!("    node {number} {region}: {}, {chunks_free} of {chunks} chunks free", sized(*bytes)),
         }
     }
-    println!("  {:<18} {}", "quarantined_bytes", info.quarantined_bytes);
+    println!("  {:<18} {}", "quarantined_bytes", sized(info.quarantined_bytes));
     println!("  {:<18} {}", "clients", info.clients.len());
     for ClientInfo { incarnation, pid, state } in &info.clients {
         let pid = pid.map_or_else(|| "unknown".to_owned(), |pid| pid.to_string());

@@ -3,11 +3,11 @@
 use crate::address::{parse_host, parse_socket};
 use crate::logs::LogArgs;
 use crate::new_pool::NewPoolArgs;
-use crate::settings::SettingsArgs;
+use crate::settings::{SettingsArgs, Settled};
 use crate::{open_pool, password_of};
 use atoll::fabric::{OnFabric, ServedFabric, on_fabric};
 use atoll::size::parse_bytes;
-use atoll::{EngineOptions, Pool};
+use atoll::Pool;
 use atoll_server::serve::Both;
 use atoll_server::{Memcached, NearFacts, PoolFacts, Redis, RedisOptions, Server, ServerOptions, TlsOptions};
 use clap::Args;
@@ -92,9 +92,6 @@ pub struct ServeCommand {
     logs: LogArgs,
     #[command(flatten)]
     settings: SettingsArgs,
-    /// Print all options with their values, and do not serve
-    #[arg(long)]
-    config: bool,
 }
 
 /// What the near cache of this process has.
@@ -148,15 +145,16 @@ impl OnFabric for ServePool<'_> {
 
 impl ServeCommand {
     /// Does it, and prints what comes of it.
-    pub fn run(self) -> Result<(), Box<dyn Error>> {
+    pub fn run(self, settled: &Settled<'_>) -> Result<(), Box<dyn Error>> {
         self.logs.begin();
         let engine = self.own.engine.options()?;
         if let (Some(name), Some(given)) = (&self.pool, self.own.given()) {
             let why = format!("{given} is for a pool of the server's own, and {name} is as it was created");
             return Err(format!("{why}: leave it out (`atoll pool info {name}` shows its settings)").into());
         }
-        if self.config {
-            self.print_config(&engine);
+        if self.settings.config {
+            let defaults = self.own.defaults(&engine);
+            settled.print(if self.pool.is_some() { &[] } else { &defaults });
             return Ok(());
         }
         self.check_addresses()?;
@@ -269,44 +267,5 @@ impl ServeCommand {
 
     fn password(&self) -> Result<Option<Vec<u8>>, String> {
         self.password_file.as_deref().map(password_of).transpose()
-    }
-
-    fn print_config(&self, engine: &EngineOptions) {
-        let shown = |option: Option<String>| option.unwrap_or_else(|| "none".to_owned());
-        let file = self.settings.config_file.as_ref().map(|path| path.display().to_string());
-        println!("config_file = {}", shown(file));
-        println!("address = {}", self.address);
-        println!("port = {}", self.port);
-        println!("memcached = {}", shown(self.memcached.map(|address| address.to_string())));
-        for (name, path) in
-            [("tls_cert", &self.tls_cert), ("tls_key", &self.tls_key), ("tls_client_ca", &self.tls_client_ca)]
-        {
-            println!("{name} = {}", shown(path.as_ref().map(|path| path.display().to_string())));
-        }
-        println!("tls_port = {}", shown(self.tls_port.map(|port| port.to_string())));
-        println!("memcached_tls = {}", if self.memcached_tls { "yes" } else { "no" });
-        println!("unix = {}", shown(self.unix.as_ref().map(|path| path.display().to_string())));
-        println!("pool = {}", self.pool.as_deref().unwrap_or("of its own"));
-        let engine = if self.pool.is_some() { "that of the pool".to_owned() } else { engine.to_string() };
-        println!("engine = {engine}");
-        for (name, value) in self.own.shown() {
-            println!("{name} = {}", if self.pool.is_some() { "that of the pool".to_owned() } else { value });
-        }
-        println!("threads = {}", self.threads);
-        println!("near = {}", shown(self.near.map(|bytes| bytes.to_string())));
-        println!("evict_ahead = {}", if self.evict_ahead { "yes" } else { "no" });
-        println!("maxclients = {}", self.maxclients);
-        println!("timeout = {}", self.timeout);
-        println!("tcp_keepalive = {}", self.tcp_keepalive);
-        let path = self.password_file.as_ref().map(|path| path.display().to_string());
-        println!("password_file = {}", shown(path));
-        println!("aclfile = {}", shown(self.aclfile.as_ref().map(|path| path.display().to_string())));
-        for user in &self.user {
-            // The rules may hold a password.
-            println!("user = {}", user.split(' ').next().unwrap_or_default());
-        }
-        println!("protected_mode = {}", if self.protected_mode { "yes" } else { "no" });
-        println!("metrics = {}", shown(self.metrics.map(|address| address.to_string())));
-        self.logs.shown().iter().for_each(|(name, value)| println!("{name} = {value}"));
     }
 }

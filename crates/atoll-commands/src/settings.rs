@@ -8,10 +8,13 @@
 //! | the default | |
 //!
 //! What the command line leaves out is added to it, so that all values are checked alike. A command
-//! takes part if it has the option `--config-file`.
+//! takes part if it has the option `--config-file`. `--config` prints what came out, in the form of
+//! the file.
 
 use atoll_fabric::tcp::SECRET_FILE;
-use clap::{Arg, ArgAction};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 use toml::{Table, Value};
@@ -26,44 +29,124 @@ pub(crate) struct SettingsArgs {
     /// (ATOLL_SERVE_MAXCLIENTS=100) gives: a table for each command, such as [serve], with lines
     /// such as maxclients = 100
     #[arg(long, value_name = "PATH")]
-    pub(crate) config_file: Option<std::path::PathBuf>,
+    config_file: Option<std::path::PathBuf>,
+    /// Print all options with their values, as such a file has them, and do nothing else
+    #[arg(long)]
+    pub(crate) config: bool,
 }
+
+/// Options that such a file does not have.
+const NOT_IN_FILE: [&str; 4] = [FILE, "config", "help", "version"];
+/// The option whose values may hold a password.
+const SECRET: &str = "user";
 
 /// A command line with what was added to it.
 #[derive(Debug)]
 pub struct Arguments {
     /// The whole command line.
     pub all: Vec<OsString>,
-    /// What was added, and where that came from.
-    added: Vec<String>,
+    /// The options that were added, and where each came from.
+    added: Vec<(String, String)>,
+    /// Environment variables of the command that are none of its options.
+    unknown: Vec<String>,
 }
 
 impl Arguments {
     /// What a user is told beside an error in the command line.
     pub fn note(&self) -> Option<String> {
-        (!self.added.is_empty()).then(|| format!("These were not on the command line: {}", self.added.join(", ")))
+        let added: Vec<String> = self.added.iter().map(|(long, whence)| format!("--{long} ({whence})")).collect();
+        (!added.is_empty()).then(|| format!("These were not on the command line: {}", added.join(", ")))
+    }
+
+    /// What a user is told of the environment, a line each.
+    pub fn warnings(&self) -> impl Iterator<Item = String> {
+        self.unknown.iter().map(|name| format!("warning: the environment has {name}, which is no option"))
     }
 }
 
-/// The command line `given`, with what the environment and the file say besides. `variable` looks
-/// an environment variable up.
+/// How the options of a command came out.
+pub struct Settled<'a> {
+    command: &'a clap::Command,
+    matches: &'a ArgMatches,
+    arguments: &'a Arguments,
+}
+
+impl<'a> Settled<'a> {
+    /// Of the program's command line. `None` if it has no command.
+    pub fn new(program: &'a clap::Command, matches: &'a ArgMatches, arguments: &'a Arguments) -> Option<Self> {
+        let (name, matches) = matches.subcommand()?;
+        Some(Self { command: program.find_subcommand(name)?, matches, arguments })
+    }
+
+    /// Prints them. `defaults`: what options without a value come to.
+    pub(crate) fn print(&self, defaults: &[(&str, String)]) {
+        println!("[{}]", self.command.get_name());
+        for arg in self.command.get_arguments() {
+            let Some(long) = arg.get_long().filter(|long| !NOT_IN_FILE.contains(long)) else { continue };
+            let default = defaults.iter().find(|(name, _)| *name == long).map(|(_, value)| value.as_str());
+            println!("{}", self.line(arg, long, default));
+        }
+    }
+
+    fn line(&self, arg: &Arg, long: &str, default: Option<&str>) -> String {
+        let (id, key) = (arg.get_id().as_str(), long.replace('-', "_"));
+        let given = self.matches.try_get_raw(id).ok().flatten();
+        let given: Vec<String> =
+            given.into_iter().flatten().map(|value| value.to_string_lossy().into_owned()).collect();
+        let source = match self.matches.value_source(id) {
+            Some(ValueSource::CommandLine) => {
+                let added = self.arguments.added.iter().find(|(added, _)| added == long);
+                added.map_or("command line", |(_, whence)| whence.as_str())
+            }
+            Some(ValueSource::EnvVariable) => "environment",
+            _ => "default",
+        };
+        let value = match (arg.get_action(), given.as_slice()) {
+            (_, []) if default.is_none() => return format!("# {key} ="),
+            (_, []) => default.map(typed),
+            (ArgAction::Append, given) if long == SECRET => {
+                // A rule may hold a password.
+                let names: Vec<&str> = given.iter().filter_map(|rules| rules.split(' ').next()).collect();
+                return format!("# {key} = {}: the rules are not shown", names.join(", "));
+            }
+            (ArgAction::Append, given) => Some(Value::Array(given.iter().map(|value| typed(value)).collect())),
+            (_, given) => given.first().map(|value| typed(value)),
+        };
+        let line = format!("{key} = {}", value.map(|value| value.to_string()).unwrap_or_default());
+        if source == "default" { line } else { format!("{line:<40}  # {source}") }
+    }
+}
+
+/// A value as a file has it.
+fn typed(text: &str) -> Value {
+    match (text, text.parse()) {
+        ("yes" | "true", _) => Value::Boolean(true),
+        ("no" | "false", _) => Value::Boolean(false),
+        (_, Ok(number)) => Value::Integer(number),
+        _ => Value::String(text.to_owned()),
+    }
+}
+
+/// The command line `given`, with what the environment and the file say besides.
 pub fn arguments(
     program: &clap::Command,
     given: Vec<OsString>,
-    variable: impl Fn(&str) -> Option<OsString>,
+    environment: &BTreeMap<String, OsString>,
 ) -> Result<Arguments, String> {
+    let variable = |name: &str| environment.get(name).cloned();
     if variable(SECRET_FILE).is_some_and(|path| path.is_empty()) {
         return Err(format!("{SECRET_FILE} is empty: unset it, or let it name the file with the memory nodes' secret"));
     }
-    let mut arguments = Arguments { all: given, added: Vec::new() };
+    let mut arguments = Arguments { all: given, added: Vec::new(), unknown: Vec::new() };
     let name = arguments.all.get(1).and_then(|name| name.to_str()).unwrap_or_default().to_owned();
     let Some(command) = program.find_subcommand(&name).filter(|command| option(command, FILE).is_some()) else {
         return Ok(arguments);
     };
-    let from_environment = |long: &str| {
-        let named = format!("ATOLL_{name}_{long}").to_uppercase().replace('-', "_");
-        variable(&named).map(|value| (value, named))
-    };
+    let named = |long: &str| format!("ATOLL_{name}_{long}").to_uppercase().replace('-', "_");
+    let from_environment = |long: &str| variable(&named(long)).map(|value| (value, named(long)));
+    let known: Vec<String> = command.get_arguments().filter_map(|arg| arg.get_long().map(named)).collect();
+    let meant = environment.keys().filter(|name| name.starts_with(&named("")));
+    arguments.unknown = meant.filter(|name| !known.contains(name)).cloned().collect();
     let file = match value_of(&arguments.all, FILE) {
         Some(path) => Some(path),
         None => from_environment(FILE).map(|(path, _)| path),
@@ -113,7 +196,7 @@ impl Arguments {
             option.push(value);
         }
         self.all.push(option);
-        self.added.push(format!("--{long} ({whence})"));
+        self.added.push((long.to_owned(), whence.to_owned()));
         Ok(())
     }
 }
@@ -196,8 +279,8 @@ mod tests {
         let path = std::env::temp_dir().join(format!("atoll-settings-{:?}", std::thread::current().id()));
         std::fs::write(&path, file).unwrap();
         let given = given.replace("FILE", path.to_str().unwrap());
-        let variable = |name: &str| variables.iter().find(|(other, _)| *other == name).map(|(_, value)| value.into());
-        let found = arguments(&program(), given.split(' ').map(OsString::from).collect(), variable);
+        let environment = variables.iter().map(|(name, value)| ((*name).to_owned(), value.into())).collect();
+        let found = arguments(&program(), given.split(' ').map(OsString::from).collect(), &environment);
         std::fs::remove_file(&path).unwrap();
         let all = found?.all.iter().map(|word| word.to_str().unwrap().to_owned()).collect::<Vec<_>>().join(" ");
         Ok(all.strip_prefix(&given).unwrap().trim().to_owned())
@@ -218,6 +301,15 @@ mod tests {
         // Commands without the option take nothing.
         assert_eq!(from("atoll pool --config-file FILE", &[("ATOLL_POOL_UNIX", "x")]), "");
         assert_eq!(from("atoll", &variables), "");
+    }
+
+    #[test]
+    fn a_variable_that_is_no_option_is_told_of() {
+        let environment = ["ATOLL_SERVE_TLS_PROT", "ATOLL_SERVE_UNIX", "ATOLL_NODE_X", "HOME"];
+        let environment = environment.map(|name| (name.to_owned(), "x".into())).into();
+        let found = arguments(&program(), ["atoll", "serve"].map(OsString::from).into(), &environment).unwrap();
+        let warnings: Vec<String> = found.warnings().collect();
+        assert_eq!(warnings, ["warning: the environment has ATOLL_SERVE_TLS_PROT, which is no option"]);
     }
 
     #[test]

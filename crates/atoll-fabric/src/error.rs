@@ -138,7 +138,7 @@ pub enum FabricError {
     #[error("{0} exists: open it, remove it first, or choose another name")]
     Exists(String),
     /// The region was not created, or is removed.
-    #[error("{0} does not exist: create it first (atoll pool create)")]
+    #[error("{0} does not exist (`atoll pool create {0}` makes it)")]
     Absent(String),
     /// The agent has no room for the whole region.
     #[error("no room for {bytes} bytes in {name}: {why}; choose a smaller capacity, or free memory")]

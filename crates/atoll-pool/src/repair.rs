@@ -87,6 +87,9 @@ pub trait Estate {
     /// Live objects, counted one by one.
     async fn count_objects(&self) -> Result<u64, Self::Error>;
 
+    /// How many lookups of this client have found their key, and how many have not.
+    fn lookups(&self) -> [u64; 2];
+
     /// Objects that running operations of this client have counted and not inserted yet.
     fn objects_reserved(&self) -> u64;
 
@@ -167,6 +170,7 @@ pub async fn round<S: Estate>(estate: &S) -> Result<(), S::Error> {
     if !estate.client().is_look_due() {
         return Ok(());
     }
+    estate.client().tell_lookups(estate.lookups());
     estate.client().check_nodes().await?;
     estate.client().learn_nodes().await?;
     let repaired = Box::pin(look(estate, false)).await?;

@@ -382,6 +382,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         self.free_stock_beyond(0).await?;
         self.flush_hotness().await?;
         crate::index::extents::recheck_bound(self).await?;
+        self.client.tell_lookups(self.stats.lookups());
         self.client.endpoint.flush().await?;
         // A group with an unsettled place is left to a repairer.
         let is_done = !self.groups.borrow().is_closing();

@@ -287,6 +287,10 @@ impl<E: Endpoint, T: Technique<E>> Estate for Forge<E, T> {
         walk::count_live(self).await
     }
 
+    fn lookups(&self) -> [u64; 2] {
+        self.stats.lookups()
+    }
+
     fn objects_reserved(&self) -> u64 {
         self.limit().reserved()
     }

@@ -94,6 +94,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         }
         recheck_bound(&self.core).await?;
         self.core.publish_dead();
+        self.core.client.tell_lookups(self.core.stats.lookups());
         self.core.client.endpoint.flush().await?;
         match is_done {
             true => Ok(self.core.client.leave().await?),

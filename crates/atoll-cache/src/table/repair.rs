@@ -94,6 +94,10 @@ impl<E: Endpoint> Estate for Core<E> {
         walk::count_live(self).await
     }
 
+    fn lookups(&self) -> [u64; 2] {
+        self.stats.lookups()
+    }
+
     fn objects_reserved(&self) -> u64 {
         self.limit().reserved()
     }

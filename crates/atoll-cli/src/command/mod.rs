@@ -6,6 +6,7 @@ mod shell;
 #[cfg(feature = "lab")]
 mod sim;
 
+use atoll_commands::settings::Settled;
 use atoll_commands::{DoctorCommand, NodeCommand, PoolCommand, ServeCommand, TopCommand};
 use clap::Parser;
 use std::error::Error;
@@ -43,10 +44,10 @@ pub(crate) enum Command {
 
 impl Command {
     /// Runs the command.
-    pub(crate) fn run(self) -> Result<(), Box<dyn Error>> {
+    pub(crate) fn run(self, settled: &Settled<'_>) -> Result<(), Box<dyn Error>> {
         match self {
-            Self::Serve(command) => command.run(),
-            Self::Node(command) => command.run(),
+            Self::Serve(command) => command.run(settled),
+            Self::Node(command) => command.run(settled),
             Self::Pool(command) => command.run(),
             Self::Top(command) => command.run(),
             Self::Doctor(command) => command.run(),

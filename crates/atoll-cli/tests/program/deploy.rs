@@ -22,7 +22,7 @@ fn metrics(text: &str) -> BTreeSet<String> {
 fn the_example_of_a_file_of_options_is_one() {
     let file = deploy().join("atoll.toml");
     let shown = printed(&["serve", "--config", "--config-file", file.to_str().unwrap()]);
-    assert!(shown.contains("metrics = 127.0.0.1:9121"), "{shown}");
+    assert!(shown.contains("metrics = \"127.0.0.1:9121\""), "{shown}");
 }
 
 #[test]
@@ -37,6 +37,11 @@ fn alerts_and_dashboard_ask_for_metrics_that_a_server_has() {
     BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
     assert!(line.contains("metrics"), "{line}");
     let (_, address) = line.trim_end().trim_end_matches("/metrics").rsplit_once("http://").unwrap();
+    // Times are of commands that have run. Of INFO all are taken.
+    let (_, served) = line.split_once(" serves ").unwrap();
+    let mut client = TcpStream::connect(served.split(' ').next().unwrap()).unwrap();
+    client.write_all(b"INFO\r\nINFO\r\nQUIT\r\n").unwrap();
+    client.read_to_end(&mut Vec::new()).unwrap();
     let mut connection = TcpStream::connect(address).unwrap();
     connection.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
     let mut text = String::new();
@@ -109,12 +114,15 @@ fn what_helm_renders_is_a_file_of_options_and_asks_for_a_password() {
     assert!(rendered(&["passwordSecret=s", "service.memcachedPort=11211"]).unwrap().is_err());
     let file = std::env::temp_dir().join(format!("atoll-chart-{}.toml", std::process::id()));
     for (values, shown) in [
-        (&["passwordSecret=s"][..], &["capacity = 1073741824", "password_file = /etc/atoll-password/password"][..]),
+        (&["passwordSecret=s"][..], &["capacity = \"1GiB\"", "password_file = \"/etc/atoll-password/password\""][..]),
         (
             &["unprotected=true", "pool=shm:/x", "service.memcachedPort=11211"],
-            &["pool = shm:/x", "protected_mode = no"],
+            &["pool = \"shm:/x\"", "protected_mode = false"],
         ),
-        (&["passwordSecret=s", "options.log_format=json", "options.threads=3"], &["log_format = json", "threads = 3"]),
+        (
+            &["passwordSecret=s", "options.log_format=json", "options.threads=3"],
+            &["log_format = \"json\"", "threads = 3"],
+        ),
     ] {
         let rendered = rendered(values).unwrap().unwrap();
         assert!(!rendered.contains("ServiceMonitor"));

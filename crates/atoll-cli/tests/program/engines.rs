@@ -179,7 +179,7 @@ fn what_does_not_go_together_is_refused_with_what_to_do() {
     assert!(said.contains("--engine") && said.contains("leave it out"), "{said}");
     assert!(refused(&["serve", "--experts", "lru", "--port", "0"]).contains("add --engine ditto"));
     let config = printed(&["serve", "--config", "--engine", "ditto", "--experts", "lru+lfu"]);
-    assert!(config.contains("engine = ditto:lru+lfu"), "{config}");
+    assert!(config.contains("engine = \"ditto\"") && config.contains("experts = \"lru+lfu\""), "{config}");
 }
 
 #[test]

@@ -19,6 +19,29 @@ fn a_pool_is_made_shown_checked_and_removed() {
     assert!(refused(&["pool", "info", &name.0]).contains("does not exist"));
 }
 
+/// Each place of the pool continues the counts of its last client.
+#[test]
+fn a_pool_knows_the_hit_ratio_of_all_its_clients() {
+    let name = PoolName::new("ratio");
+    printed(&["pool", "create", &name.0, "--capacity", "4MiB"]);
+    assert!(printed(&["pool", "info", &name.0]).contains("no lookup yet"));
+    let pool = atoll::Pool::open(&name.0).unwrap();
+    for _ in 0..2 {
+        let mut clients = [pool.client().unwrap(), pool.client().unwrap()];
+        for client in &mut clients {
+            client.set(b"key", b"value").unwrap();
+            (0..300).for_each(|_| assert!(client.get(b"key").unwrap().is_some()));
+            (0..100).for_each(|_| assert!(client.get(b"none").unwrap().is_none()));
+        }
+    }
+    drop(pool);
+    let info: serde_json::Value = serde_json::from_str(&printed(&["pool", "info", &name.0, "--json"])).unwrap();
+    assert_eq!((&info["hits"], &info["misses"], &info["hit_ratio"]), (&1200.into(), &400.into(), &0.75.into()));
+    assert!(printed(&["pool", "info", &name.0]).contains("hit ratio 75.0 % of 1600 lookups"));
+    assert!(printed(&["top", &name.0, "--once"]).contains("75.0 %"));
+    printed(&["pool", "remove", &name.0]);
+}
+
 #[test]
 fn chunks_of_a_grown_index_are_not_called_retired() {
     let name = PoolName::new("grown");

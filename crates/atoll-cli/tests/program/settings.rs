@@ -42,14 +42,38 @@ fn a_server_takes_options_from_the_command_line_then_the_environment_then_a_file
         "port = 7003",
         "maxclients = 6",
         "threads = 3",
-        "evict_ahead = no",
-        "protected_mode = no",
+        "evict_ahead = false",
+        "protected_mode = false",
         "timeout = 0",
-        "log_level = info",
+        "log_level = \"info\"",
     ] {
-        assert!(shown.lines().any(|other| other == line), "{line} in {shown}");
+        assert!(shown.lines().any(|other| other.split("  #").next().unwrap().trim_end() == line), "{line} in {shown}");
     }
-    assert!(shown.contains(&format!("config_file = {file}")), "{shown}");
+    for (option, whence) in
+        [("port", "command line"), ("maxclients", "ATOLL_SERVE_MAXCLIENTS"), ("threads", &format!("{file}, [serve]"))]
+    {
+        let line = shown.lines().find(|line| line.starts_with(&format!("{option} = "))).unwrap();
+        assert!(line.ends_with(&format!("  # {whence}")), "{line}");
+    }
+}
+
+#[test]
+fn what_config_prints_is_a_file_of_options_that_says_the_same() {
+    let directory = Directory::new("settings-again");
+    for (command, given) in [
+        ("serve", &["--capacity", "64MiB", "--unix", "/a \"path\"", "--engine", "ditto", "--experts", "lru+lfu"][..]),
+        ("node", &["--capacity", "1GiB", "--threads", "2", "--listen", "127.0.0.1:7701"]),
+    ] {
+        let first = printed(&[&[command, "--config"][..], given].concat());
+        let file = directory.file("atoll.toml", &first);
+        let again = printed(&[command, "--config", "--config-file", &file]);
+        let options = |text: &str| {
+            let table: toml::Table = text.parse().unwrap();
+            table[command].as_table().unwrap().clone()
+        };
+        assert_eq!(options(&first), options(&again), "{first}");
+        assert!(options(&first).len() >= 5, "{first}");
+    }
 }
 
 #[test]

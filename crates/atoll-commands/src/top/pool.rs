@@ -38,6 +38,7 @@ fn look<F: ServedFabric>(name: &str, pool: &Pool<F>) -> Result<Look, Box<dyn Err
     let json = json!({
         "target": name, "fabric": pool.fabric(), "engine": pool.engine().to_string(), "used_bytes": used,
         "capacity_bytes": info.capacity_bytes, "provided_bytes": info.provided_bytes, "objects": info.objects,
+        "hits": info.hits, "misses": info.misses, "hit_ratio": info.hit_ratio(),
         "clients": info.clients.len(), "clients_by_state": states, "quarantined_bytes": info.quarantined_bytes,
         "nodes": info.nodes.iter().map(shown_node).collect::<Vec<_>>(),
     });
@@ -62,6 +63,9 @@ fn text(
         ByteSize(used),
         ByteSize(capacity)
     )?;
+    if let Some(ratio) = info.hit_ratio() {
+        writeln!(text, "hit ratio   {:.1} % since the pool was made", 100.0 * ratio)?;
+    }
     let states: Vec<String> = states.iter().map(|(state, clients)| format!("{clients} {state}")).collect();
     writeln!(text, "clients     {}: {}", info.clients.len(), states.join(", "))?;
     for node in &info.nodes {

@@ -361,6 +361,12 @@ impl<E: Endpoint> Client<E> {
         self.member().count_objects(&self.endpoint, by).await
     }
 
+    /// Tells how many lookups of this client have found their key, and how many have not, without
+    /// waiting.
+    pub fn tell_lookups(&self, lookups: [u64; 2]) {
+        self.member().tell_lookups(&self.endpoint, lookups);
+    }
+
     /// Ends the copies that other processes, or this one, have of objects with this hash: see
     /// [`sharers`](crate::sharers). The caller has forbidden new ones.
     ///

@@ -419,6 +419,11 @@ impl Layout {
         self.account(slot).add(8 * account_word::OBJECTS as u64)
     }
 
+    /// What a client has told of its lookups: hits, then misses.
+    pub(crate) fn lookups_told(&self, slot: u32) -> Address {
+        self.account(slot).add(8 * account_word::HITS as u64)
+    }
+
     /// A chunk's descriptor; its first word is state and owner.
     #[inline]
     pub fn descriptor(&self, chunk: ChunkId) -> Address {

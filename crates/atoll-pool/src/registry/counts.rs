@@ -1,4 +1,4 @@
-//! Objects in the pool, as each client counts its own.
+//! Objects in the pool and lookups, as each client counts its own.
 
 use super::place::{ACCOUNT_BYTES, account_word};
 use super::places::read_places;
@@ -36,6 +36,16 @@ pub async fn objects_exact<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<u64
 async fn object_counts<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<Vec<u64>, VerbError> {
     let accounts = read_places(endpoint, pool, |layout| layout.account(0), ACCOUNT_BYTES).await?;
     Ok(accounts.words().chunks(ACCOUNT_BYTES as usize / 8).map(|account| account[account_word::OBJECTS]).collect())
+}
+
+/// Lookups of all clients since the pool was made that found their key, and those that did not.
+/// Clients tell them now and then. What a client that died had not told is missing.
+pub async fn lookups<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<[u64; 2], VerbError> {
+    let accounts = read_places(endpoint, pool, |layout| layout.account(0), ACCOUNT_BYTES).await?;
+    Ok(accounts.words().chunks(ACCOUNT_BYTES as usize / 8).fold([0; 2], |[hits, misses], account| {
+        let told = &account[account_word::HITS..];
+        [hits.wrapping_add(told[0]), misses.wrapping_add(told[1])]
+    }))
 }
 
 fn sum(counts: &[u64]) -> i64 {

@@ -26,6 +26,11 @@ pub struct Member {
     signal: Address,
     lease_at: Address,
     objects_at: Address,
+    lookups_at: Address,
+    /// What earlier clients of the place have told.
+    lookups_before: [u64; 2],
+    /// What this one has told.
+    lookups_told: Cell<[u64; 2]>,
     deaths: Address,
     lease: Cell<u64>,
     is_at_rest: Cell<bool>,
@@ -117,6 +122,7 @@ impl Member {
             // After the swap: the place's last client has left it or is shut out. So only this
             // client writes the word from now on.
             let objects = batch.read_word(layout.objects_counted(slot));
+            let lookups = batch.read(layout.lookups_told(slot), Buffer::sized(16));
             endpoint.post(&mut batch).await?;
             if !batch.swapped(swap) {
                 // It stood still, and was shut out.
@@ -129,6 +135,9 @@ impl Member {
                 signal,
                 lease_at: layout.lease(slot),
                 objects_at: layout.objects_counted(slot),
+                lookups_at: layout.lookups_told(slot),
+                lookups_before: *batch.take(lookups).words().first_chunk().expect("two words were READ"),
+                lookups_told: Cell::default(),
                 deaths,
                 lease: Cell::new(lease),
                 is_at_rest: Cell::new(false),
@@ -307,5 +316,20 @@ impl Member {
             endpoint.post_unawaited(&mut batch);
         }
         Ok(())
+    }
+
+    /// Tells how many lookups of this client have found their key, and how many have not, without
+    /// waiting.
+    pub fn tell_lookups<E: Endpoint>(&self, endpoint: &E, lookups: [u64; 2]) {
+        if self.lookups_told.replace(lookups) == lookups {
+            return;
+        }
+        let mut told = Buffer::sized(16);
+        for (word, (before, count)) in told.words_mut().iter_mut().zip(self.lookups_before.iter().zip(lookups)) {
+            *word = before.wrapping_add(count);
+        }
+        let mut batch = Batch::new();
+        batch.write(self.lookups_at, told);
+        endpoint.post_unawaited(&mut batch);
     }
 }

@@ -37,7 +37,7 @@ pub mod protection;
 mod times;
 mod watch;
 
-pub use counts::{objects, objects_exact};
+pub use counts::{lookups, objects, objects_exact};
 pub(crate) use fence::count_death;
 pub use fence::{Roll, declare_dead, fence_dead, fence_still, fence_suspect, free};
 pub use member::Member;

@@ -56,12 +56,14 @@ pub(crate) mod account_word {
     pub(crate) const USED_NODES: usize = 4;
     pub(crate) const ABSENT_NODES: usize = 5;
     pub(crate) const OBJECTS: usize = 8;
+    /// Lookups that found their key; those that did not stand in the next word.
+    pub(crate) const HITS: usize = 9;
 }
 
 const _: () = assert!(8 * (signal_word::PROTECTIONS as u64) < SIGNAL_BYTES);
 const _: () = assert!(ORIGIN_WORDS <= account_word::USED_NODES);
 const _: () =
-    assert!(account_word::ABSENT_NODES < account_word::OBJECTS && 8 * (account_word::OBJECTS as u64) < ACCOUNT_BYTES);
+    assert!(account_word::ABSENT_NODES < account_word::OBJECTS && 8 * (account_word::HITS as u64 + 2) <= ACCOUNT_BYTES);
 
 /// Protections of a client: one for each operation that may run, and one for each operation's other
 /// work, such as a round.

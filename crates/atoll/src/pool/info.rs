@@ -17,6 +17,12 @@ pub struct PoolInfo {
     pub settings: Vec<(&'static str, String)>,
     /// Objects in it.
     pub objects: u64,
+    /// Lookups of all clients since the pool was made that found their key. A client tells its
+    /// lookups after a second or so, and when it leaves. Those that a near cache answered do not
+    /// count.
+    pub hits: u64,
+    /// Lookups that did not.
+    pub misses: u64,
     /// Processes that keep copies of its objects: see [`Pool::near`].
     pub near_caches: u64,
     /// The pool's time, in milliseconds since the Unix epoch. Objects expire by it.
@@ -106,6 +112,14 @@ impl ClientInfo {
     }
 }
 
+impl PoolInfo {
+    /// The part of all lookups that found their key; `None` before the first.
+    pub fn hit_ratio(&self) -> Option<f64> {
+        let lookups = self.hits.wrapping_add(self.misses);
+        (lookups > 0).then(|| self.hits as f64 / lookups as f64)
+    }
+}
+
 impl<F: PoolFabric> Pool<F> {
     /// The pool's clients, and how full the pool is.
     pub fn info(&self) -> Result<PoolInfo, CacheError> {
@@ -121,9 +135,12 @@ impl<F: PoolFabric> Pool<F> {
         let (clock_ms, wall_clock_ahead_ms) = self.clock(&endpoint)?;
         let retired_bytes = chunks_retired * pool.layout.chunk_bytes;
         let used_bytes = self.used_bytes().min(self.capacity_bytes()).saturating_sub(retired_bytes);
+        let [hits, misses] = block_on(&endpoint, registry::lookups(&endpoint, pool))?;
         Ok(PoolInfo {
             settings: self.settings(),
             objects: block_on(&endpoint, registry::objects(&endpoint, pool))?,
+            hits,
+            misses,
             near_caches: block_on(&endpoint, sharers::all(&endpoint, pool))?.len() as u64,
             clock_ms,
             wall_clock_ahead_ms,
