@@ -8,6 +8,7 @@
 use super::time::expiry;
 use crate::redis::command::keyspace;
 use crate::redis::instance::Instance;
+use crate::redis::isolation::{Batch, Turn};
 use crate::serve::protocol::Client;
 use atoll_cache::{CacheError, Engine, Expiry};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -29,12 +30,13 @@ impl Flush {
         &self,
         instance: &Instance,
         exptime: i32,
+        batch: &Batch<'_>,
         client: Client<'_, G>,
     ) -> Result<(), CacheError> {
         match expiry(exptime) {
             Expiry::Never | Expiry::AtMs(0) => {
                 self.0.store(NONE, Relaxed);
-                keyspace::flush(client.cache, instance.databases.get(0)).await
+                keyspace::flush(client.cache, instance.databases.get(0), Turn::begin(Some(batch))).await
             }
             later => {
                 let at_ms = later.at_ms(client.cache.now_ms().await?, None);
@@ -50,11 +52,12 @@ impl Flush {
         if at_ms == NONE || client.cache.now_ms().await.is_ok_and(|now_ms| now_ms < at_ms) {
             return;
         }
-        let _batch = instance.isolation.enter(client.worker).await;
+        let batch = instance.isolation.enter(client.worker).await;
         if self.0.compare_exchange(at_ms, NONE, Relaxed, Relaxed).is_err() {
             return;
         }
-        if keyspace::flush(client.cache, instance.databases.get(0)).await.is_err() {
+        let turn = Turn::begin(Some(&batch));
+        if keyspace::flush(client.cache, instance.databases.get(0), turn).await.is_err() {
             // The next worker tries it, unless another request has come.
             let _ = self.0.compare_exchange(NONE, at_ms, Relaxed, Relaxed);
         }

@@ -144,6 +144,7 @@ pub struct Scratch {
 /// What a request has to run with.
 struct Context<'a, G: Engine> {
     client: Client<'a, G>,
+    batch: &'a Batch<'a>,
     inner: &'a Inner,
     database: Database,
     value: &'a mut Value,
@@ -356,7 +357,7 @@ async fn run_batch<'a, G: Engine>(
                 index += pin!(gets::run(with, (&*ahead, index), client, input, start, output)).await;
             } else {
                 let Scratch { value, new, .. } = &mut *scratch;
-                let context = Context { client, inner, database, value, new, output: &mut *output };
+                let context = Context { client, batch: &*batch, inner, database, value, new, output: &mut *output };
                 pin!(run_one(context, request)).await;
                 if let Request::Refuse { swallow, .. } = request {
                     state.swallow = swallow;
@@ -457,7 +458,7 @@ async fn call<G: Engine>(c: &mut Context<'_, G>, request: Request<'_>) -> Result
             pin!(classic::touch(c, key, exptime, noreply)).await.map_err(|error| (error, noreply))
         }
         Request::FlushAll { exptime, noreply } => {
-            let flushed = pin!(c.inner.flush.request(&c.inner.redis, exptime, c.client)).await;
+            let flushed = pin!(c.inner.flush.request(&c.inner.redis, exptime, c.batch, c.client)).await;
             flushed.map_err(|error| (error, noreply))?;
             c.say("OK", noreply);
             Ok(())

@@ -4,6 +4,7 @@
 //! the number of all objects: exact but for some percent.
 
 use super::database::{DATABASES, Database, Databases};
+use super::isolation::Turn;
 use atoll_cache::cache::left_ms;
 use atoll_cache::record::HEADER_BYTES;
 use atoll_cache::{Cache, CacheError, Engine};
@@ -13,7 +14,7 @@ const EXACT_MAX: u64 = 10_000;
 /// Keys of a sample.
 const SAMPLE: u64 = 1000;
 /// Keys that one step of a scan reads.
-const STEP: usize = 1000;
+const STEP: usize = 256;
 
 /// What is known of one database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,9 +31,17 @@ pub(crate) struct Count {
 pub(crate) type Census = [Count; DATABASES as usize];
 
 /// Counts the keys of all databases.
-pub(crate) async fn take<G: Engine>(cache: &Cache<G>, databases: &Databases) -> Result<Census, CacheError> {
+pub(crate) async fn take<G: Engine>(
+    cache: &Cache<G>,
+    databases: &Databases,
+    mut turn: Turn<'_>,
+) -> Result<Census, CacheError> {
     let (objects, now_ms) = (cache.objects().await?, cache.now_ms().await?);
     let (mut census, mut seen) = (Census::default(), 0);
+    // The index of a large pool that is empty is not walked.
+    if objects == 0 {
+        return Ok(census);
+    }
     if objects <= EXACT_MAX {
         let mut cursor = 0;
         loop {
@@ -44,6 +53,7 @@ pub(crate) async fn take<G: Engine>(cache: &Cache<G>, databases: &Databases) -> 
             if cursor == 0 {
                 break;
             }
+            turn.yield_if_over().await;
         }
     } else {
         while seen < SAMPLE {
@@ -102,10 +112,10 @@ mod tests {
                 Count { keys: 6000, bytes: 6000 * (16 + 4), ..Count::default() },
                 Count { keys: 2000, bytes: 2000 * (16 + 6), expires: 1000, ttl_mean_ms: 5000 },
             );
-            let census = take(&cache, &databases).await.unwrap();
+            let census = take(&cache, &databases, Turn::begin(None)).await.unwrap();
             assert_eq!((census[0], census[3]), (many, few));
             databases.swap(0, 3);
-            let census = take(&cache, &databases).await.unwrap();
+            let census = take(&cache, &databases, Turn::begin(None)).await.unwrap();
             assert_eq!((census[0], census[3]), (few, many));
         });
     }

@@ -37,12 +37,22 @@ pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
                 at_text += 1;
             }
             (None, Some((behind, taken))) => {
-                star = Some((behind, taken + 1));
-                (at_pattern, at_text) = (behind, taken + 1);
+                // What follows a star begins where its first plain bytes are next.
+                let Some(further) = memchr::memmem::find(&text[taken + 1..], plain(&pattern[behind..])) else {
+                    return false;
+                };
+                at_text = taken + 1 + further;
+                (star, at_pattern) = (Some((behind, at_text)), behind);
             }
             (None, None) => return false,
         }
     }
+}
+
+/// The bytes that `pattern` begins with which stand for themselves.
+fn plain(pattern: &[u8]) -> &[u8] {
+    let special = pattern.iter().position(|byte| b"*?[\\".contains(byte));
+    &pattern[..special.unwrap_or(pattern.len())]
 }
 
 /// The length of the element that `pattern` begins with (which is no star) if it matches `byte`.
@@ -122,6 +132,10 @@ mod tests {
             ("a**b", "ab", true),
             ("*b", "aab", true),
             ("a?*", "a", false),
+            ("*ab?*ab", "aabababcab", true),
+            ("*ab?*ab", "aabababca", false),
+            ("*\\a?b", "xaaab", true),
+            ("*a[", "aaa", false),
         ] {
             assert_eq!(matches(pattern.as_bytes(), text.as_bytes()), expected, "{pattern:?} {text:?}");
         }
@@ -131,5 +145,13 @@ mod tests {
     fn many_stars_take_no_exponential_time() {
         let pattern = "a*".repeat(1000) + "b";
         assert!(!matches(pattern.as_bytes(), "a".repeat(10_000).as_bytes()));
+    }
+
+    #[test]
+    fn a_long_plain_part_behind_a_star_is_searched_in_linear_time() {
+        let pattern = format!("*{}b", "a".repeat(1 << 20));
+        let begun = std::time::Instant::now();
+        assert!(!matches(pattern.as_bytes(), "a".repeat(4 << 20).as_bytes()));
+        assert!(begun.elapsed().as_secs() < 10, "{:?}", begun.elapsed());
     }
 }

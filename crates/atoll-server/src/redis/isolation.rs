@@ -1,8 +1,8 @@
 //! Commands that run alone among all commands of the server.
 //!
 //! A batch runs beside the batches of other connections, and so do its commands. Where memory is
-//! near, a batch ends after [`TURN_TIME`], so that the others of its worker run. A command that
-//! goes through all keys yields as often. A transaction runs alone: the connection that has it
+//! near, a batch ends after [`TURN_TIME`], so that the others of its worker run. A command on many
+//! keys yields as often ([`Turn`]), and gives up its share meanwhile. A transaction runs alone: the connection that has it
 //! waits until no other batch runs, and none begins before the transaction has ended. Other
 //! processes of the pool do not wait; see `transaction`.
 //!
@@ -10,25 +10,40 @@
 //! other. What runs alone takes the locks of all workers, in order.
 
 use atoll_cache::Engine;
+use std::cell::Cell;
 use std::time::{Duration, Instant};
-use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// How long a batch runs, where memory is near, before those of other connections do.
 const TURN_TIME: Duration = Duration::from_millis(1);
 /// Workers beyond this number share the locks of others.
 const LOCKS: usize = 64;
+/// Batches of a worker at a time, at most. What runs alone takes so many shares of a lock.
+const SHARES: u32 = 1 << 24;
 
 /// A lock in a cache line of its own; processors fetch two lines at a time.
-#[derive(Default)]
 #[repr(align(128))]
-struct Lock(RwLock<()>);
+struct Lock(Semaphore);
+
+impl Lock {
+    /// Takes a share. Its owner gives it back.
+    #[inline]
+    async fn share(&self) {
+        match self.0.try_acquire() {
+            Ok(share) => share.forget(),
+            Err(_) => self.0.acquire().await.expect(OPEN).forget(),
+        }
+    }
+}
+
+const OPEN: &str = "a lock is never closed";
 
 /// The locks of a server.
 pub(crate) struct Isolation(Box<[Lock]>);
 
 impl Default for Isolation {
     fn default() -> Self {
-        Self((0..LOCKS).map(|_| Lock::default()).collect())
+        Self((0..LOCKS).map(|_| Lock(Semaphore::new(SHARES as usize))).collect())
     }
 }
 
@@ -36,47 +51,56 @@ impl Isolation {
     /// A batch of that worker begins, once nothing runs alone.
     #[inline]
     pub(crate) async fn enter(&self, worker: usize) -> Batch<'_> {
-        let lock = &self.0[worker % LOCKS].0;
-        let shares = match lock.try_read() {
-            Ok(shares) => shares,
-            Err(_) => lock.read().await,
-        };
-        Batch { isolation: self, lock, shares: Some(shares), turn: None }
+        let batch = self.batch(worker);
+        batch.enter().await;
+        batch
+    }
+
+    /// A batch of that worker, which [enters](Batch::enter) before it does anything for which it
+    /// matters whether something runs alone.
+    #[inline]
+    pub(crate) fn batch(&self, worker: usize) -> Batch<'_> {
+        Batch { isolation: self, lock: &self.0[worker % LOCKS], has_share: Cell::new(false), began: None }
     }
 }
 
 /// A batch that runs beside others.
 pub(crate) struct Batch<'a> {
     isolation: &'a Isolation,
-    lock: &'a RwLock<()>,
-    shares: Option<RwLockReadGuard<'a, ()>>,
-    /// It begins when it is first asked for.
-    turn: Option<Turn>,
+    lock: &'a Lock,
+    has_share: Cell<bool>,
+    /// When its turn began, once that was asked for.
+    began: Option<Instant>,
 }
 
-/// The time in which a worker's other connections wait.
-#[derive(Debug)]
-pub(crate) struct Turn(Instant);
+/// The time in which a worker's other connections wait for a command that takes long.
+pub(crate) struct Turn<'a> {
+    began: Instant,
+    /// Of a command that does not run alone.
+    batch: Option<&'a Batch<'a>>,
+}
 
-impl Turn {
-    /// It begins now.
-    #[inline]
-    pub(crate) fn begin() -> Self {
-        Self(Instant::now())
+impl<'a> Turn<'a> {
+    /// It begins now, for a command of this batch, or for one that runs alone.
+    pub(crate) fn begin(batch: Option<&'a Batch<'a>>) -> Self {
+        Self { began: Instant::now(), batch }
     }
 
-    /// Whether others should run.
-    #[inline]
-    pub(crate) fn is_over(&self) -> bool {
-        self.0.elapsed() > TURN_TIME
-    }
-
-    /// Lets others run if they should, and begins anew then.
+    /// Lets others run if they have waited for long. In between, there may be commands that run
+    /// alone.
     pub(crate) async fn yield_if_over(&mut self) {
-        if self.is_over() {
-            tokio::task::yield_now().await;
-            *self = Self::begin();
+        if self.began.elapsed() > TURN_TIME {
+            self.pass().await;
         }
+    }
+
+    /// Lets others run.
+    async fn pass(&mut self) {
+        match self.batch {
+            Some(batch) => batch.pass().await,
+            None => tokio::task::yield_now().await,
+        }
+        self.began = Instant::now();
     }
 }
 
@@ -85,16 +109,39 @@ impl<'a> Batch<'a> {
     /// meanwhile.
     #[inline]
     pub(crate) fn has_had_its_turn(&mut self, engine: &impl Engine) -> bool {
-        engine.arrivals().is_none() && self.turn.get_or_insert_with(Turn::begin).is_over()
+        engine.arrivals().is_none() && self.began.get_or_insert_with(Instant::now).elapsed() > TURN_TIME
+    }
+
+    /// Lets others run, those too that run alone. Without that, all others would wait with one that
+    /// is to run alone.
+    async fn pass(&self) {
+        self.give_back();
+        tokio::task::yield_now().await;
+        self.enter().await;
+    }
+
+    /// Begins once nothing runs alone.
+    #[inline]
+    pub(crate) async fn enter(&self) {
+        if !self.has_share.get() {
+            self.lock.share().await;
+            self.has_share.set(true);
+        }
+    }
+
+    fn give_back(&self) {
+        if self.has_share.replace(false) {
+            self.lock.0.add_permits(1);
+        }
     }
 
     /// Lets this batch run alone until [`go_on`](Self::go_on). Between the command before and the
     /// one that runs alone, other batches may run.
     pub(crate) async fn be_alone(&mut self) -> Alone<'a> {
-        self.shares = None;
+        self.give_back();
         let mut locks = Vec::with_capacity(LOCKS);
         for lock in &self.isolation.0 {
-            locks.push(lock.0.write().await);
+            locks.push(lock.0.acquire_many(SHARES).await.expect(OPEN));
         }
         Alone { _locks: locks }
     }
@@ -102,13 +149,20 @@ impl<'a> Batch<'a> {
     /// Runs beside others again.
     pub(crate) async fn go_on(&mut self, alone: Alone<'a>) {
         drop(alone);
-        self.shares = Some(self.lock.read().await);
+        self.enter().await;
+    }
+}
+
+impl Drop for Batch<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.give_back();
     }
 }
 
 /// Nothing else runs.
 pub(crate) struct Alone<'a> {
-    _locks: Vec<RwLockWriteGuard<'a, ()>>,
+    _locks: Vec<SemaphorePermit<'a>>,
 }
 
 #[cfg(test)]
@@ -131,6 +185,9 @@ mod tests {
                             running.fetch_add(1, SeqCst);
                             assert_eq!(alone.load(SeqCst), 0);
                             running.fetch_sub(1, SeqCst);
+                            if round % 5 == worker {
+                                Turn::begin(Some(&batch)).pass().await;
+                            }
                             if round % 7 == worker {
                                 let held = batch.be_alone().await;
                                 assert_eq!(alone.fetch_add(1, SeqCst), 0);

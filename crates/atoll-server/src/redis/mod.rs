@@ -201,15 +201,19 @@ impl Protocol for Redis {
         start: &mut usize,
         output: &mut Output,
     ) -> Ended {
-        // Only the end of the script lets SCRIPT KILL run.
-        if state.session.is_plain() && script::is_kill(&input[*start..]) && self.0.users.may_kill(&mut state.session) {
-            state.session.has_killed = self.0.scripts.kill();
-        }
-        let mut batch = self.0.isolation.enter(client.worker).await;
+        let mut batch = self.0.isolation.batch(client.worker);
         let ended = loop {
             self.0.users.refresh(&mut state.session);
             state.parser.set_stranger(state.session.standing.is_stranger());
             let stopped = scratch.ahead.parse(&mut state.parser, input, *start);
+            let is_beside = self.0.scripts.are_running()
+                && (0..scratch.ahead.len()).all(|index| {
+                    let (id, args, _) = scratch.ahead.command(index, &state.parser, input);
+                    script::runs_beside(id, args)
+                });
+            if !is_beside {
+                batch.enter().await;
+            }
             let parsed = (&mut *state, &mut *scratch);
             let ended = pin!(run_parsed((&self.0, &mut batch), parsed, client, input, start, output)).await;
             if let Some(ended) = ended {
@@ -323,7 +327,8 @@ async fn run_one<'i, G: Engine>(
 ) {
     let Client { cache, tally, shared, worker, .. } = client;
     let reply = Reply::new(output, session.protocol);
-    let mut context = Context { cache, value, tally, shared, instance, worker, session, args, reply, spec: &SPECS[0] };
+    let mut context =
+        Context { cache, value, tally, shared, instance, worker, session, args, reply, spec: &SPECS[0], batch: None };
     let id = match transaction::check(id, args) {
         Ok(id) => id,
         Err(error) => return reject(context, id, error),
@@ -333,7 +338,10 @@ async fn run_one<'i, G: Engine>(
         return reject(context, Some(id), refusal);
     }
     match context.session.way(id) {
-        Way::Beside => pin!(run_sampled(id, context)).await,
+        Way::Beside => {
+            let context = Context { batch: Some(batch), ..context };
+            pin!(run_sampled(id, context)).await;
+        }
         Way::Alone => {
             let alone = batch.be_alone().await;
             pin!(run_sampled(id, context)).await;

@@ -49,8 +49,6 @@ pub struct Session {
     pub(crate) is_subscriber: bool,
     /// Whether it sees every command.
     pub(crate) is_monitor: bool,
-    /// Whether its SCRIPT KILL, which runs next, has ended a script.
-    pub(crate) has_killed: bool,
     /// Whether the connection ends once the replies so far have been sent.
     pub closing: bool,
 }
@@ -106,7 +104,6 @@ impl Session {
             tracks: None,
             is_subscriber: false,
             is_monitor: false,
-            has_killed: false,
             closing: false,
         }
     }

@@ -1,8 +1,8 @@
 //! What scripts may use up, and what they cannot reach.
 
 use crate::common;
-use crate::common::{Raw, options, start};
-use atoll_server::ServerOptions;
+use crate::common::{Raw, options, start, start_redis};
+use atoll_server::{Redis, RedisOptions, ServerOptions};
 use std::time::{Duration, Instant};
 
 fn evaluate(raw: &mut Raw, script: &str) -> String {
@@ -121,6 +121,30 @@ fn a_script_that_does_not_end_is_killed_and_hides_from_it_in_no_pcall() {
         assert!(reply.contains("Script killed by user with SCRIPT KILL"), "{script}: {reply}");
         assert_eq!(evaluate(&mut raw, "return 1"), ":1\r\n");
     }
+}
+
+/// A client's library sends HELLO, or AUTH, and CLIENT SETINFO first.
+#[test]
+fn a_script_is_killed_by_a_connection_that_gives_its_password_first() {
+    let redis = RedisOptions { password: Some(b"secret".to_vec()), ..RedisOptions::default() };
+    let server = start_redis(Redis::new(redis), ServerOptions { threads: 2, ..options() });
+    let mut raw = Raw::connect(server.address);
+    assert_eq!(raw.call(&["AUTH", "secret"]), b"+OK\r\n");
+    raw.send(&common::command(&["EVAL", "while true do end", "0"]));
+    std::thread::sleep(Duration::from_millis(100));
+    let begun = Instant::now();
+    // One of two is not behind the script.
+    let mut others = [server.address; 2].map(Raw::connect);
+    for other in &mut others {
+        other.send(&common::command(&["HELLO", "2", "AUTH", "default", "secret"]));
+        other.send(&common::command(&["CLIENT", "SETINFO", "LIB-NAME", "x"]));
+        other.send(b"script kill\r\n");
+    }
+    let mut replies = others.each_mut().map(|other| [(); 3].map(|()| other.reply()));
+    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    replies.sort_by_key(|[.., kill]| kill.starts_with(b"-"));
+    assert_eq!((&*replies[0][1], &*replies[0][2]), (&b"+OK\r\n"[..], &b"+OK\r\n"[..]));
+    assert!(String::from_utf8(raw.reply()).unwrap().contains("Script killed by user"));
 }
 
 #[test]

@@ -10,6 +10,7 @@ use atoll_server::{Redis, Server, ServerOptions};
 use std::convert::Infallible;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 #[test]
@@ -332,6 +333,49 @@ fn a_flush_of_many_keys_makes_no_other_client_wait_for_all_of_them() {
         busy.send(&[command(&["MULTI"]), command(&["FLUSHALL"]), command(&["DBSIZE"]), command(&["EXEC"])].concat());
         let replies: Vec<u8> = (0..4).flat_map(|_| busy.reply()).collect();
         assert_eq!(String::from_utf8_lossy(&replies), "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n+OK\r\n:0\r\n");
+    }
+}
+
+/// What is to run alone waits for those that run, and others wait behind it.
+#[test]
+fn commands_on_many_keys_make_no_other_client_wait_while_scripts_run() {
+    let server = start_on(&EngineOptions::default(), options());
+    let (mut busy, mut other) = (Raw::connect(server.address), Raw::connect(server.address));
+    let mut scripts = Raw::connect(server.address);
+    fill(&mut busy, 150_000);
+    let keys: Vec<String> = (0..150_000).map(|key| format!("key{key}")).collect();
+    let many = |name: &'static str| [name].into_iter().chain(keys.iter().map(String::as_str)).collect::<Vec<_>>();
+    let pairs = ["MSET"].into_iter().chain(keys.iter().flat_map(|key| [key.as_str(), "v"])).collect();
+    for words in [
+        vec!["KEYS", "none"],
+        vec!["DBSIZE"],
+        vec!["SCAN", "0", "COUNT", "150000", "MATCH", "none"],
+        pairs,
+        many("EXISTS"),
+        many("MGET"),
+        many("TOUCH"),
+        many("UNLINK"),
+    ] {
+        let name = words[0];
+        let sent = command(&words);
+        let (is_over, looked) = (AtomicBool::new(false), AtomicU64::new(0));
+        let (longest, took) = std::thread::scope(|scope| {
+            let (is_over, looked, scripts) = (&is_over, &looked, &mut scripts);
+            scope.spawn(move || {
+                while !is_over.load(Relaxed) {
+                    assert_eq!(scripts.call(&["EVAL", "return 1", "0"]), b":1\r\n");
+                    looked.fetch_add(1, Relaxed);
+                }
+            });
+            let found = longest_meanwhile(&mut other, || {
+                (0..4).for_each(|_| busy.send(&sent));
+                (0..4).for_each(|_| _ = busy.reply());
+            });
+            is_over.store(true, Relaxed);
+            found
+        });
+        assert!(longest < took / 8, "{name}: a PING took {longest:?} while four took {took:?}");
+        assert!(looked.load(Relaxed) > 8, "{name}: {looked:?} scripts ran within {took:?}");
     }
 }
 

@@ -125,11 +125,6 @@ impl Selector {
         self.has_all_keys && self.has_all_channels && self.commands.are_all()
     }
 
-    /// Whether it permits the command of this name, whatever its arguments are.
-    pub(super) fn permits(&self, name: &str) -> bool {
-        catalog::find(name).is_some_and(|place| self.commands.permit(place, None))
-    }
-
     /// Whether it permits a channel. To subscribe to a pattern is permitted by the same pattern
     /// alone.
     pub(super) fn permits_channel(&self, channel: &[u8], is_pattern: bool) -> bool {

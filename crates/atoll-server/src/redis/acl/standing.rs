@@ -97,14 +97,6 @@ impl Users {
         standing.free_at = if is_free { standing.known_at } else { NEVER };
     }
 
-    /// Whether a connection may end the script that runs.
-    #[cold]
-    pub(crate) fn may_kill(&self, session: &mut Session) -> bool {
-        self.refresh(session);
-        let standing = &session.standing;
-        standing.free_at != NEVER || !standing.is_stranger && standing.named.user.permits("script|kill")
-    }
-
     /// Whether a connection may run a command, which the table has checked.
     pub(crate) fn check(&self, session: &mut Session, id: Id, args: Args<'_>) -> Result<(), Denial> {
         self.refresh(session);

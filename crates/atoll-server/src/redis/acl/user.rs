@@ -165,11 +165,6 @@ impl User {
         Err(nearest)
     }
 
-    /// Whether it may run the command of this name, whatever its arguments are.
-    pub(super) fn permits(&self, name: &str) -> bool {
-        self.selectors.iter().any(|selector| selector.permits(name))
-    }
-
     /// Whether it may use a channel, or subscribe to a pattern.
     pub(crate) fn permits_channel(&self, channel: &[u8], is_pattern: bool) -> bool {
         self.selectors.iter().any(|selector| selector.permits_channel(channel, is_pattern))

@@ -172,7 +172,7 @@ pub async fn hscan<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 async fn scan<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let options = keyspace::scan_options(c, 3, false)?;
     let (hash, pattern) = (read(c.value.bytes())?, options.pattern);
-    let (mut found, mut compared) = (Vec::new(), 0);
+    let (mut found, mut compared, mut turn) = (Vec::new(), 0, c.turn());
     for pair @ (field, _) in hash.pairs() {
         if glob::matches(pattern, field) {
             found.push(pair);
@@ -180,7 +180,7 @@ async fn scan<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
         compared += (field.len() + 1).saturating_mul(pattern.len());
         if compared >= STEP_BYTES {
             compared = 0;
-            tokio::task::yield_now().await;
+            turn.yield_if_over().await;
         }
     }
     reply_pairs(&mut c.reply, &found);
@@ -279,14 +279,14 @@ async fn repeat<G: Engine>(c: &mut Context<'_, G>, count: usize, with_values: bo
     let longest = pairs.iter().map(bytes).max().unwrap_or(0);
     check_repeated(count.saturating_mul(longest))?;
     c.reply.array(if with_values && is_flat { count * 2 } else { count });
-    let (mut draw, mut written) = (Draw::default(), 0);
+    let (mut draw, mut written, mut turn) = (Draw::default(), 0, c.turn());
     for _ in 0..count {
         let pair = pairs[draw.below(pairs.len())];
         show(&mut c.reply, pair, with_values, is_flat);
         written += bytes(&pair);
         if written >= STEP_BYTES {
             written = 0;
-            tokio::task::yield_now().await;
+            turn.yield_if_over().await;
         }
     }
     Ok(())

@@ -10,6 +10,9 @@ use crate::redis::events::Class;
 use crate::redis::kind::Kind;
 use atoll_cache::{Condition, Engine, Expiry, Meta, SetOptions};
 
+/// Keys that TOUCH looks up between two looks at the time.
+const TOUCH_STEP: usize = 64;
+
 /// `DEL key...` and `UNLINK key...`
 pub async fn del<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let (cache, args, database, mut removed) = (c.cache, c.args, c.database(), 0);
@@ -20,7 +23,7 @@ pub async fn del<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
         }
     };
     let remove = async |nth| cache.delete(&database.stored(args.get(1 + nth))).await;
-    at_once::each(cache, args.len() - 1, remove, is_removed).await?;
+    at_once::each(c.turn(), cache, args.len() - 1, remove, is_removed).await?;
     c.reply.count(removed);
     Ok(())
 }
@@ -33,15 +36,18 @@ pub async fn exists<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
         found += usize::from(meta.is_some());
     };
     let look = async |nth| cache.peek(&database.stored(args.get(1 + nth))).await;
-    at_once::each(cache, args.len() - 1, look, is_found).await?;
+    at_once::each(c.turn(), cache, args.len() - 1, look, is_found).await?;
     c.reply.count(found);
     Ok(())
 }
 
 /// `TOUCH key...`: an access is counted as for a lookup.
 pub async fn touch<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    let mut found = 0;
+    let (mut found, mut turn) = (0, c.turn());
     for index in 1..c.args.len() {
+        if index.is_multiple_of(TOUCH_STEP) {
+            turn.yield_if_over().await;
+        }
         let is_there = c.cache.get_part(&c.key(index), |_| 0..0, c.value).await?.is_some();
         string::forget(c.value);
         c.looked(c.args.get(index), is_there);

@@ -34,8 +34,11 @@ pub async fn dbsize<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 
 /// Goes through all keys in steps, each of which returns where the next one begins. Other
 /// connections run between steps, unless the command runs alone.
-async fn in_steps(mut step: impl AsyncFnMut(u64) -> Result<u64, CacheError>) -> Result<(), CacheError> {
-    let (mut cursor, mut turn) = (0, Turn::begin());
+async fn in_steps(
+    mut turn: Turn<'_>,
+    mut step: impl AsyncFnMut(u64) -> Result<u64, CacheError>,
+) -> Result<(), CacheError> {
+    let mut cursor = 0;
     loop {
         cursor = step(cursor).await?;
         if cursor == 0 {
@@ -47,7 +50,7 @@ async fn in_steps(mut step: impl AsyncFnMut(u64) -> Result<u64, CacheError>) -> 
 
 /// Shows every stored key of all databases.
 async fn each_key<G: Engine>(c: &Context<'_, G>, mut each: impl FnMut(&[u8])) -> Result<(), CommandError> {
-    Ok(in_steps(async |cursor| c.cache.scan(cursor, STEP, &mut each).await).await?)
+    Ok(in_steps(c.turn(), async |cursor| c.cache.scan(cursor, STEP, &mut each).await).await?)
 }
 
 fn flush_options<G: Engine>(c: &Context<'_, G>) -> Outcome {
@@ -61,7 +64,7 @@ fn flush_options<G: Engine>(c: &Context<'_, G>) -> Outcome {
 /// `FLUSHALL [ASYNC | SYNC]`
 pub async fn flushall<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     flush_options(c)?;
-    in_steps(async |cursor| Ok(c.cache.flush_from(cursor).await?.next)).await?;
+    in_steps(c.turn(), async |cursor| Ok(c.cache.flush_from(cursor).await?.next)).await?;
     c.instance.tell_all_changed(c.shared);
     c.reply.ok();
     Ok(())
@@ -70,15 +73,15 @@ pub async fn flushall<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 /// `FLUSHDB [ASYNC | SYNC]`
 pub async fn flushdb<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     flush_options(c)?;
-    flush(c.cache, c.database()).await?;
+    flush(c.cache, c.database(), c.turn()).await?;
     c.instance.tell_all_changed(c.shared);
     c.reply.ok();
     Ok(())
 }
 
 /// Removes every key that is in this database when it begins.
-pub(crate) async fn flush<G: Engine>(cache: &Cache<G>, database: Database) -> Result<(), CacheError> {
-    in_steps(async |cursor| {
+pub(crate) async fn flush<G: Engine>(cache: &Cache<G>, database: Database, turn: Turn<'_>) -> Result<(), CacheError> {
+    in_steps(turn, async |cursor| {
         let mut found = Found::default();
         let each = |stored: &[u8]| {
             if database.key(stored).is_some() {
@@ -216,6 +219,26 @@ pub(super) fn scan_options<'a, G: Engine>(
     Ok(options)
 }
 
+/// Shows so many keys from a cursor on, or some more. Returns where to go on. Other connections run
+/// in between.
+async fn scan_from<G: Engine>(
+    c: &Context<'_, G>,
+    mut cursor: u64,
+    count: usize,
+    mut each: impl FnMut(&[u8]),
+) -> Result<u64, CacheError> {
+    let (mut turn, mut left) = (c.turn(), count);
+    loop {
+        let step = left.min(STEP);
+        cursor = c.cache.scan(cursor, step, &mut each).await?;
+        left -= step;
+        if cursor == 0 || left == 0 {
+            return Ok(cursor);
+        }
+        turn.yield_if_over().await;
+    }
+}
+
 /// `SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]`
 pub async fn scan<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let cursor = cursor(c.args.get(1))?;
@@ -226,7 +249,7 @@ pub async fn scan<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
             found.push(key);
         }
     };
-    let next = c.cache.scan(cursor, options.count, each).await?;
+    let next = scan_from(c, cursor, options.count, each).await?;
     if let Some(kind) = options.kind {
         found = of_kind(c, &found, kind).await?;
     }
@@ -238,7 +261,7 @@ pub async fn scan<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 
 /// Those of the keys whose values are of a kind with this name. Other connections run in between.
 async fn of_kind<G: Engine>(c: &Context<'_, G>, found: &Found, name: &[u8]) -> Result<Found, CommandError> {
-    let (database, mut right, mut turn) = (c.database(), Found::default(), Turn::begin());
+    let (database, mut right, mut turn) = (c.database(), Found::default(), c.turn());
     for key in found.keys() {
         let meta = c.cache.peek(&database.stored(key)).await?;
         c.looked(key, meta.is_some());

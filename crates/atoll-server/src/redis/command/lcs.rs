@@ -13,6 +13,7 @@
 
 use super::arguments::{integer, is};
 use super::{CommandError, Context, Outcome, string};
+use crate::redis::isolation::Turn;
 use crate::redis::kind::Kind;
 use crate::redis::resp::parser::BULK_BYTES_MAX;
 use atoll_cache::{Engine, Value};
@@ -36,7 +37,7 @@ struct Ways {
 }
 
 impl Ways {
-    async fn find(a: &[u8], b: &[u8], wants_ways: bool) -> Self {
+    async fn find(a: &[u8], b: &[u8], wants_ways: bool, mut turn: Turn<'_>) -> Self {
         let is_swapped = b.len() > a.len();
         let (long, short) = if is_swapped { (b, a) } else { (a, b) };
         let bits = if wants_ways { long.len() * short.len() } else { 0 };
@@ -64,7 +65,7 @@ impl Ways {
             compared += short.len();
             if compared >= STEP {
                 compared = 0;
-                tokio::task::yield_now().await;
+                turn.yield_if_over().await;
             }
         }
         ways.length = before[short.len()] as usize;
@@ -149,7 +150,7 @@ pub async fn lcs<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     if (a.len() + 1).saturating_mul(b.len() + 1) > BULK_BYTES_MAX / PAIR_BYTES {
         return Err("ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len".into());
     }
-    let ways = Ways::find(a, b, !options.length).await;
+    let ways = Ways::find(a, b, !options.length, c.turn()).await;
     if options.length {
         c.reply.count(ways.length);
         return Ok(());

@@ -116,7 +116,7 @@ async fn usage<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 
 /// `MEMORY STATS`
 async fn stats<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    let census = census::take(c.cache, &c.instance.databases).await?;
+    let census = census::take(c.cache, &c.instance.databases, c.turn()).await?;
     let (used, keys): (u64, u64) = (census.iter().map(|one| one.bytes).sum(), census.iter().map(|one| one.keys).sum());
     let peak = c.instance.memory_peak(used);
     let owed =

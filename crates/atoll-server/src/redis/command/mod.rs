@@ -68,6 +68,7 @@ pub use table::{COMMANDS, Flag, Id, SPECS, Spec};
 
 use crate::redis::database::Database;
 use crate::redis::instance::Instance;
+use crate::redis::isolation::{Batch, Turn};
 use crate::redis::kind::Kind;
 use crate::redis::peers::Last;
 use crate::redis::resp::{Args, Reply};
@@ -102,6 +103,8 @@ pub struct Context<'a, G: Engine> {
     pub reply: Reply<'a>,
     /// The command's line of the table.
     pub spec: &'static Spec,
+    /// The batch that the command is part of, unless the command runs alone.
+    pub(crate) batch: Option<&'a Batch<'a>>,
 }
 
 impl<'a, G: Engine> Context<'a, G> {
@@ -115,6 +118,11 @@ impl<'a, G: Engine> Context<'a, G> {
     #[inline]
     pub fn key(&self, index: usize) -> Cow<'a, [u8]> {
         self.database().stored(self.args.get(index))
+    }
+
+    /// The time that a command which takes long leaves to other connections.
+    pub(crate) fn turn(&self) -> Turn<'a> {
+        Turn::begin(self.batch)
     }
 
     /// The arguments from `index` on, which are keys, as the cache knows them.

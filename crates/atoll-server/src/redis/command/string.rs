@@ -30,8 +30,9 @@ pub async fn mget<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let keys: Vec<&[u8]> = stored.iter().map(|key| &**key).collect();
     c.reply.array(keys.len());
     let (mut replied, mut found, mut missed) = (0, 0, Vec::new());
+    let mut turn = c.turn();
     while replied < keys.len() {
-        let keys = &keys[replied..];
+        let keys = &keys[replied..keys.len().min(replied + MGET_STEP)];
         let usable = keys.iter().take_while(|key| key.len() <= KEY_BYTES_MAX).count();
         let reply = &mut c.reply;
         let looked = c.cache.get_many(&keys[..usable], |_, value| {
@@ -50,11 +51,15 @@ pub async fn mget<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
             c.reply.null();
             replied += 1;
         }
+        turn.yield_if_over().await;
     }
     c.tally.borrow_mut().keys_found += found;
     missed.into_iter().for_each(|index| c.looked(c.args.get(index), false));
     Ok(())
 }
+
+/// Keys that MGET looks up before other connections run.
+const MGET_STEP: usize = 512;
 
 /// What the options of SET and GETEX say.
 #[derive(Default)]
@@ -271,7 +276,7 @@ async fn set_pairs<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let key = |nth: usize| args.get(1 + 2 * nth);
     let set = async |nth| cache.set(&database.stored(key(nth)), args.get(2 + 2 * nth), &SetOptions::default()).await;
     let is_set = |nth, outcome| c.notify_set(&outcome, key(nth));
-    at_once::each_of(cache, (0..count).map(key), set, is_set).await?;
+    at_once::each_of(c.turn(), cache, (0..count).map(key), set, is_set).await?;
     Ok(())
 }
 
@@ -283,7 +288,8 @@ pub async fn msetnx<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
         true => Ok(None),
         false => cache.peek(&database.stored(args.get(1 + 2 * nth))).await,
     };
-    at_once::each(cache, count, look, |_, meta| is_any_there.set(is_any_there.get() || meta.is_some())).await?;
+    at_once::each(c.turn(), cache, count, look, |_, meta| is_any_there.set(is_any_there.get() || meta.is_some()))
+        .await?;
     if !is_any_there.get() {
         set_pairs(c).await?;
     }

@@ -126,9 +126,16 @@ impl Scripts {
         self.lua_bytes.load(Relaxed)
     }
 
+    /// Whether a script runs. Commands for which it matters say what they do then:
+    /// [`runs_beside`].
+    #[inline]
+    pub(crate) fn are_running(&self) -> bool {
+        self.is_running.load(Relaxed)
+    }
+
     /// Ends the script that runs; returns whether there is one.
     pub(crate) fn kill(&self) -> bool {
-        let is_running = self.is_running.load(Relaxed);
+        let is_running = self.are_running();
         if is_running {
             self.is_killed.store(true, Relaxed);
         }
@@ -369,8 +376,7 @@ pub(super) async fn script<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
             *scripts.cached() = Cached::default();
             c.reply.ok();
         }
-        // The script had to end before this command could run: see `Redis::run`.
-        word if is(word, "kill") && std::mem::take(&mut c.session.has_killed) => c.reply.ok(),
+        word if is(word, "kill") && scripts.kill() => c.reply.ok(),
         word if is(word, "kill") => return Err("NOTBUSY No scripts in execution right now.".into()),
         _ => {
             let text = c.args.get(2);
@@ -385,9 +391,16 @@ pub(super) async fn script<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     Ok(())
 }
 
-/// Whether the first command of `bytes` is SCRIPT KILL.
-#[inline]
-pub(super) fn is_kill(bytes: &[u8]) -> bool {
-    const KILL: &[u8] = b"*2\r\n$6\r\nscript\r\n$4\r\nkill\r\n";
-    bytes.get(..KILL.len()).is_some_and(|first| first.eq_ignore_ascii_case(KILL))
+/// Whether a command does not wait for a script that runs: what a peer needs to end it.
+#[cold]
+pub(super) fn runs_beside(id: Option<Id>, args: Args<'_>) -> bool {
+    let word = || args.get(1);
+    match id {
+        Some(Id::Auth | Id::Hello | Id::Quit | Id::Reset | Id::Shutdown) => true,
+        Some(Id::Script) if args.len() > 1 => is(word(), "kill"),
+        Some(Id::Client) if args.len() > 1 => {
+            ["setinfo", "setname", "getname", "id"].iter().any(|name| is(word(), name))
+        }
+        _ => false,
+    }
 }

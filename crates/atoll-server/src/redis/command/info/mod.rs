@@ -98,7 +98,7 @@ pub async fn info<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let is_shown = |name: &str, shown: Shown| all || default && shown == ByDefault || named(name);
     let needs_census = |name: &str| ["Memory", "Keyspace"].contains(&name);
     let census = match SECTIONS.iter().any(|(name, shown, _)| needs_census(name) && is_shown(name, *shown)) {
-        true => census::take(c.cache, &c.instance.databases).await?,
+        true => census::take(c.cache, &c.instance.databases, c.turn()).await?,
         false => Census::default(),
     };
     let facts = Facts { shared: c.shared, instance: c.instance, totals: &totals, census: &census };
