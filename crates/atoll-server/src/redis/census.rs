@@ -95,13 +95,14 @@ async fn count<G: Engine>(
 mod tests {
     use super::*;
     use atoll_cache::{Expiry, SetOptions, model::Model};
-    use atoll_fabric::{Clock, run_ready};
+    use atoll_fabric::Clock;
 
     #[test]
     fn every_key_of_a_small_cache_is_counted_under_the_number_that_its_database_has() {
         let (clock, _) = Clock::manual(1_000_000_000);
         let (cache, databases) = (Cache::new(Model::new(clock)), Databases::default());
-        run_ready(async {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
             for key in 0..8000_u32 {
                 let database = databases.get(if key % 4 == 0 { 3 } else { 0 });
                 let expiry = if key % 8 == 0 { Expiry::InMs(5000) } else { Expiry::Never };

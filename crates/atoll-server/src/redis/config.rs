@@ -98,6 +98,9 @@ parameters! {
     "active-expire-effort"        Integer(1, 10), Noted("1");
     "activedefrag"                Flag, Noted("no");
     "activerehashing"             Flag, Noted("yes");
+    "always-show-logo"            Flag, Noted("no");
+    "aof-use-rdb-preamble"        Flag, Noted("yes");
+    "appenddirname"               Text, CACHE;
     "appendfilename"              Text, CACHE;
     "appendfsync"                 Word(&["everysec", "always", "no"]), Noted("everysec");
     "appendonly"                  Flag, CACHE;
@@ -108,19 +111,24 @@ parameters! {
     "client-output-buffer-limit"  Outputs, Real;
     "client-query-buffer-limit"   Bytes, Shown("a command may have this many bytes");
     "cluster-enabled"             Flag, ALONE;
+    "cluster-node-timeout"        LONG, Noted("15000");
     "daemonize"                   Flag, START;
     "databases"                   INT, START;
     "dbfilename"                  Text, CACHE;
     "dir"                         Text, CACHE;
     "dynamic-hz"                  Flag, Noted("yes");
+    "enable-debug-command"        Word(&["no", "yes", "local"]), START;
     "hash-max-listpack-entries"   LONG, Noted("512");
     "hash-max-listpack-value"     LONG, Noted("64");
     "hash-max-ziplist-entries"    LONG, Noted("512");
     "hash-max-ziplist-value"      LONG, Noted("64");
+    "hll-sparse-max-bytes"        Bytes, Noted("3000");
     "hz"                          Integer(0, i32::MAX as i64), Noted("10");
     "io-threads"                  INT, START;
+    "io-threads-do-reads"         Flag, START;
     "jemalloc-bg-thread"          Flag, Noted("yes");
     "latency-monitor-threshold"   LONG, Real;
+    "latency-tracking"            Flag, Noted("yes");
     "lazyfree-lazy-eviction"      Flag, Noted("no");
     "lazyfree-lazy-expire"        Flag, Noted("no");
     "lazyfree-lazy-server-del"    Flag, Noted("no");
@@ -128,6 +136,7 @@ parameters! {
     "lazyfree-lazy-user-flush"    Flag, Noted("no");
     "lfu-decay-time"              INT, Noted("1");
     "lfu-log-factor"              INT, Noted("10");
+    "list-compress-depth"         INT, Noted("0");
     "list-max-listpack-size"      Integer(i32::MIN as i64, i32::MAX as i64), Noted("-2");
     "logfile"                     Text, START;
     "loglevel"                    Word(&["debug", "verbose", "notice", "warning"]), Noted("notice");
@@ -135,22 +144,38 @@ parameters! {
     "maxclients"                  Integer(1, u32::MAX as i64), Real;
     "maxmemory"                   Bytes, POOL;
     "maxmemory-clients"           Bytes, Shown("no connection is evicted");
+    "maxmemory-eviction-tenacity" Integer(0, 100), Noted("10");
     "maxmemory-policy"            Word(POLICIES), ENGINE;
     "maxmemory-samples"           Integer(1, i32::MAX as i64), Noted("5");
+    "min-replicas-max-lag"        INT, Noted("10");
+    "min-replicas-to-write"       INT, Noted("0");
+    "no-appendfsync-on-rewrite"   Flag, Noted("no");
     "notify-keyspace-events"      Events, Real;
+    "oom-score-adj"               Word(&["no", "yes", "relative", "absolute"]), Noted("no");
+    "pidfile"                     Text, START;
     "port"                        INT, START;
     "protected-mode"              Flag, START;
     "proto-max-bulk-len"          Bytes, Shown("a value may have this many bytes");
+    "rdb-del-sync-files"          Flag, Noted("no");
+    "rdbchecksum"                 Flag, START;
     "rdbcompression"              Flag, Noted("yes");
     "repl-backlog-size"           Bytes, Noted("1048576");
+    "repl-diskless-sync"          Flag, Noted("yes");
     "repl-timeout"                Integer(1, i32::MAX as i64), Noted("60");
+    "replica-priority"            INT, Noted("100");
+    "replica-read-only"           Flag, Noted("yes");
+    "replica-serve-stale-data"    Flag, Noted("yes");
     "replicaof"                   Text, ALONE;
     "requirepass"                 Kind::Password, Real;
     "save"                        Text, CACHE;
+    "set-max-intset-entries"      LONG, Noted("512");
     "slaveof"                     Text, ALONE;
     "slowlog-log-slower-than"     Integer(-1, i64::MAX), Real;
     "slowlog-max-len"             LONG, Real;
     "stop-writes-on-bgsave-error" Flag, Noted("yes");
+    "stream-node-max-bytes"       Bytes, Noted("4096");
+    "stream-node-max-entries"     LONG, Noted("100");
+    "supervised"                  Word(&["no", "upstart", "systemd", "auto"]), START;
     "tcp-backlog"                 INT, START;
     "tcp-keepalive"               INT, Real;
     "timeout"                     INT, Real;
@@ -161,6 +186,9 @@ parameters! {
     "tls-port"                    INT, START;
     "tracking-table-max-keys"     LONG, Real;
     "unixsocket"                  Text, START;
+    "unixsocketperm"              INT, START;
+    "zset-max-listpack-entries"   LONG, Noted("128");
+    "zset-max-listpack-value"     LONG, Noted("64");
 }
 
 /// The parameter of this name, in whatever case.
@@ -333,7 +361,15 @@ impl Parameter {
             "aclfile" => started.users.file().map_or_else(String::new, |path| path.display().to_string()),
             "acllog-max-len" => started.users.log.entries_max.load(Relaxed).to_string(),
             "acl-pubsub-default" => "resetchannels".to_owned(),
-            "appendonly" | "cluster-enabled" | "daemonize" => "no".to_owned(),
+            "appendonly"
+            | "cluster-enabled"
+            | "daemonize"
+            | "enable-debug-command"
+            | "io-threads-do-reads"
+            | "supervised" => "no".to_owned(),
+            "rdbchecksum" => "yes".to_owned(),
+            "appenddirname" => "appendonlydir".to_owned(),
+            "unixsocketperm" => "0".to_owned(),
             "appendfilename" => "appendonly.aof".to_owned(),
             "dbfilename" => "dump.rdb".to_owned(),
             "busy-reply-threshold" | "lua-time-limit" => super::script::TIME_MAX.as_millis().to_string(),

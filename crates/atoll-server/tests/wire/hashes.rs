@@ -507,3 +507,15 @@ fn a_long_pattern_over_many_fields_lets_others_run() {
     assert!(reply.starts_with(&format!("*2\r\n$1\r\n0\r\n*{}\r\n", 2 * expected)), "{}", &reply[..40]);
     assert!(answered >= 5, "{answered}");
 }
+
+/// Of Redis 7.4.
+#[test]
+fn a_hash_is_scanned_without_its_values() {
+    let server = start(options());
+    let mut raw = Raw::connect(server.address);
+    raw.call(&["HSET", "h", "one", "1", "two", "2"]);
+    for words in [&["HSCAN", "h", "0", "NOVALUES"][..], &["HSCAN", "h", "0", "novalues", "MATCH", "*", "COUNT", "9"]] {
+        assert_eq!(raw.call(words), b"*2\r\n$1\r\n0\r\n*2\r\n$3\r\none\r\n$3\r\ntwo\r\n");
+    }
+    assert_eq!(raw.call(&["SCAN", "0", "NOVALUES"]), b"-ERR syntax error\r\n");
+}

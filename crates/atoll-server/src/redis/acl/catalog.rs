@@ -1,5 +1,4 @@
-//! The commands and categories that rules name: those of Redis 7.0, and those of later versions
-//! that this server has.
+//! The commands and categories that rules name: those of Redis 7.0, and of later versions.
 //!
 //! Rules may name commands that this server does not have. So users that were written for Redis are
 //! read, shown and saved as they are.
@@ -161,7 +160,13 @@ const REDIS: &[(u32, &str)] = &[
 ];
 
 /// Commands of later versions.
-const LATER: &[(u32, &str)] = &[(SLOW | CONNECTION, "client|no-touch client|setinfo")];
+const LATER: &[(u32, &str)] = &[
+    (SLOW | CONNECTION, "client|no-touch client|setinfo"),
+    (SLOW | BLOCKING | CONNECTION, "waitaof"),
+    (SLOW, "cluster|myshardid"),
+    (READ | HASH | FAST, "hexpiretime hpexpiretime hpttl httl"),
+    (WRITE | HASH | FAST, "hexpire hexpireat hgetdel hgetex hpersist hpexpire hpexpireat hsetex"),
+];
 
 /// A command.
 #[derive(Debug)]
@@ -287,7 +292,7 @@ mod tests {
         }
         assert!(entries().windows(2).all(|two| two[0].name < two[1].name), "a command is there once");
         // As many as redis-server 7.0 has, and those of later versions.
-        assert_eq!(entries().len(), 366 + 2);
+        assert_eq!(entries().len(), 366 + 16);
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// The most bytes of what was refused.
 const OBJECT_BYTES_MAX: usize = 256;
@@ -76,6 +76,8 @@ impl Happened {
 /// An entry of the log.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
+    /// Its number, by the order in which entries were made.
+    pub(crate) id: u64,
     /// How often it was refused.
     pub(crate) count: u64,
     pub(crate) reason: Reason,
@@ -83,6 +85,8 @@ pub(crate) struct Entry {
     /// The command, the key or the channel.
     pub(crate) object: Vec<u8>,
     pub(crate) user: Arc<[u8]>,
+    /// The first time.
+    pub(crate) first: SystemTime,
     /// The last time.
     pub(crate) at: Instant,
     /// The line of the last connection.
@@ -97,7 +101,8 @@ impl Entry {
         let end = (0..=CLIENT_BYTES_MAX.min(client.len())).rev().find(|end| client.is_char_boundary(*end));
         client.truncate(end.unwrap_or(0));
         client.shrink_to_fit();
-        Self { count: 1, reason, happened, object, user, at: Instant::now(), client }
+        let (first, at) = (SystemTime::now(), Instant::now());
+        Self { id: 0, count: 1, reason, happened, object, user, first, at, client }
     }
 
     fn is_like(&self, other: &Self) -> bool {
@@ -116,12 +121,19 @@ pub(crate) struct Log {
     entries: Mutex<VecDeque<Entry>>,
     /// The most entries.
     pub(crate) entries_max: AtomicU64,
+    /// Entries that were made so far.
+    made: AtomicU64,
     denied: [AtomicU64; Reason::ALL.len()],
 }
 
 impl Default for Log {
     fn default() -> Self {
-        Self { entries: Mutex::default(), entries_max: AtomicU64::new(ENTRIES_MAX), denied: Default::default() }
+        Self {
+            entries: Mutex::default(),
+            entries_max: AtomicU64::new(ENTRIES_MAX),
+            made: AtomicU64::new(0),
+            denied: Default::default(),
+        }
     }
 }
 
@@ -137,6 +149,9 @@ impl Log {
         if let Some(place) = entries.iter().take(COMPARED).position(|present| present.is_like(&new)) {
             let present = entries.remove(place).expect("it was found there");
             new.count += present.count;
+            (new.id, new.first) = (present.id, present.first);
+        } else {
+            new.id = self.made.fetch_add(1, Relaxed);
         }
         entries.push_front(new);
         entries.truncate(usize::try_from(self.entries_max.load(Relaxed)).unwrap_or(usize::MAX));

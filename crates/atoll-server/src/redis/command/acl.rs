@@ -13,7 +13,7 @@ use crate::redis::acl::{self, Denial, FileError, NAME_BYTES_MAX, Named, RULES_BY
 use crate::redis::channels::Kind;
 use crate::redis::resp::Reply;
 use atoll_cache::Engine;
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// The most bits of a password that is made.
 const PASSWORD_BITS_MAX: i64 = 4096;
@@ -206,7 +206,7 @@ fn log<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let (entries, now) = (log.newest(usize::try_from(most).unwrap_or(0)), Instant::now());
     c.reply.array(entries.len());
     for entry in entries {
-        c.reply.map(7);
+        c.reply.map(10);
         c.reply.bulk(b"count");
         c.reply.integer(entry.count as i64);
         for (field, text) in [
@@ -222,6 +222,16 @@ fn log<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
         c.reply.double(now.duration_since(entry.at).as_millis() as f64 / 1000.0);
         c.reply.bulk(b"client-info");
         c.reply.bulk(entry.client.as_bytes());
+        let ms = |time: SystemTime| time.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as i64;
+        let last = SystemTime::now().checked_sub(now.duration_since(entry.at)).unwrap_or(entry.first);
+        for (field, number) in [
+            ("entry-id", entry.id as i64),
+            ("timestamp-created", ms(entry.first)),
+            ("timestamp-last-updated", ms(last)),
+        ] {
+            c.reply.bulk(field.as_bytes());
+            c.reply.integer(number);
+        }
     }
     Ok(())
 }

@@ -215,14 +215,14 @@ pub async fn bitpos<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 /// `BITOP AND | OR | XOR | NOT destination key...`
 pub async fn bitop<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let word = c.args.get(1);
-    let join: fn(u8, u8) -> u8 = match () {
-        () if is(word, "and") => |one, other| one & other,
-        () if is(word, "or") => |one, other| one | other,
-        () if is(word, "xor") => |one, other| one ^ other,
+    let join: fn(&mut [u8], &[u8]) = match () {
+        () if is(word, "and") => |joined, bytes| join(joined, bytes, |one, other| one & other),
+        () if is(word, "or") => |joined, bytes| join(joined, bytes, |one, other| one | other),
+        () if is(word, "xor") => |joined, bytes| join(joined, bytes, |one, other| one ^ other),
         () if is(word, "not") && c.args.len() > 4 => {
             return Err("ERR BITOP NOT must be called with a single source key.".into());
         }
-        () if is(word, "not") => |one, _| !one,
+        () if is(word, "not") => |_, _| (),
         () => return Err(CommandError::Syntax),
     };
     let inverts = is(word, "not");
@@ -230,17 +230,17 @@ pub async fn bitop<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     for index in 3..c.args.len() {
         let is_there = c.look(index, Kind::STRING).await?;
         let bytes = if is_there { c.value.bytes() } else { &[] };
-        joined = Some(match joined.take() {
-            None if inverts => bytes.iter().map(|&byte| join(byte, 0)).collect(),
-            None => bytes.to_vec(),
-            Some(mut joined) => {
+        match &mut joined {
+            None => joined = Some(bytes.to_vec()),
+            Some(joined) => {
                 joined.resize(joined.len().max(bytes.len()), 0);
-                let bytes = bytes.iter().copied().chain(std::iter::repeat(0));
-                joined.iter_mut().zip(bytes).for_each(|(one, other)| *one = join(*one, other));
-                joined
+                join(joined, bytes);
             }
-        });
+        }
         string::forget(c.value);
+    }
+    if inverts {
+        joined.iter_mut().flatten().for_each(|byte| *byte = !*byte);
     }
     let (joined, destination) = (joined.unwrap_or_default(), c.key(2));
     if joined.is_empty() {
@@ -253,6 +253,14 @@ pub async fn bitop<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     }
     c.reply.count(joined.len());
     Ok(())
+}
+
+/// Joins bytes with others. Others that are missing are 0.
+#[inline]
+fn join(joined: &mut [u8], bytes: &[u8], with: impl Fn(u8, u8) -> u8) {
+    let (beside, beyond) = joined.split_at_mut(bytes.len());
+    beside.iter_mut().zip(bytes).for_each(|(one, other)| *one = with(*one, *other));
+    beyond.iter_mut().for_each(|one| *one = with(*one, 0));
 }
 
 #[cfg(test)]

@@ -153,14 +153,14 @@ pub async fn hvals<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     .await
 }
 
-/// `HSCAN key cursor [MATCH pattern] [COUNT count]`
+/// `HSCAN key cursor [MATCH pattern] [COUNT count] [NOVALUES]`
 pub async fn hscan<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     keyspace::cursor(c.args.get(2))?;
     let replied = match c.look(1, Kind::HASH).await? {
         true => scan(c).await,
         // Redis reads the options only if the key is there.
         false => {
-            reply_pairs(&mut c.reply, &[]);
+            reply_pairs(&mut c.reply, &[], true);
             Ok(())
         }
     };
@@ -183,16 +183,16 @@ async fn scan<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
             turn.yield_if_over().await;
         }
     }
-    reply_pairs(&mut c.reply, &found);
+    reply_pairs(&mut c.reply, &found, !options.no_values);
     Ok(())
 }
 
 /// A cursor that is at its end, and these pairs.
-fn reply_pairs(reply: &mut Reply<'_>, pairs: &[Pair<'_>]) {
+fn reply_pairs(reply: &mut Reply<'_>, pairs: &[Pair<'_>], with_values: bool) {
     reply.array(2);
     reply.bulk(b"0");
-    reply.array(pairs.len() * 2);
-    pairs.iter().for_each(|pair| flat(reply, *pair));
+    reply.array(pairs.len() * if with_values { 2 } else { 1 });
+    pairs.iter().for_each(|pair| show(reply, *pair, with_values, true));
 }
 
 /// Random numbers.

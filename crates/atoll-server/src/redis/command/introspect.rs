@@ -32,7 +32,7 @@ pub async fn command<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
             c.reply.array(c.args.len() - 2);
             named().for_each(|spec| match spec {
                 Some(spec) => describe(&mut c.reply, spec),
-                None => c.reply.null_array(),
+                None => c.reply.null(),
             });
         }
         _ => {
@@ -73,6 +73,9 @@ fn group(spec: &Spec) -> &'static str {
         "script" => "scripting",
         "transaction" => "transactions",
         "memory" if spec.name == "object" => "generic",
+        "absent" if ["sort", "sort_ro", "wait"].contains(&spec.name) => "generic",
+        "absent" if ["asking", "readonly", "readwrite", "cluster"].contains(&spec.name) => "cluster",
+        "absent" if spec.name == "function" => "scripting",
         "pubsub" => "pubsub",
         _ => "server",
     }

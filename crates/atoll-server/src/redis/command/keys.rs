@@ -70,6 +70,7 @@ fn flags(id: Id, index: usize, args: Args<'_>) -> &'static [&'static str] {
         ("bitop" | "pfmerge", _) => &["RO", "access"],
         ("pfcount", _) => &["RW", "access"],
         ("object" | "memory", _) => &["RO"],
+        ("sort" | "sort_ro", _) => &["RO", "access"],
         ("exists" | "type" | "strlen" | "touch" | "watch" | "hexists" | "hlen" | "hstrlen", _) => &["RO"],
         ("del" | "unlink", _) => &["RM", "delete"],
         ("set" | "setex" | "psetex" | "mset", _) | ("rename", 1) => &["OW", "update"],

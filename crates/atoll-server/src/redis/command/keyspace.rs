@@ -188,11 +188,13 @@ pub(super) struct ScanOptions<'a> {
     count: usize,
     /// The name of a kind, which SCAN alone takes.
     kind: Option<&'a [u8]>,
+    /// Whether fields are wanted without their values, which HSCAN alone takes.
+    pub(super) no_values: bool,
 }
 
 impl Default for ScanOptions<'_> {
     fn default() -> Self {
-        Self { pattern: b"*", count: 10, kind: None }
+        Self { pattern: b"*", count: 10, kind: None, no_values: false }
     }
 }
 
@@ -204,6 +206,10 @@ pub(super) fn scan_options<'a, G: Engine>(
 ) -> Result<ScanOptions<'a>, CommandError> {
     let (mut options, mut rest) = (ScanOptions::default(), c.args.from(index));
     while let Some(word) = rest.next() {
+        if !takes_kind && is(word, "novalues") {
+            options.no_values = true;
+            continue;
+        }
         let Some(option) = rest.next() else { return Err(CommandError::Syntax) };
         match () {
             () if is(word, "match") => options.pattern = option,

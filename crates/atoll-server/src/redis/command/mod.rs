@@ -28,12 +28,14 @@
 //! | [`keys`] | which arguments are keys: COMMAND GETKEYS and LIST |
 //! | [`memory`] | how a value is held, and what memory takes: OBJECT, MEMORY |
 //! | [`lcs`] | the longest common subsequence of two values |
-//! | [`slow`] | commands that took long: SLOWLOG, LATENCY; and DEBUG, CLUSTER, which are refused |
+//! | [`slow`] | commands that took long: SLOWLOG, LATENCY |
+//! | [`absent`] | what this server does not have: replication, modules, clusters, SORT |
 //! | [`pubsub`] | channels: SUBSCRIBE and its relatives, PUBLISH, PUBSUB |
 //! | [`subcommand`] | the subcommands of CLIENT, COMMAND, ... |
 //! | `script` | EVAL and its relatives, SCRIPT |
 //! | `transaction` | MULTI, EXEC, WATCH and their relatives |
 
+pub mod absent;
 pub mod acl;
 pub mod arguments;
 mod at_once;

@@ -157,16 +157,6 @@ fn histogram<G: Engine>(c: &mut Context<'_, G>) {
     }
 }
 
-/// `DEBUG ...`: there is nothing to debug in a server that others use.
-pub async fn debug<G: Engine>(_: &mut Context<'_, G>) -> Outcome {
-    Err("ERR DEBUG command not allowed. This server has no subcommands of DEBUG.".into())
-}
-
-/// `CLUSTER ...`
-pub async fn cluster<G: Engine>(_: &mut Context<'_, G>) -> Outcome {
-    Err("ERR This instance has cluster support disabled".into())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

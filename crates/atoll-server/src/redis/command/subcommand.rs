@@ -89,6 +89,10 @@ subcommands! {
         "config|resetstat" 2 "RESETSTAT" "Counts what INFO shows from 0 again";
         "config|rewrite" 2 "REWRITE" "Refused: this server has no configuration file";
         "config|set" -4 "SET <parameter> <value> [<parameter> <value> ...]" "Changes parameters, all or none";
+    Function:
+        "function|help" 2 "HELP" "This text";
+        "function|list" -2 "LIST [LIBRARYNAME <pattern>] [WITHCODE]" "There are none";
+        "function|stats" 2 "STATS" "That there are none";
     Latency:
         "latency|doctor" 2 "DOCTOR" "What took long, in words";
         "latency|help" 2 "HELP" "This text";
@@ -103,6 +107,9 @@ subcommands! {
         "memory|purge" 2 "PURGE" "Accepted; there is nothing to purge";
         "memory|stats" 2 "STATS" "What takes how much memory";
         "memory|usage" -3 "USAGE <key> [SAMPLES <count>]" "The bytes of a key and its value in the pool";
+    Module:
+        "module|help" 2 "HELP" "This text";
+        "module|list" 2 "LIST" "There are none";
     Object:
         "object|encoding" 3 "ENCODING <key>" "How Redis would hold the value";
         "object|freq" 3 "FREQ <key>" "Refused: accesses are not counted for each key";

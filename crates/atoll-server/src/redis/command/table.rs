@@ -127,6 +127,7 @@ macro_rules! commands {
 commands! {
     Acl         "acl"         -2 [Admin Noscript Container]    (0 0 0)  acl::acl              "6.0.0" "Users, and what they may do";
     Append      "append"      3  [Write Denyoom Fast] (1 1 1)  range::append          "2.0.0" "Appends to a value";
+    Asking      "asking"      1  [Fast]               (0 0 0)  absent::cluster        "3.0.0" "Refused: this server is in no cluster";
     Auth        "auth"        -2 [NoAuth Noscript Fast] (0 0 0) connection::auth      "1.0.0" "Gives the password";
     Bitcount    "bitcount"    -2 [Readonly]           (1 1 1)  bitmap::bitcount       "2.6.0" "The number of bits that are set";
     Bitfield    "bitfield"    -2 [Write Denyoom]      (1 1 1)  bitfield::bitfield     "3.2.0" "Reads and changes integers of any number of bits";
@@ -134,12 +135,12 @@ commands! {
     Bitop       "bitop"       -4 [Write Denyoom Alone] (2 -1 1) bitmap::bitop         "2.6.0" "Joins values bit by bit";
     Bitpos      "bitpos"      -3 [Readonly]           (1 1 1)  bitmap::bitpos         "2.8.7" "The first bit that is set, or is not";
     Client      "client"      -2 [Noscript Container]          (0 0 0)  client::client         "2.4.0" "The connections of the server";
-    Cluster     "cluster"     -2 []                   (0 0 0)  slow::cluster          "3.0.0" "Refused: this server is in no cluster";
+    Cluster     "cluster"     -2 []                   (0 0 0)  absent::cluster        "3.0.0" "Refused: this server is in no cluster";
     Command     "command"     -1 [Container]                   (0 0 0)  introspect::command    "2.8.13" "The commands of the server";
     Config      "config"      -2 [Admin Noscript Container]    (0 0 0)  config::config         "2.0.0" "The parameters of the server";
     Copy        "copy"        -3 [Write Denyoom Alone] (1 2 1) key::copy              "6.2.0" "Copies a key";
     Dbsize      "dbsize"      1  [Readonly Fast]      (0 0 0)  keyspace::dbsize       "1.0.0" "The number of keys";
-    Debug       "debug"       -2 [Admin Noscript]     (0 0 0)  slow::debug            "1.0.0" "Refused: there is nothing to debug";
+    Debug       "debug"       -2 [Admin Noscript]     (0 0 0)  absent::debug          "1.0.0" "Refused: there is nothing to debug";
     Decr        "decr"        2  [Write Denyoom Fast] (1 1 1)  count::decr            "1.0.0" "Takes one from an integer";
     Decrby      "decrby"      3  [Write Denyoom Fast] (1 1 1)  count::decrby          "1.0.0" "Takes a number from an integer";
     Del         "del"         -2 [Write]              (1 -1 1) key::del               "1.0.0" "Removes keys";
@@ -156,6 +157,7 @@ commands! {
     Expiretime  "expiretime"  2  [Readonly Fast]      (1 1 1)  expire::expiretime     "7.0.0" "The second at which a key expires";
     Flushall    "flushall"    -1 [Write]              (0 0 0)  keyspace::flushall     "1.0.0" "Removes all keys";
     Flushdb     "flushdb"     -1 [Write]              (0 0 0)  keyspace::flushdb      "1.0.0" "Removes all keys of the database";
+    Function    "function"    -2 [Noscript Container] (0 0 0)  absent::function       "7.0.0" "Functions, of which there are none";
     Get         "get"         2  [Readonly Fast]      (1 1 1)  string::get            "1.0.0" "The value of a key";
     Getbit      "getbit"      3  [Readonly Fast]      (1 1 1)  bitmap::getbit         "2.2.0" "A bit of a value";
     Getdel      "getdel"      2  [Write Fast]         (1 1 1)  string::getdel         "6.2.0" "The value of a key, which is removed";
@@ -184,10 +186,12 @@ commands! {
     Incrbyfloat "incrbyfloat" 3  [Write Denyoom Fast] (1 1 1)  count::incrbyfloat     "2.6.0" "Adds to a floating-point number";
     Info        "info"        -1 []                   (0 0 0)  info::info             "1.0.0" "What the server is and does";
     Keys        "keys"        2  [Readonly]           (0 0 0)  keyspace::keys         "1.0.0" "All keys that match a pattern";
+    Lastsave    "lastsave"    1  [Fast]               (0 0 0)  absent::lastsave       "1.0.0" "When the server started: nothing is saved";
     Latency     "latency"     -2 [Admin Noscript Container] (0 0 0)  slow::latency    "2.8.13" "Moments in which commands took long";
     Lcs         "lcs"         -3 [Readonly]           (1 2 1)  lcs::lcs               "7.0.0" "The longest common subsequence of two values";
     Memory      "memory"      -2 [Container]          (0 0 0)  memory::memory         "4.0.0" "What keys and the server take of memory";
     Mget        "mget"        -2 [Readonly Fast]      (1 -1 1) string::mget           "1.0.0" "The values of many keys";
+    Module      "module"      -2 [Admin Noscript Container] (0 0 0)  absent::module    "4.0.0" "Modules, of which there are none";
     Monitor     "monitor"     1  [Admin Noscript]     (0 0 0)  client::monitor        "1.0.0" "Shows every command of the server";
     Move        "move"        3  [Write Fast Alone]   (1 1 1)  key::relocate          "1.0.0" "Moves a key to another database";
     Mset        "mset"        -3 [Write Denyoom]      (1 -1 2) string::mset           "1.0.1" "Sets many keys";
@@ -210,9 +214,12 @@ commands! {
     Punsubscribe "punsubscribe" -1 [Pubsub Noscript]  (0 0 0)  pubsub::unsubscribe    "2.0.0" "Gets the messages of patterns no longer";
     Quit        "quit"        -1 [NoAuth Noscript Fast]            (0 0 0)  connection::quit       "1.0.0" "Ends the connection";
     Randomkey   "randomkey"   1  [Readonly]           (0 0 0)  keyspace::randomkey    "1.0.0" "Some key";
+    Readonly    "readonly"    1  [Fast]               (0 0 0)  absent::cluster        "3.0.0" "Refused: this server is in no cluster";
+    Readwrite   "readwrite"   1  [Fast]               (0 0 0)  absent::cluster        "3.0.0" "Refused: this server is in no cluster";
     Rename      "rename"      3  [Write Alone]        (1 2 1)  key::rename            "1.0.0" "Gives a key another name";
     Renamenx    "renamenx"    3  [Write Fast Alone]   (1 2 1)  key::renamenx          "1.0.0" "Gives a key another name that is not there";
     Reset       "reset"       1  [NoAuth Noscript Fast]            (0 0 0)  connection::reset      "6.2.0" "Makes the connection as if it were new";
+    Role        "role"        1  [Noscript Fast]      (0 0 0)  absent::role           "2.8.12" "A master without replicas";
     Scan        "scan"        -2 [Readonly]           (0 0 0)  keyspace::scan         "2.8.0" "All keys, some at a time";
     Script      "script"      -2 [Noscript Container] (0 0 0)  script::script         "2.6.0" "The scripts that the server knows";
     Select      "select"      2  [Fast]               (0 0 0)  connection::select     "1.0.0" "Chooses a database";
@@ -223,6 +230,8 @@ commands! {
     Setrange    "setrange"    4  [Write Denyoom]      (1 1 1)  range::setrange        "2.2.0" "Overwrites a part of a value";
     Shutdown    "shutdown"    -1 [Admin Noscript NoMulti] (0 0 0) connection::shutdown   "1.0.0" "Stops the server";
     Slowlog     "slowlog"     -2 [Admin Container]    (0 0 0)  slow::slowlog          "2.2.12" "Commands that took long";
+    Sort        "sort"        -2 [Write Denyoom]      (1 1 1)  absent::sort           "1.0.0" "Nothing: no key holds what can be sorted";
+    SortRo      "sort_ro"     -2 [Readonly]           (1 1 1)  absent::sort           "7.0.0" "Nothing: no key holds what can be sorted";
     Spublish    "spublish"    3  [Pubsub Fast]        (0 0 0)  pubsub::spublish       "7.0.0" "Sends a message to a shard channel";
     Ssubscribe  "ssubscribe"  -2 [Pubsub Noscript]    (0 0 0)  pubsub::subscribe      "7.0.0" "Gets the messages of shard channels";
     Strlen      "strlen"      2  [Readonly Fast]      (1 1 1)  range::strlen          "2.2.0" "The length of a value";
@@ -237,6 +246,7 @@ commands! {
     Unlink      "unlink"      -2 [Write Fast]         (1 -1 1) key::del               "4.0.0" "Removes keys";
     Unsubscribe "unsubscribe" -1 [Pubsub Noscript]    (0 0 0)  pubsub::unsubscribe    "2.0.0" "Gets the messages of channels no longer";
     Unwatch     "unwatch"     1  [Noscript Fast]      (0 0 0)  transaction::unwatch   "2.2.0" "Watches no key";
+    Wait        "wait"        3  [Noscript]           (0 0 0)  absent::wait           "3.0.0" "How many replicas have what was written: none";
     Watch       "watch"       -2 [Noscript Fast]      (1 -1 1) transaction::watch     "2.2.0" "Lets EXEC run only if keys have not changed";
 }
 

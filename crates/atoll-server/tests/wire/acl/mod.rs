@@ -38,6 +38,26 @@ fn ends(raw: Raw) -> bool {
     rest.is_empty()
 }
 
+/// Commands of later versions than 7.0.
+const LATER: &[&str] = &[
+    "client|no-touch",
+    "client|setinfo",
+    "cluster|myshardid",
+    "hexpire",
+    "hexpireat",
+    "hexpiretime",
+    "hgetdel",
+    "hgetex",
+    "hpersist",
+    "hpexpire",
+    "hpexpireat",
+    "hpexpiretime",
+    "hpttl",
+    "hsetex",
+    "httl",
+    "waitaof",
+];
+
 /// A reply with the words of each line in order: Redis shows single commands in the order of its
 /// table, which is another one in each process. What differs in any case is left out of ACL LOG.
 fn comparable(args: &[&str], reply: Vec<u8>) -> String {
@@ -53,11 +73,20 @@ fn comparable(args: &[&str], reply: Vec<u8>) -> String {
     // The lengths of texts differ by the commands of later versions.
     for line in reply.lines().filter(|line| !line.starts_with('$')) {
         let mut words: Vec<&str> = line.split([' ', '(', ')']).collect();
-        words.retain(|word| !["client|no-touch", "client|setinfo"].contains(&word.trim_start_matches(['+', '-'])));
+        words.retain(|word| !LATER.contains(&word.trim_start_matches(['+', '-'])));
         words.sort_unstable();
         lines.push(words.join(" "));
     }
     if is(1, "log") {
+        lines
+            .iter_mut()
+            .filter(|line| ["*20", "%10"].contains(&line.as_str()))
+            .for_each(|line| *line = "*14".to_owned());
+        for field in ["entry-id", "timestamp-created", "timestamp-last-updated"] {
+            while let Some(at) = lines.iter().position(|line| line == field) {
+                lines.drain(at..at + 2);
+            }
+        }
         for index in 0..lines.len() {
             if ["age-seconds", "client-info"].contains(&lines[index].as_str()) {
                 lines[index + 1].clear();

@@ -170,7 +170,7 @@ fn replication(text: &mut String, &Facts { instance, .. }: &Facts<'_>) -> Writte
 fn keyspace(text: &mut String, &Facts { census, .. }: &Facts<'_>) -> Written {
     for (database, count) in census.iter().enumerate().filter(|(_, count)| count.keys > 0) {
         let (keys, expires, ttl) = (count.keys, count.expires, count.ttl_mean_ms);
-        write!(text, "db{database}:keys={keys},expires={expires},avg_ttl={ttl}\r\n")?;
+        write!(text, "db{database}:keys={keys},expires={expires},avg_ttl={ttl},subexpires=0\r\n")?;
     }
     Ok(())
 }
