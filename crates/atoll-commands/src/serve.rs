@@ -31,6 +31,9 @@ pub struct ServeCommand {
     /// no password
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = parse_socket)]
     memcached: Option<SocketAddr>,
+    /// Unix socket to listen on for memcached clients
+    #[arg(long, value_name = "PATH")]
+    memcached_unix: Option<PathBuf>,
     /// TCP port to listen on for Redis clients within TLS, in addition
     #[arg(long, value_name = "PORT", requires = "tls_cert")]
     tls_port: Option<u16>,
@@ -163,6 +166,7 @@ impl ServeCommand {
             port: self.port.0,
             unix: self.unix.clone(),
             second: self.memcached,
+            second_unix: self.memcached_unix.clone(),
             tls: self.tls(),
             threads: self.threads.into(),
             metrics: self.metrics,
@@ -196,8 +200,10 @@ impl ServeCommand {
     }
 
     fn check_addresses(&self) -> Result<(), String> {
-        if self.port.0.or(self.tls_port).is_none() && self.unix.is_none() && self.memcached.is_none() {
-            return Err("nothing is served: give --port or --tls-port, or add --unix or --memcached".to_owned());
+        let is_second = self.memcached.is_some() || self.memcached_unix.is_some();
+        if self.port.0.or(self.tls_port).is_none() && self.unix.is_none() && !is_second {
+            let why = "nothing is served: give --port or --tls-port, or add --unix, --memcached or --memcached-unix";
+            return Err(why.to_owned());
         }
         if self.tls_cert.is_some() && self.tls_port.is_none() && !self.memcached_tls {
             return Err("nobody is shown the certificate: add --tls-port or --memcached-tls".to_owned());
@@ -222,7 +228,8 @@ impl ServeCommand {
         let memcached = server.second_address().transpose()?.map(|address| format!("memcached at {address}"));
         let within_tls = server.tls_address().transpose()?.map(|address| format!("{address} within TLS"));
         let memcached = memcached.map(|shown| if self.memcached_tls { shown + " within TLS" } else { shown });
-        Ok([tcp, within_tls, unix, memcached].into_iter().flatten().collect::<Vec<_>>().join(" and "))
+        let by_socket = self.memcached_unix.as_ref().map(|path| format!("memcached at {}", path.display()));
+        Ok([tcp, within_tls, unix, memcached, by_socket].into_iter().flatten().collect::<Vec<_>>().join(" and "))
     }
 
     fn serve<F: ServedFabric>(&self, server: Server, redis: Redis, pool: Pool<F>) -> Result<(), Box<dyn Error>> {

@@ -125,7 +125,8 @@ fn settings<G: Engine>(c: &Context<'_, G>, lines: &mut Lines) {
     lines.push("inter", address.ip());
     lines.push("verbosity", 0);
     lines.push("evictions", "on");
-    lines.push("domain_socket", "NULL");
+    let socket = shared.options.second_unix.as_ref().map_or("NULL".to_owned(), |path| path.display().to_string());
+    lines.push("domain_socket", socket);
     lines.push("num_threads", shared.workers.len());
     lines.push("cas_enabled", "yes");
     lines.push("item_size_max", c.client.cache.value_bytes_max());
@@ -148,8 +149,12 @@ fn connections<G: Engine>(c: &Context<'_, G>, lines: &mut Lines) {
     let now_ms = c.client.shared.uptime_ms();
     for handle in c.inner.connections().values() {
         let descriptor = handle.descriptor;
-        lines.push(format_args!("{descriptor}:addr"), format_args!("tcp:{}", handle.peer));
-        lines.push(format_args!("{descriptor}:listen_addr"), format_args!("tcp:{}", handle.local));
+        let address = |address: &str| match handle.is_unix {
+            true => format!("unix:{}", address.strip_suffix(":0").unwrap_or(address)),
+            false => format!("tcp:{address}"),
+        };
+        lines.push(format_args!("{descriptor}:addr"), address(&handle.peer));
+        lines.push(format_args!("{descriptor}:listen_addr"), address(&handle.local));
         let state = if handle.output_bytes() > 0 { "conn_mwrite" } else { "conn_parse_cmd" };
         lines.push(format_args!("{descriptor}:state"), state);
         let idle_s = now_ms.saturating_sub(handle.active_ms()) / 1000;

@@ -48,7 +48,7 @@ mod monitors;
 mod pause;
 mod peers;
 pub mod resp;
-mod script;
+pub mod script;
 mod session;
 mod slow;
 mod tracking;

@@ -129,6 +129,7 @@ pub struct Server {
     within_tls: Option<TcpListener>,
     certificates: Option<Certificates>,
     unix: Option<UnixSocket>,
+    second_unix: Option<UnixSocket>,
     metrics: Option<TcpListener>,
     stopper: Stopper,
 }
@@ -153,9 +154,10 @@ impl Server {
         let (tcp, within_tls) = (at(options.port)?, at(options.tls.as_ref().and_then(|tls| tls.port))?);
         let second = options.second.map(listen::tcp).transpose()?;
         let unix = options.unix.as_deref().map(UnixSocket::bind).transpose()?;
+        let second_unix = options.second_unix.as_deref().map(UnixSocket::bind).transpose()?;
         let metrics = options.metrics.map(listen::tcp).transpose()?;
         let stopper = Stopper::default();
-        Ok(Self { options, tcp, second, within_tls, certificates, unix, metrics, stopper })
+        Ok(Self { options, tcp, second, within_tls, certificates, unix, second_unix, metrics, stopper })
     }
 
     /// The TCP address that it listens on, if it has one.
@@ -228,6 +230,7 @@ impl Server {
             within_tls: self.within_tls,
             certificates: RefCell::new(self.certificates),
             unix: self.unix,
+            second_unix: self.second_unix,
             metrics: self.metrics,
             stop_on_signals: self.options.stop_on_signals,
             stopper: self.stopper,
@@ -316,6 +319,7 @@ struct Acceptor {
     within_tls: Option<TcpListener>,
     certificates: RefCell<Option<Certificates>>,
     unix: Option<UnixSocket>,
+    second_unix: Option<UnixSocket>,
     metrics: Option<TcpListener>,
     stop_on_signals: bool,
     stopper: Stopper,
@@ -335,10 +339,11 @@ impl Acceptor {
         let tcp = self.tcp.map(tokio::net::TcpListener::from_std).transpose()?;
         let second = self.second.map(tokio::net::TcpListener::from_std).transpose()?;
         let within_tls = self.within_tls.map(tokio::net::TcpListener::from_std).transpose()?;
-        let unix = match &self.unix {
-            Some(socket) => Some(tokio::net::UnixListener::from_std(socket.listener()?)?),
-            None => None,
+        let of_socket = |socket: &Option<UnixSocket>| {
+            let listener = socket.as_ref().map(UnixSocket::listener).transpose()?;
+            listener.map(tokio::net::UnixListener::from_std).transpose()
         };
+        let (unix, second_unix) = (of_socket(&self.unix)?, of_socket(&self.second_unix)?);
         let (mut terminate, mut interrupt) = match self.stop_on_signals {
             true => (Some(signal(SignalKind::terminate())?), Some(signal(SignalKind::interrupt())?)),
             false => (None, None),
@@ -371,12 +376,12 @@ impl Acceptor {
                 }
             }
         };
-        let over_unix = async {
+        let over_unix = async |unix: Option<tokio::net::UnixListener>, listener| {
             let Some(unix) = unix else { return std::future::pending().await };
             loop {
                 match unix.accept().await {
                     Ok((stream, _)) => {
-                        admit(protocol, (Listener::First, Peer::Unix), shared, channels, next, stream);
+                        admit(protocol, (listener, Peer::Unix), shared, channels, next, stream);
                     }
                     Err(error) => retry(error).await,
                 }
@@ -386,6 +391,7 @@ impl Acceptor {
             first(over_tcp(tcp, Listener::First, false), over_tcp(within_tls, Listener::First, true)),
             over_tcp(second, Listener::Second, is_second_within),
         );
+        let over_unix = first(over_unix(unix, Listener::First), over_unix(second_unix, Listener::Second));
         first(stopped, first(over_tcp, over_unix)).await;
         tracing::info!("the server stops: it answers what it has received, and leaves the pool");
         Ok(())

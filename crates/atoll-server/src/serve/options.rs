@@ -34,6 +34,8 @@ pub struct ServerOptions {
     /// A second TCP address to listen on: [`Both`](crate::serve::Both) serves another protocol
     /// there.
     pub second: Option<SocketAddr>,
+    /// The Unix socket to listen on for the protocol of that address, in addition.
+    pub second_unix: Option<PathBuf>,
     /// TLS, and where it is spoken.
     pub tls: Option<TlsOptions>,
     /// Threads that serve connections, each with its own client of the cache; at least 1.
@@ -59,6 +61,7 @@ impl Default for ServerOptions {
             port: Some(6379),
             unix: None,
             second: None,
+            second_unix: None,
             tls: None,
             threads: 1,
             metrics: None,

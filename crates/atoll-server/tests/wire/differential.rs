@@ -63,7 +63,7 @@ const SKETCHES: [&str; 4] = ["sketch", "sketch:1", "sketch:2", "sketch:3"];
 const CALLS: [&str; 8] = [
     "return redis.call('GET', KEYS[1])",
     "return redis.call('SET', KEYS[1], ARGV[1])",
-    "return redis.call('INCR', KEYS[1])",
+    "return redis.call('INCR', KEYS[1]) - 1 < 0",
     "return redis.pcall('APPEND', KEYS[1], ARGV[1])",
     "return #redis.call('HGETALL', KEYS[1])",
     "redis.call('HSET', KEYS[1], 'f', ARGV[1]) return redis.call('TYPE', KEYS[1])",
@@ -404,11 +404,17 @@ fn agree(command: &[String], theirs: &[u8], ours: &[u8]) -> bool {
         }
 }
 
+/// What a failure shows: the last commands, and all since the last WATCH.
+fn shown_from(history: &[String]) -> usize {
+    let watch = history.iter().rposition(|line| line.starts_with("[\"WATCH\""));
+    history.len().saturating_sub(30).min(watch.unwrap_or(usize::MAX))
+}
+
 fn compare(redis: &Redis, ours: &Running, seed: u64, version: &str) {
     let mut random = Random(seed);
     let mut others = [redis.address, ours.address].map(Raw::connect);
     let (mut theirs, mut ours) = (Raw::connect(redis.address), Raw::connect(ours.address));
-    let mut transacting = false;
+    let (mut transacting, mut watching) = (false, false);
     for connection in [&mut theirs, &mut ours] {
         connection.call(&["HELLO", version]);
         connection.call(&["FLUSHALL"]);
@@ -426,9 +432,14 @@ fn compare(redis: &Redis, ours: &Running, seed: u64, version: &str) {
                 if transacting && ["KEYS", "TTL", "EXPIRETIME"].contains(&command[0].as_str()) {
                     command = vec!["GET".to_owned(), "a".to_owned()];
                 }
+                // Databases that are exchanged twice have changed for Redis alone.
+                if watching && command[0] == "SWAPDB" {
+                    command = vec!["GET".to_owned(), "a".to_owned()];
+                }
                 match command[0].as_str() {
                     "MULTI" => transacting = true,
-                    "EXEC" | "DISCARD" => transacting = false,
+                    "WATCH" => watching = true,
+                    "EXEC" | "DISCARD" if transacting => (transacting, watching) = (false, false),
                     _ => {}
                 }
                 // A key that was absent, and came and went, has changed for Redis alone.
@@ -458,7 +469,7 @@ fn compare(redis: &Redis, ours: &Running, seed: u64, version: &str) {
                 "ATOLL_SEED={seed}, RESP{version}: {command:?}\n redis: {:?}\n atoll: {:?}\n after:\n{}",
                 String::from_utf8_lossy(&expected),
                 String::from_utf8_lossy(&found),
-                history[history.len().saturating_sub(30)..].join("\n"),
+                history[shown_from(&history)..].join("\n"),
             );
         }
     }

@@ -7,6 +7,7 @@ use atoll_cache::ditto::DittoOptions;
 use atoll_server::ServerOptions;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 /// Connections of both protocols to one server.
@@ -373,4 +374,18 @@ fn a_server_without_a_port_for_redis_serves_the_others() {
     redis.read_exact(&mut reply).unwrap();
     assert_eq!(&reply, b"$1\r\nx\r\n");
     assert_eq!(Text::connect(server.memcached()).rest(), "ERROR Too many open connections\r\n");
+}
+
+#[test]
+fn memcached_is_served_at_a_unix_socket_too() {
+    let path = std::env::temp_dir().join(format!("atoll-memcached-{}.sock", std::process::id()));
+    let server = start(ServerOptions { second_unix: Some(path.clone()), ..with_memcached() });
+    let mut over_unix = UnixStream::connect(&path).unwrap();
+    over_unix.write_all(b"set k 0 0 1\r\nv\r\nstats settings\r\nstats conns\r\nquit\r\n").unwrap();
+    let mut said = String::new();
+    over_unix.read_to_string(&mut said).unwrap();
+    let path = path.display();
+    assert!(said.starts_with("STORED\r\n") && said.contains(&format!("STAT domain_socket {path}\r\n")), "{said}");
+    assert!(said.contains(&format!(":listen_addr unix:{path}\r\n")), "{said}");
+    assert_eq!(Text::connect(server.memcached()).say("get k\r\n"), "VALUE k 0 1\r\nv\r\nEND\r\n");
 }

@@ -92,6 +92,9 @@ fn flags(id: Id, index: usize, args: Args<'_>) -> &'static [&'static str] {
 pub(super) fn get<G: Engine>(c: &mut Context<'_, G>, with_flags: bool) -> Outcome {
     let args = c.args.command_at(FROM);
     let id = table::find(args.get(0)).ok_or("ERR Invalid command specified")?;
+    if subcommand::place(id, args).is_none() {
+        return Err("ERR Invalid command specified".into());
+    }
     let spec = &SPECS[id as usize];
     let is_script = spec.flags.contains(&Flag::Script);
     if spec.keys.0 <= 0 && !is_script && !is_about_key(id, args) {

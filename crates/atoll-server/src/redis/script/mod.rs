@@ -21,7 +21,7 @@
 mod bits;
 mod interpreter;
 mod json;
-mod pattern;
+pub mod pattern;
 mod reply;
 
 use super::acl::{self, Happened};

@@ -5,7 +5,8 @@
 //! `gmatch` and `gsub` of it.
 
 use memchr::memmem;
-use mlua::{IntoLua, Lua, LuaString, MultiValue, Result, Value};
+use mlua::{IntoLua, Lua, LuaString, MultiValue, Value};
+use std::cell::Cell;
 
 /// Captures of a pattern at most, as in Lua.
 const CAPTURES_MAX: usize = 32;
@@ -16,7 +17,7 @@ const STEPS: u32 = 1 << 16;
 
 /// Why a match ended without a result: words for the script.
 type Fault = &'static str;
-type Found<T> = std::result::Result<T, Fault>;
+type Found<T> = Result<T, Fault>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Length {
@@ -25,6 +26,20 @@ enum Length {
     /// It captures a position.
     Position,
     Bytes(usize),
+}
+
+/// The first match of a pattern in a text: where it begins and ends. It fails with the fault of the
+/// pattern, or after so many looks at the time.
+pub fn first_within(text: &[u8], pattern: &[u8], looks: u32) -> Result<Option<(usize, usize)>, &'static str> {
+    let left = Cell::new(looks);
+    let is_over = || match left.get() {
+        0 => Some("the time is over"),
+        looks => {
+            left.set(looks - 1);
+            None
+        }
+    };
+    Matcher::new(text, pattern, &is_over).first(0, true)
 }
 
 /// One attempt to match after the other.
@@ -303,7 +318,7 @@ fn is_in_class(byte: u8, class: u8) -> bool {
 /// | `find` | a text if it has no special byte, else as `match` |
 /// | `match` | a pattern; a `^` in front of it keeps the match at `from` |
 /// | `gmatch` | a pattern, in which `^` is a byte like others |
-pub(super) fn find(lua: &Lua, is_over: impl Fn() -> Option<Fault> + 'static) -> Result<mlua::Function> {
+pub(super) fn find(lua: &Lua, is_over: impl Fn() -> Option<Fault> + 'static) -> mlua::Result<mlua::Function> {
     lua.create_function(move |lua, (text, pattern, from, way): (LuaString, LuaString, usize, LuaString)| {
         let (text, pattern, way) = (text.as_bytes(), pattern.as_bytes(), way.as_bytes());
         let has_special = || pattern.iter().take_while(|byte| **byte != 0).any(|byte| b"^$*+?.([%-".contains(byte));
@@ -313,7 +328,7 @@ pub(super) fn find(lua: &Lua, is_over: impl Fn() -> Option<Fault> + 'static) -> 
             return Ok(MultiValue::from_vec(vec![(from + at).into_lua(lua)?, end.into_lua(lua)?]));
         }
         let mut matcher = Matcher::new(&text, &pattern, &is_over);
-        let refused = |fault: Fault| -> Result<MultiValue> {
+        let refused = |fault: Fault| -> mlua::Result<MultiValue> {
             Ok(MultiValue::from_vec(vec![Value::Boolean(false), fault.into_lua(lua)?]))
         };
         let (start, end) = match matcher.first(from - 1, *way != *b"gmatch") {
