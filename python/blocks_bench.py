@@ -3,11 +3,12 @@
 
     python blocks_bench.py                          # copies of blocks of 2 MiB
     python blocks_bench.py --trace TRACE            # and the prefix hit ratios of a trace
-    python blocks_bench.py --pool tcp:HOST:PORT     # copies to and from a memory node without a pool
+    python blocks_bench.py --pool tcp:HOST:PORT     # copies to and from a memory node without a pool, beside iperf3
     python blocks_bench.py --json > figures.json
 
 Copies: batches of 16 blocks, one thread, beside a plain copy of as much memory. The time is the
 thread's processor time, so that other programs disturb less; over a network it is the time that passes.
+iperf3, if it is installed, sends one stream to itself on this host: to compare with a node on loopback.
 
 The trace is in libCacheSim's format oracleGeneral, packed by zstd (`pip install zstandard`), and its
 requests begin with its first id, as those of Mooncake's conversation trace do. A request asks for
@@ -21,8 +22,11 @@ import collections
 import itertools
 import json
 import os
+import shutil
+import socket
 import statistics
 import struct
+import subprocess
 import sys
 import time
 
@@ -75,6 +79,24 @@ def rates(block_bytes, rounds, remote=None):
     if remote:
         atoll.remove(address)
     return {name: BATCH * block_bytes / statistics.median(times) / 1e9 for name, times in seconds.items()}
+
+
+def rate_of_iperf3():
+    """Gigabytes a second of iperf3's single stream over loopback; None where it is not installed."""
+    if not shutil.which("iperf3"):
+        return None
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    server = subprocess.Popen(["iperf3", "--server", "--one-off", "--port", port], stdout=subprocess.DEVNULL)
+    try:
+        time.sleep(0.5)
+        client = ["iperf3", "--client", "127.0.0.1", "--port", port, "--time", "5", "--json"]
+        said = json.loads(subprocess.run(client, check=True, capture_output=True).stdout)
+    finally:
+        server.kill()
+        server.wait()
+    return said["end"]["sum_received"]["bits_per_second"] / 8e9
 
 
 def requests_of(path):
@@ -149,6 +171,8 @@ def main():
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     found = {"copies": {f"{mib:g}": rates(int(mib * (1 << 20)), options.rounds, options.pool) for mib in options.mib}}
+    if options.pool:
+        found["iperf3"] = rate_of_iperf3()
     if options.trace:
         found["trace"] = hit_ratios(options.trace)
     if options.json:
@@ -159,6 +183,8 @@ def main():
     for mib, rate in found["copies"].items():
         cells = (f"{rate[name]:6.2f} GB/s ({rate[name] / rate['copy']:.2f})" for name in ("get", "put"))
         print(f"{mib + ' MiB':10} {rate['copy']:8.2f} GB/s  {'  '.join(cells)}")
+    if found.get("iperf3"):
+        print(f"iperf3's single stream over loopback: {found['iperf3']:.2f} GB/s")
     if options.trace:
         trace = found["trace"]
         print(f"\n{trace['requests']} requests for {trace['blocks']} blocks, {trace['unique']} different ones")

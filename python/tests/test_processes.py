@@ -16,8 +16,12 @@ import atoll
 
 FORKS = 50
 KILLS = 30
-# An operation that waits for the stopped process waits for seconds. What a loaded machine adds is less.
-WAIT_SECONDS_MAX = 0.5
+# No operation waits longer for another process. One in so many may, for what the machine does meanwhile: a page that is
+# made, a processor that its host takes away.
+WAIT_SECONDS_MAX = 0.010
+LATE_SHARE_MAX = 1 / 20_000
+# One that waits for the stopped process waits for seconds.
+LATE_SECONDS_MAX = 0.5
 
 # A process that writes and reads values which name their key and repeat one number: a torn value,
 # another key's, or one that was never written, is noticed.
@@ -51,7 +55,7 @@ while not waits or len(waits) % 64 or "end" not in cache:
             check(key, value)
     waits.append(waited - (delayed() - before))
 waits.sort()
-print(len(waits), waits[-1], sum(wait > 0.010 for wait in waits), flush=True)
+print(len(waits), waits[-1], sum(wait > float(sys.argv[3]) for wait in waits), flush=True)
 cache.close()
 """
 
@@ -224,7 +228,7 @@ def test_a_process_that_ends_leaves_the_pool(cache, program, end):
 
 
 def test_one_killed_in_a_set_one_stopped_one_forked_and_the_others_never_wait(cache, program):
-    others, stopped = ([program(LOAD, cache.address, seed) for seed in seeds] for seeds in ((1, 2), (3, 4, 5)))
+    others, stopped = ([program(LOAD, cache.address, seed, WAIT_SECONDS_MAX) for seed in seeds] for seeds in ((1, 2), (3, 4, 5)))
     for process in [*others, *stopped]:
         assert process.stdout.readline() == "ready\n"
     rand = random.Random(5)
@@ -248,7 +252,8 @@ def test_one_killed_in_a_set_one_stopped_one_forked_and_the_others_never_wait(ca
         operations, longest, late = process.stdout.readline().split()
         assert process.wait() == 0, "a wrong value was read"
         assert int(operations) > 1000
-        assert float(longest) < WAIT_SECONDS_MAX
+        assert float(longest) < LATE_SECONDS_MAX
+        assert int(late) <= 1 + int(operations) * LATE_SHARE_MAX, (operations, late, longest)
         print(f"{operations} operations, the longest wait {float(longest) * 1000:.2f} ms, {late} beyond 10 ms")
     for process in stopped:
         os.kill(process.pid, signal.SIGCONT)

@@ -29,7 +29,7 @@ mod rounds;
 
 use crate::CacheError;
 use crate::record::{Hasher, Header, LARGE_EXTENTS, LargeBody, PIECE_BYTES};
-use atoll_fabric::{Batch, Buffer, Endpoint};
+use atoll_fabric::{Batch, Buffer, Endpoint, Intent};
 use atoll_pool::{Chunk, ChunkId, ChunkState, Client, Layout, chunks};
 use rounds::{in_lanes, rounds};
 use std::collections::BTreeMap;
@@ -245,12 +245,26 @@ impl<E: Endpoint> ExtentIo<'_, E> {
         let mut start = key.len();
         self.read_span(extents, 0, key, &mut spare).await?;
         let mut checksum = body.key_hash;
+        let end = key.len() + value.len();
         for piece in value.chunks_mut(PIECE_BYTES) {
             self.read_span(extents, start, piece, &mut spare).await?;
-            checksum = self.hasher.with_piece(checksum, piece);
             start += piece.len();
+            // It comes while the piece before it is hashed.
+            self.expect_span(extents, start, end.min(start + PIECE_BYTES), Intent::Read);
+            checksum = self.hasher.with_piece(checksum, piece);
         }
         Ok(self.hasher.hash(key) == body.key_hash && checksum == body.checksum)
+    }
+
+    /// Hints that bytes of key and value are READ or written next, those that lie in one chunk.
+    fn expect_span(&self, extents: &Extents, start: usize, end: usize, intent: Intent) {
+        let layout = &self.client.pool.layout;
+        let (index, within) = layout.divide(start as u64);
+        let bytes = (end.saturating_sub(start) as u64).min(layout.chunk_bytes - within);
+        if let Some(extent) = extents.body.get(index as usize).filter(|_| bytes > 0) {
+            let at = layout.chunk(extent.chunk).add(within).whole_word().0;
+            self.client.endpoint.expect(at, bytes, intent);
+        }
     }
 
     /// READs the bytes of key and value from `start` on.
@@ -316,9 +330,11 @@ impl<E: Endpoint> ExtentIo<'_, E> {
         let mut checksum = key_hash;
         let mut written = 0;
         for piece in value.chunks(PIECE_BYTES) {
+            let place = start + written;
+            self.expect_span(extents, place, (start + rest.len()).min(place + PIECE_BYTES), Intent::Write);
             checksum = self.hasher.with_piece(checksum, piece);
             let part = &rest[written..rest.len().min(written + PIECE_BYTES)];
-            self.write_span(extents, start + written, part, spare).await?;
+            self.write_span(extents, place, part, spare).await?;
             written += part.len();
         }
         assert_eq!(written, rest.len(), "the value has been written whole");

@@ -85,8 +85,8 @@ pub(super) fn mark(series: usize, has_lines: bool) -> String {
     if !has_lines {
         let fill = pattern_id(series);
         return format!(
-            "<svg width=\"24\" height=\"16\" style=\"display: inline\"><rect width=\"24\" height=\"16\" \
-             fill=\"url(#{fill})\"/></svg>"
+            "<svg style=\"display: inline; width: 24px; height: 16px; vertical-align: middle\"><rect width=\"24\" \
+             height=\"16\" fill=\"url(#{fill})\"/></svg>"
         );
     }
     let (mark, dashes) = (MARKS[series % MARKS.len()], if series < MARKS.len() { "" } else { "┄" });
