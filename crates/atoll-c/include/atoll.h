@@ -62,7 +62,7 @@ struct atoll_options {
 /* The text of this thread's last error, until its next operation; "" if there was none. */
 const char *atoll_error(void);
 
-/* Opens the pool of an address such as "shm:/app", or creates it. `options` may be NULL. */
+/* Opens the pool of an address of this host, such as "shm:/app" or the path of a file, or creates it. `options` may be NULL. */
 int atoll_open(const char *address, const struct atoll_options *options, atoll_cache **cache);
 
 /* Leaves the pool, which stays. NULL is allowed. */

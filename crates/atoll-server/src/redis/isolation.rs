@@ -2,9 +2,9 @@
 //!
 //! A batch runs beside the batches of other connections, and so do its commands. Where memory is
 //! near, a batch ends after [`TURN_TIME`], so that the others of its worker run. A command on many
-//! keys yields as often ([`Turn`]), and gives up its share meanwhile. A transaction runs alone: the connection that has it
-//! waits until no other batch runs, and none begins before the transaction has ended. Other
-//! processes of the pool do not wait; see `transaction`.
+//! keys yields as often ([`Turn`]), and gives up its share meanwhile. A transaction runs alone: the
+//! connection that has it waits until no other batch runs, and none begins before the transaction
+//! has ended. Other processes of the pool do not wait; see `transaction`.
 //!
 //! Each worker has a lock of its own, which its batches share: so workers do not disturb each
 //! other. What runs alone takes the locks of all workers, in order.

@@ -82,8 +82,8 @@ pub async fn debug<G: Engine>(_: &mut Context<'_, G>) -> Outcome {
     Err("ERR DEBUG command not allowed. This server has no subcommands of DEBUG.".into())
 }
 
-/// `SORT key [BY pattern] [LIMIT offset count] [GET pattern...] [ASC | DESC] [ALPHA]`, and `SORT_RO`
-/// alike.
+/// `SORT key [BY pattern] [LIMIT offset count] [GET pattern...] [ASC | DESC] [ALPHA]`, and
+/// `SORT_RO` alike.
 pub async fn sort<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let mut rest = c.args.from(2);
     while let Some(word) = rest.next() {
