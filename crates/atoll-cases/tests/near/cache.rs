@@ -70,6 +70,41 @@ fn promise_1_of_a_memory_node_that_ends_no_copy_is_served() {
     faults_do_no_harm(150, |seed| ended(FaultyCase::<Forge>::drawn(seed), seed));
 }
 
+/// A node does not answer for a time, and nothing else goes wrong.
+fn silent<S: Subject>(seed: u64) -> FaultyCase<S> {
+    let mut faulty = FaultyCase::<S>::drawn(seed);
+    faulty.faults = Faults::none();
+    silenced(faulty, seed)
+}
+
+/// The same, among other faults. Operations of lost clients have unknown outcomes, which the
+/// checker must all try.
+fn silenced<S: Subject>(mut faulty: FaultyCase<S>, seed: u64) -> FaultyCase<S> {
+    faulty.case.load.keys = faulty.case.load.keys.max(6);
+    faulty.case.load.operations = faulty.case.load.operations.min(20);
+    faulty.with_silences(1 + Random::stream(seed, 60).below(3) as u32)
+}
+
+/// Clients go on without it, and its keys are set anew where others are.
+#[test]
+fn promise_1_of_a_memory_node_that_does_not_answer_no_copy_is_served_once_it_is_given_up() {
+    faults_do_no_harm(200, silent::<Forge>);
+    faults_do_no_harm(100, silent::<Ditto>);
+    faults_do_no_harm(100, silent::<MarkedForge>);
+    faults_do_no_harm(150, |seed| silenced(FaultyCase::<Forge>::drawn(seed), seed));
+}
+
+/// The clients of a process end at different times, the one that exported its words among them.
+#[test]
+fn promise_1_of_a_memory_node_that_ends_no_process_of_several_clients_serves_a_copy() {
+    let several = |mut faulty: FaultyCase<Forge>, seed: u64| {
+        faulty.case.subject.process_clients = 2 + (seed % 2) as usize;
+        faulty
+    };
+    faults_do_no_harm(200, |seed| several(ending(seed), seed));
+    faults_do_no_harm(100, |seed| several(silent(seed), seed));
+}
+
 /// Many lookups of few keys, so that most of them find copies.
 fn reading<S: Subject>(_seed: u64) -> Case<S> {
     let load = Load { mixed: true, lookups: 80, ..Load::new(4, 120, 40, 80) };
