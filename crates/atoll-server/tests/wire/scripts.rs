@@ -85,6 +85,9 @@ fn a_script_that_takes_all_memory_is_ended_and_the_next_one_runs() {
         assert!(reply.contains("not enough memory"), "{script}: {reply}");
         assert_eq!(evaluate(&mut raw, "return 1"), ":1\r\n");
     }
+    // What a script has left behind does not count.
+    let garbage = "local a = string.rep('a', 1e7) for i = 1, 100 do local s = a .. i end return 1";
+    assert_eq!(evaluate(&mut raw, garbage), ":1\r\n");
     let deep = "local t = {} local u = t for i = 1, 1000 do u[1] = {} u = u[1] end return t";
     assert!(evaluate(&mut raw, deep).contains("-ERR reached lua stack limit"));
     assert!(evaluate(&mut raw, "local function f() return f() + 1 end return f()").contains("stack overflow"));
@@ -126,7 +129,18 @@ fn a_script_that_does_not_end_is_killed_and_hides_from_it_in_no_pcall() {
 #[test]
 fn a_script_that_nobody_kills_is_ended_after_five_seconds() {
     // Each has a server of its own: a script keeps its worker.
-    let scripts = ["while true do end", "return (('a'):rep(30000):find(('a*'):rep(20) .. 'b'))"];
+    // Each instruction of most of them takes milliseconds.
+    let scripts = [
+        "while true do end",
+        "return (('a'):rep(30000):find(('a*'):rep(20) .. 'b'))",
+        "local a = string.rep('a', 1e7) while true do local s = a:upper() end",
+        "local a = string.rep('a', 1e7) while true do local s = string.format('%s', a) end",
+        "local a = string.rep('a', 1e7) while true do pcall(redis.sha1hex, a) end",
+        "local t = {} for i = 1, 3e5 do t[i] = i end while true do local s = table.concat(t) end",
+        "local t = {} for i = 1, 4e6 do t[i] = -i end while true do table.sort(t) t[1] = 2 end",
+        "while true do local s = string.rep('', 2147483647) end",
+        "local a = 'return 1' .. string.rep(' ', 1e7) while true do loadstring(a, 'x') end",
+    ];
     std::thread::scope(|scope| {
         for script in scripts {
             scope.spawn(move || {

@@ -187,6 +187,61 @@ function string.gsub(...)
   return concat(parts), count
 end
 
+-- Functions that may do much in one instruction look at the time before or behind it. With arguments that are none they
+-- do what Lua's own do.
+local MUCH = 256 * 1024
+local look = native.look
+
+for _, name in ipairs { "upper", "lower", "reverse" } do
+  local original = string[name]
+  originals[name] = original
+  string[name] = function(text)
+    if type(text) ~= "string" then return is_text(text) and original(text) or refuse(name, text) end
+    if #text > MUCH then look() end
+    return original(text)
+  end
+end
+
+originals.rep = string.rep
+function string.rep(text, count)
+  local times = tonumber(count)
+  if not (is_text(text) and times) then return refuse("rep", text, count) end
+  -- Lua would take as many steps as it is to repeat nothing.
+  if text == "" then return "" end
+  if #(text .. "") * times > MUCH then look() end
+  return originals.rep(text, times)
+end
+
+-- What a function returned, or its error at the place of who called it.
+local function passed(name, is_well, text)
+  if not is_well then error((originals.gsub(text, "'%?'", "'" .. name .. "'", 1)), 3) end
+  if #text > MUCH then look() end
+  return text
+end
+
+originals.format = string.format
+function string.format(...)
+  return passed("format", original_pcall(originals.format, ...))
+end
+
+function table.concat(...)
+  local list = ...
+  if type(list) == "table" and #list > MUCH then look() end
+  return passed("concat", original_pcall(concat, ...))
+end
+
+-- A comparison that is written in Lua is interrupted by the look at the time.
+local LARGEST_LIST_TO_SORT_AT_ONCE = 4096
+local function is_less(a, b) return a < b end
+
+originals.sort = table.sort
+function table.sort(list, before)
+  if type(list) ~= "table" or before ~= nil and type(before) ~= "function" then return refuse("sort", list, before) end
+  local most = type(list[1]) == "number" and LARGEST_LIST_TO_SORT_AT_ONCE or 64
+  if before == nil and #list > most then before = is_less end
+  return originals.sort(list, before)
+end
+
 local redis = {
   LOG_DEBUG = 0, LOG_VERBOSE = 1, LOG_NOTICE = 2, LOG_WARNING = 3,
   REPL_NONE = 0, REPL_AOF = 1, REPL_SLAVE = 2, REPL_REPLICA = 2, REPL_ALL = 3,
