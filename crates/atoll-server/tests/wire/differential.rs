@@ -469,7 +469,7 @@ fn bad_bytes_get_the_replies_of_redis() {
 }
 
 /// Scripts with their number of keys and their arguments.
-const SCRIPTS: [&[&str]; 66] = [
+const SCRIPTS: &[&[&str]] = &[
     &["return 1", "0"],
     &["return 'text'", "0"],
     &["return 3.99", "0"],
@@ -549,6 +549,18 @@ const SCRIPTS: [&[&str]; 66] = [
     &["return 1", "-1"],
     &["return 1", "1"],
     &["return 1", "x"],
+    &["#!lua", "0"],
+    &["#!lua\nreturn redis.call('set', KEYS[1], 'x')", "1", "a"],
+    &["#!lua flags=no-writes\nreturn redis.call('get', KEYS[1])", "1", "a"],
+    &["#!lua flags=no-writes,allow-oom\n\nreturn redis.call('set', KEYS[1], 'y')", "1", "a"],
+    &["#!lua flags=allow-stale,no-cluster,allow-cross-slot-keys\nreturn redis.call('set', KEYS[1], 'z')", "1", "a"],
+    &["#!lua\nerror('in the second line')", "0"],
+    &["#!lua\nreturn syntax error", "0"],
+    &["#!python\nreturn 1", "0"],
+    &["#!lua name=x\nreturn 1", "0"],
+    &["#!lua flags=bogus\nreturn 1", "0"],
+    &["#!lua 'flags=no-writes\nreturn 1", "0"],
+    &["# no shebang\nreturn 1", "0"],
 ];
 
 #[test]
@@ -563,8 +575,8 @@ fn scripts_get_the_replies_of_redis() {
         found
     };
     for script in SCRIPTS {
-        compare(&[&["EVAL"], script].concat());
-        compare(&[&["EVAL_RO"], script].concat());
+        compare(&[&["EVAL"][..], script].concat());
+        compare(&[&["EVAL_RO"][..], script].concat());
     }
     compare(&["SELECT", "3"]);
     compare(&["EXISTS", "far"]);
@@ -584,6 +596,8 @@ fn scripts_get_the_replies_of_redis() {
         &["SCRIPT", "EXISTS", digest],
         &["EVALSHA", digest, "0", "hello"],
         &["SCRIPT", "LOAD", "return syntax error"],
+        &["SCRIPT", "LOAD", "#!lua flags=no-writes\nreturn 1"],
+        &["SCRIPT", "LOAD", "#!lua flags=bogus\nreturn 1"],
         &["SCRIPT", "NOSUCH"],
         &["SCRIPT", "LOAD"],
         &["MULTI"],

@@ -11,6 +11,7 @@
 //! | `reply` | replies as values of Lua, and the other way |
 //! | `json`, `bits` | the libraries `cjson` and `bit` |
 //! | `pattern` | the patterns of `string`, matched within the time |
+//! | `shebang` | the first line of a script, which may have flags |
 //! | `prelude.lua` | the part that is written in Lua |
 //!
 //! Differences from Redis: other commands wait for a script, which is ended after five seconds.
@@ -23,6 +24,7 @@ mod interpreter;
 mod json;
 mod pattern;
 mod reply;
+mod shebang;
 
 use super::acl::{self, Happened};
 use super::command::arguments::{integer, is};
@@ -170,21 +172,30 @@ async fn evaluate<G: Engine>(id: Id, c: &mut Context<'_, G>, interpreters: &mut 
     };
     let scripts = &c.instance.scripts;
     let (digest, text) = match id {
-        Id::Eval | Id::EvalRo => scripts.add(c.args.get(1)),
+        Id::Eval | Id::EvalRo => {
+            shebang::read(c.args.get(1))?;
+            scripts.add(c.args.get(1))
+        }
         _ => {
             let found = digest_of(c.args.get(1)).and_then(|digest| Some((digest, scripts.get(&digest)?)));
             found.ok_or("NOSCRIPT No matching script. Please use EVAL.")?
         }
     };
+    let script = shebang::read(&text)?;
+    let must_not_write = matches!(id, Id::EvalRo | Id::EvalshaRo);
+    let is_read_only = must_not_write || script.is_read_only == Some(true);
     let failed = |error: mlua::Error| CommandError::Other(format!("ERR {}", reply::said(&error)));
     if interpreters.0.is_none() {
         interpreters.0 =
             Some(Box::new(Interpreter::new(scripts.is_killed.clone(), scripts.lua_bytes.clone()).map_err(failed)?));
     }
     let interpreter = interpreters.0.as_mut().expect("it was made");
-    let function = interpreter.compile(digest, &text).map_err(|error| {
+    let function = interpreter.compile(digest, script.body).map_err(|error| {
         CommandError::Other(format!("ERR Error compiling script (new function): {}", reply::said(&error)))
     })?;
+    if must_not_write && script.is_read_only == Some(false) {
+        return Err("ERR Can not execute a script with write flag using *_ro command.".into());
+    }
     // What it is given as its only key is changed in one step.
     let key = (keys > 0).then(|| c.key(3)).filter(|key| (4..3 + keys).all(|other| c.key(other) == *key));
     scripts.is_killed.store(false, Relaxed);
@@ -202,7 +213,7 @@ async fn evaluate<G: Engine>(id: Id, c: &mut Context<'_, G>, interpreters: &mut 
         session.database = c.session.database;
         // It reads for its connection.
         session.tracks = c.session.tracks.take();
-        let ended = pin!(play(id, c, &mut session, interpreter, function.clone())).await;
+        let ended = pin!(play(is_read_only, c, &mut session, interpreter, function.clone())).await;
         c.session.tracks = session.tracks.take();
         c.session.untold.get_mut().append(session.untold.get_mut());
         interpreter.end();
@@ -211,7 +222,7 @@ async fn evaluate<G: Engine>(id: Id, c: &mut Context<'_, G>, interpreters: &mut 
             // It is not to run again.
             Err(error) => ControlFlow::Break(Err(failed(error))),
             Ok(Ended::Raised(value)) => {
-                let why = reply::raised(&value, &hex(&digest), !text.contains(&b'\n'));
+                let why = reply::raised(&value, &hex(&digest), script.only_line());
                 ControlFlow::Continue(Err(CommandError::Other(why)))
             }
         }
@@ -235,7 +246,7 @@ enum Ended {
 
 /// Resumes a script until it ends, and runs the commands that it calls.
 async fn play<G: Engine>(
-    id: Id,
+    is_read_only: bool,
     c: &mut Context<'_, G>,
     session: &mut Session,
     interpreter: &Interpreter,
@@ -243,7 +254,6 @@ async fn play<G: Engine>(
 ) -> mlua::Result<Ended> {
     let lua = &interpreter.lua;
     let thread = lua.create_thread(interpreter.run.clone())?;
-    let is_read_only = matches!(id, Id::EvalRo | Id::EvalshaRo);
     let mut command = Command::default();
     let mut given = (Value::Function(function), false);
     loop {
@@ -374,7 +384,7 @@ pub(super) async fn script<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
         word if is(word, "kill") => return Err("NOTBUSY No scripts in execution right now.".into()),
         _ => {
             let text = c.args.get(2);
-            Interpreter::check(text).map_err(|error| {
+            Interpreter::check(shebang::read(text)?.body).map_err(|error| {
                 let why = reply::said(&error).into_owned();
                 CommandError::Other(format!("ERR Error compiling script (new function): {why}"))
             })?;

@@ -47,9 +47,8 @@ pub(super) fn error_table(lua: &Lua, text: &str) -> Result<Value> {
 }
 
 /// What a script raised, as a reply says it. `digest` names the script. Where a function ends in
-/// `return redis.call(...)`, Lua does not know the line any more; a script of one line has no
-/// other.
-pub(super) fn raised(value: &Value, digest: &str, has_one_line: bool) -> String {
+/// `return redis.call(...)`, Lua does not know the line any more: then it is the `only_line`.
+pub(super) fn raised(value: &Value, digest: &str, only_line: Option<usize>) -> String {
     let (text, place) = match value {
         Value::Table(table) => {
             (field(table, "err").unwrap_or_else(|| "ERR unknown error".to_owned()), field(table, "place"))
@@ -58,8 +57,10 @@ pub(super) fn raised(value: &Value, digest: &str, has_one_line: bool) -> String 
         Value::Error(error) => (format!("ERR {}", said(error)), None),
         _ => ("ERR unknown error".to_owned(), None),
     };
-    let place = place.map(|place| if place.is_empty() && has_one_line { "user_script:1:".to_owned() } else { place });
-    let line = place.and_then(|place| Some(place.strip_prefix("user_script:")?.split_once(':')?.0.to_owned()));
+    let line = place.and_then(|place| match (place.is_empty(), only_line) {
+        (true, Some(line)) => Some(line.to_string()),
+        _ => Some(place.strip_prefix("user_script:")?.split_once(':')?.0.to_owned()),
+    });
     match line {
         Some(line) => format!("{text} script: {digest}, on @user_script:{line}."),
         None => format!("{text} script: {digest}"),
