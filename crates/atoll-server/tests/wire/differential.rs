@@ -563,11 +563,60 @@ const SCRIPTS: &[&[&str]] = &[
     &["# no shebang\nreturn 1", "0"],
 ];
 
+/// Scripts whose replies have types of RESP3, or numbers.
+const TYPED: &[&str] = &[
+    "return {double=3.5}",
+    "return {double=-1e20}",
+    "return {double=1/0}",
+    "return {double='3'}",
+    "return {map={a=1}}",
+    "return {map={a={double=2.5}}}",
+    "return {map={}}",
+    "return {map='x'}",
+    "return {set={a=true}}",
+    "return {big_number='123'}",
+    "return {big_number='12\\r\\n3'}",
+    "return {big_number=123}",
+    "return {verbatim_string={format='txt',string='hi'}}",
+    "return {verbatim_string={format='markdown',string='a\\r\\nb'}}",
+    "return {verbatim_string={format='t',string='hi'}}",
+    "return {verbatim_string={format='txt'}}",
+    "return {1, {double=2.5}, {map={1}}}",
+    "return {err='E\\r\\n+x'}",
+    "return {ok='a\\r\\n+b'}",
+    "return {err=3, ok='x', double=1}",
+    "return {double=1, big_number='2'}",
+    "return {big_number='2', verbatim_string={format='txt',string='hi'}}",
+    "return {verbatim_string={format='txt',string='hi'}, map={}}",
+    "return {map={a=1}, set={b=1}}",
+    "return 1e20",
+    "return -1e20",
+    "return 0/0",
+    "return 2^62",
+    "return 2^63",
+    "return redis.call('echo', 1e20)",
+    "return redis.call('echo', -1.5e300)",
+    "return redis.call('echo', 0.1)",
+    "return redis.call('echo', 1e-5)",
+    "return redis.call('echo', 1e16)",
+    "return redis.call('echo', -9007199254740993)",
+    "return redis.call('echo', 2^63)",
+    "return redis.call('echo', 0/0)",
+    "return redis.call('echo', 1/0)",
+    "return redis.call('echo', 3.0)",
+];
+
 #[test]
 fn scripts_get_the_replies_of_redis() {
     let Some(redis) = Redis::start() else { return };
     let ours = start(options());
     let mut servers = [redis.address, ours.address].map(Raw::connect);
+    let mut speakers = [redis.address, ours.address].map(Raw::connect);
+    speakers.iter_mut().for_each(|speaker| drop(speaker.call(&["HELLO", "3"])));
+    for script in TYPED {
+        let [expected, found] = speakers.each_mut().map(|speaker| speaker.call(&["EVAL", script, "0"]));
+        assert_eq!(String::from_utf8_lossy(&expected), String::from_utf8_lossy(&found), "{script}");
+    }
     let mut compare = |command: &[&str]| {
         let [expected, found] =
             servers.each_mut().map(|server| String::from_utf8_lossy(&server.call(command)).into_owned());
@@ -577,6 +626,9 @@ fn scripts_get_the_replies_of_redis() {
     for script in SCRIPTS {
         compare(&[&["EVAL"][..], script].concat());
         compare(&[&["EVAL_RO"][..], script].concat());
+    }
+    for script in TYPED {
+        compare(&["EVAL", script, "0"]);
     }
     compare(&["SELECT", "3"]);
     compare(&["EXISTS", "far"]);

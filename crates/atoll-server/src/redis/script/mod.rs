@@ -10,6 +10,7 @@
 //! | `interpreter` | what scripts see, and their limits of time and memory |
 //! | `reply` | replies as values of Lua, and the other way |
 //! | `json`, `bits` | the libraries `cjson` and `bit` |
+//! | `number` | numbers as texts and integers |
 //! | `pattern` | the patterns of `string`, matched within the time |
 //! | `shebang` | the first line of a script, which may have flags |
 //! | `prelude.lua` | the part that is written in Lua |
@@ -22,6 +23,7 @@
 mod bits;
 mod interpreter;
 mod json;
+mod number;
 mod pattern;
 mod reply;
 mod shebang;
@@ -311,8 +313,11 @@ async fn call<G: Engine>(
         let start = bytes.len() as u32;
         match value {
             Value::String(text) => bytes.extend_from_slice(&text.as_bytes()),
-            Value::Integer(number) => bytes.extend_from_slice(itoa::Buffer::new().format(number).as_bytes()),
-            Value::Number(number) => bytes.extend_from_slice(shortest(number).as_bytes()),
+            Value::Integer(integer) if integer.unsigned_abs() <= 1 << 53 => {
+                bytes.extend_from_slice(itoa::Buffer::new().format(integer).as_bytes());
+            }
+            Value::Integer(integer) => bytes.extend_from_slice(number::argument(integer as f64).as_bytes()),
+            Value::Number(number) => bytes.extend_from_slice(number::argument(number).as_bytes()),
             _ => return Err("ERR Lua redis lib command arguments must be strings or integers".into()),
         }
         spans.push(Span { start, end: bytes.len() as u32 });
@@ -347,11 +352,6 @@ async fn call<G: Engine>(
         context.instance.monitors.show(id, &context, true);
     }
     Ok(())
-}
-
-/// A number as Redis hands it to a command: with up to 17 digits.
-fn shortest(number: f64) -> String {
-    if number.fract() == 0.0 && number.abs() < 1e17 { format!("{number:.0}") } else { number.to_string() }
 }
 
 /// EVAL and its relatives run above the table of commands: [`run`].

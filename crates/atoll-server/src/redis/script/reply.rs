@@ -6,10 +6,12 @@
 //! | number | integer: its fraction is cut off |
 //! | true | 1 |
 //! | false, nil | nothing |
-//! | table with `ok` or `err` | status, error |
+//! | table with `err`, `ok` | error, status |
+//! | table with `double`, `big_number`, `verbatim_string`, `map`, `set` | that of RESP3 |
 //! | other table | array of its elements up to the first nil |
 
-use crate::redis::resp::Reply;
+use super::number;
+use crate::redis::resp::{Protocol, Reply};
 use memchr::memchr;
 use mlua::{Error, Lua, Result, Table, Value};
 use std::borrow::Cow;
@@ -76,25 +78,104 @@ fn write_at(reply: &mut Reply<'_>, value: &Value, depth: usize) -> Result<()> {
     match value {
         Value::String(text) => reply.bulk(&text.as_bytes()),
         Value::Integer(number) => reply.integer(*number),
-        Value::Number(number) => reply.integer(*number as i64),
+        Value::Number(number) => reply.integer(number::cut(*number)),
         Value::Boolean(true) => reply.integer(1),
         Value::Table(_) if depth >= DEPTH_MAX => reply.error("ERR reached lua stack limit"),
-        Value::Table(table) => match (field(table, "err"), field(table, "ok")) {
-            (Some(error), _) => reply.error(error),
-            (None, Some(status)) => reply.simple(&status.replace(['\r', '\n'], " ")),
-            (None, None) => {
-                let elements = (1..).map(|index| table.raw_get::<Value>(index));
-                let elements = elements.take_while(|element| !matches!(element, Ok(Value::Nil)));
-                let elements = elements.collect::<Result<Vec<_>>>()?;
-                reply.array(elements.len());
-                for element in &elements {
-                    write_at(reply, element, depth + 1)?;
-                }
-            }
-        },
+        Value::Table(table) => write_table(reply, table, depth)?,
         _ => reply.null(),
     }
     Ok(())
+}
+
+fn write_table(reply: &mut Reply<'_>, table: &Table, depth: usize) -> Result<()> {
+    let text = |table: &Table, name: &str| match table.raw_get(name) {
+        Ok(Value::String(text)) => Some(text),
+        _ => None,
+    };
+    let within = |name: &str| match table.raw_get(name) {
+        Ok(Value::Table(within)) => Some(within),
+        _ => None,
+    };
+    if let Some(error) = text(table, "err") {
+        line(reply, b'-', &error.as_bytes());
+    } else if let Some(status) = text(table, "ok") {
+        line(reply, b'+', &status.as_bytes());
+    } else if let Ok(Some(double)) = number(table.raw_get("double")) {
+        in_resp3(reply, b',', number::shortest(double).as_bytes());
+    } else if let Some(number) = text(table, "big_number") {
+        in_resp3(reply, b'(', &number.as_bytes());
+    } else if let Some((format, text)) =
+        within("verbatim_string").and_then(|within| Some((text(&within, "format")?, text(&within, "string")?)))
+    {
+        let (format, text) = (format.as_bytes(), text.as_bytes());
+        verbatim(reply, &format, &text);
+    } else if let Some(map) = within("map") {
+        let pairs = map.pairs::<Value, Value>().collect::<Result<Vec<_>>>()?;
+        reply.map(pairs.len());
+        for (key, value) in &pairs {
+            write_at(reply, key, depth + 1)?;
+            write_at(reply, value, depth + 1)?;
+        }
+    } else if let Some(set) = within("set") {
+        let members = set.pairs::<Value, Value>().collect::<Result<Vec<_>>>()?;
+        reply.set(members.len());
+        for (member, _) in &members {
+            write_at(reply, member, depth + 1)?;
+        }
+    } else {
+        let elements = (1..).map(|index| table.raw_get::<Value>(index));
+        let elements = elements.take_while(|element| !matches!(element, Ok(Value::Nil)));
+        let elements = elements.collect::<Result<Vec<_>>>()?;
+        reply.array(elements.len());
+        for element in &elements {
+            write_at(reply, element, depth + 1)?;
+        }
+    }
+    Ok(())
+}
+
+/// The number that a field has. A text is none.
+fn number(field: Result<Value>) -> Result<Option<f64>> {
+    Ok(match field? {
+        Value::Integer(number) => Some(number as f64),
+        Value::Number(number) => Some(number),
+        _ => None,
+    })
+}
+
+/// A line. Line breaks become blanks, so that a text cannot forge a reply.
+fn line(reply: &mut Reply<'_>, kind: u8, text: &[u8]) {
+    let mut line = Vec::with_capacity(text.len() + 3);
+    line.push(kind);
+    line.extend(text.iter().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }));
+    line.extend_from_slice(b"\r\n");
+    reply.output().push(&line);
+}
+
+/// What is a line of its own kind in RESP3, and a text in RESP2.
+fn in_resp3(reply: &mut Reply<'_>, kind: u8, text: &[u8]) {
+    match reply.protocol() {
+        Protocol::Resp3 => line(reply, kind, text),
+        Protocol::Resp2 => {
+            let text: Vec<u8> = text.iter().map(|byte| if b"\r\n".contains(byte) { b' ' } else { *byte }).collect();
+            reply.bulk(&text);
+        }
+    }
+}
+
+/// A text with a format of three bytes.
+fn verbatim(reply: &mut Reply<'_>, format: &[u8], text: &[u8]) {
+    match reply.protocol() {
+        Protocol::Resp2 => reply.bulk(text),
+        Protocol::Resp3 => {
+            let mut three = *b"   ";
+            three.iter_mut().zip(format).for_each(|(byte, given)| *byte = *given);
+            reply.output().push(format!("={}\r\n", text.len() + 4).as_bytes());
+            for part in [&three[..], b":", text, b"\r\n"] {
+                reply.output().push(part);
+            }
+        }
+    }
 }
 
 /// The value of a reply in RESP2, which this server wrote.
