@@ -563,6 +563,83 @@ const SCRIPTS: &[&[&str]] = &[
     &["# no shebang\nreturn 1", "0"],
 ];
 
+/// Scripts that use what the table `redis` has, and errors.
+const CALLING: &[&str] = &[
+    "return redis.acl_check_cmd('set', 'x', 1)",
+    "return redis.acl_check_cmd('get')",
+    "return redis.acl_check_cmd('acl', 'whoami')",
+    "return redis.acl_check_cmd('acl', 'nosuch')",
+    "return redis.acl_check_cmd('nosuch')",
+    "return redis.acl_check_cmd('set', {})",
+    "return redis.acl_check_cmd()",
+    "return {pcall(redis.acl_check_cmd, 'nosuch')}",
+    "return redis.error_reply('-oops')",
+    "return redis.error_reply('--oops')",
+    "return redis.error_reply('-oops x')",
+    "return redis.error_reply('a\\r\\nb')",
+    "return redis.error_reply('-\\r\\nb')",
+    "return redis.error_reply('')",
+    "return redis.error_reply(3)",
+    "return redis.error_reply()",
+    "return redis.error_reply('a', 'b')",
+    "return redis.error_reply({}).err",
+    "return redis.status_reply(3)",
+    "return redis.status_reply()",
+    "return redis.status_reply('a', 'b')",
+    "return redis.log()",
+    "return redis.log(1)",
+    "return redis.log('x', 'y')",
+    "return redis.log(nil, 'y')",
+    "return redis.log(4, 'y')",
+    "return redis.log(-1, 'y')",
+    "return redis.log(redis.LOG_DEBUG, 'y', {})",
+    "return redis.log('1', 'y')",
+    "return {pcall(redis.log)}",
+    "return redis.set_repl()",
+    "return redis.set_repl(1, 2)",
+    "return redis.set_repl('x')",
+    "return redis.set_repl(redis.REPL_ALL)",
+    "return redis.set_repl(4)",
+    "return redis.set_repl(-1)",
+    "return redis.replicate_commands()",
+    "return redis.breakpoint()",
+    "return redis.sha1hex()",
+    "return redis.sha1hex(1.5)",
+    "return redis.sha1hex('a', 'b')",
+    "return redis.sha1hex({})",
+    "return redis.setresp()",
+    "return redis.setresp(1)",
+    "return redis.setresp('x')",
+    "return redis.setresp(2, 3)",
+    "return redis.setresp(2)",
+    "error()",
+    "error(nil)",
+    "error(true)",
+    "error(3)",
+    "error('x', 0)",
+    "error('x', 2)",
+    "error('')",
+    "error({err=3})",
+    "local a = error('x', 'y')",
+    "local ok, why = pcall(error) return {tostring(ok), tostring(why)}",
+    "return {pcall(error, 'x')}",
+    "return {pcall(function() error('x', 2) end)}",
+    "local a = table.concat({{}})",
+    "local a = table.concat({1, nil, 3}, ',', 1, 3)",
+    "local a = string.format('%d', 'x')",
+    "local a = string.format()",
+    "local a = string.rep('x', 'y')",
+    "local a = string.upper({})",
+    "local a = table.sort({1, 'x'})",
+    "local t = {} for i = 1, 5000 do t[i] = 5001 - i end table.sort(t) return t[77]",
+    "local t = {3, 1, 2} table.sort(t, function(a, b) return a > b end) return t",
+    "return {('xy'):rep('3'), string.rep(12, 3.7), string.rep('', 5), string.rep('x', -1)}",
+    "return {('aB'):upper(), ('aB'):lower(), ('aB'):reverse(), string.upper(12)}",
+    "return {collectgarbage('collect'), collectgarbage(), type(collectgarbage('count')), type(gcinfo())}",
+    "local a = collectgarbage('x')",
+    "local a = collectgarbage({})",
+];
+
 /// Scripts whose replies have types of RESP3, or numbers.
 const TYPED: &[&str] = &[
     "return {double=3.5}",
@@ -627,7 +704,7 @@ fn scripts_get_the_replies_of_redis() {
         compare(&[&["EVAL"][..], script].concat());
         compare(&[&["EVAL_RO"][..], script].concat());
     }
-    for script in TYPED {
+    for script in TYPED.iter().chain(CALLING) {
         compare(&["EVAL", script, "0"]);
     }
     compare(&["SELECT", "3"]);

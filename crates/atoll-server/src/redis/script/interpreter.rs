@@ -1,7 +1,7 @@
 //! The Lua interpreter of a worker: what scripts see, and what they may use up.
 //!
-//! A script sees no file, no process, no clock and no network; `prelude.lua` lists what it sees.
-//! What it sees cannot be changed, so that a script cannot disturb the next one.
+//! A script sees no file, no process and no network; `prelude.lua` lists what it sees. What it sees
+//! cannot be changed, so that a script cannot disturb the next one.
 //!
 //! | a script uses up | limit | checked |
 //! |---|---|---|
@@ -11,8 +11,9 @@
 use super::bits;
 use super::json;
 use super::pattern;
+use crate::redis::command::info::REDIS_VERSION;
 use mlua::state::{GcIncParams, GcMode};
-use mlua::{Function, HookTriggers, Lua, LuaOptions, StdLib, Table, VmState};
+use mlua::{Function, HookTriggers, LightUserData, Lua, LuaOptions, StdLib, Table, Value, VmState};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -30,6 +31,9 @@ pub(in crate::redis) const TIME_MAX: Duration = Duration::from_secs(5);
 const INSTRUCTIONS: u32 = 1000;
 /// Compiled scripts that an interpreter keeps.
 const COMPILED_MAX: usize = 1024;
+
+/// The value that the prelude yields in front of a command that it only asks about.
+pub(super) const ASKS: Value = Value::LightUserData(LightUserData(std::ptr::dangling_mut()));
 
 /// Why a script must end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +108,10 @@ impl Interpreter {
             let (looked, killed) = (watch.clone(), is_killed.clone());
             move || looked.check(&killed)
         };
+        native.set("asks", ASKS)?;
+        native.set("version", REDIS_VERSION)?;
+        let created = Instant::now();
+        native.set("clock", lua.create_function(move |_, ()| Ok(created.elapsed().as_secs_f64()))?)?;
         let looked = check();
         native.set("look", lua.create_function(move |_, ()| looked())?)?;
         let looked = check();

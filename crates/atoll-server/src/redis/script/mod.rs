@@ -275,6 +275,15 @@ async fn play<G: Engine>(
                 false => Ok(Ended::Raised(value)),
             };
         }
+        // The prelude asks about a command instead of calling it.
+        if values.front() == Some(&interpreter::ASKS) {
+            values.pop_front();
+            given = match may_call(c, session, values, &mut command) {
+                Ok(may) => (Value::Boolean(may), false),
+                Err(refusal) => (reply::error_table(lua, &refusal.to_string())?, true),
+            };
+            continue;
+        }
         let called = pin!(call(c, session, values, is_read_only, &mut command)).await;
         if c.cache.has_lost_hold() {
             return Ok(Ended::Overtaken);
@@ -298,33 +307,69 @@ struct Command {
     reply: Output,
 }
 
+impl Command {
+    /// Takes the values that are to be its arguments, at least one.
+    fn take(&mut self, values: MultiValue) -> Outcome {
+        let Self { bytes, spans, .. } = self;
+        bytes.clear();
+        spans.clear();
+        for value in values {
+            let start = bytes.len() as u32;
+            match value {
+                Value::String(text) => bytes.extend_from_slice(&text.as_bytes()),
+                Value::Integer(integer) if integer.unsigned_abs() <= 1 << 53 => {
+                    bytes.extend_from_slice(itoa::Buffer::new().format(integer).as_bytes());
+                }
+                Value::Integer(integer) => bytes.extend_from_slice(number::argument(integer as f64).as_bytes()),
+                Value::Number(number) => bytes.extend_from_slice(number::argument(number).as_bytes()),
+                _ => return Err("ERR Lua redis lib command arguments must be strings or integers".into()),
+            }
+            spans.push(Span { start, end: bytes.len() as u32 });
+        }
+        match spans.is_empty() {
+            true => Err("ERR Please specify at least one argument for this redis lib call".into()),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Whether the user of the script may run a command. One with a wrong number of arguments does not
+/// run, and only a user who may do everything hears nothing of that.
+fn may_call<G: Engine>(
+    c: &Context<'_, G>,
+    session: &mut Session,
+    values: MultiValue,
+    command: &mut Command,
+) -> Result<bool, CommandError> {
+    command.take(values)?;
+    let args = Args::new(&command.bytes, &command.spans);
+    let invalid = || CommandError::from("ERR Invalid command passed to redis.acl_check_cmd()");
+    let id = command::table::find(args.get(0)).ok_or_else(invalid)?;
+    let spec = &SPECS[id as usize];
+    let checked = match spec.flags.contains(&Flag::Container) && args.len() > 1 {
+        true => subcommand::check(id, args),
+        false => Ok(()),
+    };
+    let takes = spec.takes(args.len()) && checked.is_ok();
+    if !matches!(checked, Ok(()) | Err(CommandError::Arity(_))) {
+        return Err(invalid());
+    }
+    let users = &c.instance.users;
+    users.refresh(session);
+    Ok(users.frees(session) || takes && users.check(session, id, args).is_ok())
+}
+
 /// Runs a command that a script calls.
 async fn call<G: Engine>(
     c: &mut Context<'_, G>,
     session: &mut Session,
     values: MultiValue,
     is_read_only: bool,
-    Command { bytes, spans, reply }: &mut Command,
+    command: &mut Command,
 ) -> Outcome {
-    bytes.clear();
-    spans.clear();
-    reply.clear();
-    for value in values {
-        let start = bytes.len() as u32;
-        match value {
-            Value::String(text) => bytes.extend_from_slice(&text.as_bytes()),
-            Value::Integer(integer) if integer.unsigned_abs() <= 1 << 53 => {
-                bytes.extend_from_slice(itoa::Buffer::new().format(integer).as_bytes());
-            }
-            Value::Integer(integer) => bytes.extend_from_slice(number::argument(integer as f64).as_bytes()),
-            Value::Number(number) => bytes.extend_from_slice(number::argument(number).as_bytes()),
-            _ => return Err("ERR Lua redis lib command arguments must be strings or integers".into()),
-        }
-        spans.push(Span { start, end: bytes.len() as u32 });
-    }
-    if spans.is_empty() {
-        return Err("ERR Please specify at least one argument for this redis lib call".into());
-    }
+    command.reply.clear();
+    command.take(values)?;
+    let Command { bytes, spans, reply } = command;
     let args = Args::new(bytes, spans);
     let found = command::table::find(args.get(0));
     let id = match transaction::check(found, args) {

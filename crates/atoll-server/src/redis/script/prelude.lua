@@ -30,16 +30,23 @@ local function place(level)
   return text
 end
 
+-- An error without a place in this file, of which scripts know nothing.
+local gsub = string.gsub
+local function without_place(why, ...)
+  if type(why) == "string" then why = gsub(why, "^prelude:%d+: ", "") end
+  return why, ...
+end
+
 -- Runs `body`, and passes on what it yields. An error that is to end the script is no result.
 local function protected(handler, is_plain, body, ...)
   local thread = create(function(...) return ended, body(...) end)
   local function go(is_well, ...)
     if not is_well then
       if native.is_over() then error((...), 0) end
-      if handler then return false, handler(...) end
+      if handler then return false, handler(without_place(...)) end
       -- As in Redis, what a command raised is a text for whom it was kept from.
       if is_plain and type(...) == "table" and (...).err then return false, (...).err end
-      return false, ...
+      return false, without_place(...)
     end
     if (...) == ended then return true, select(2, ...) end
     return go(resume(thread, yield(...)))
@@ -245,8 +252,16 @@ end
 local redis = {
   LOG_DEBUG = 0, LOG_VERBOSE = 1, LOG_NOTICE = 2, LOG_WARNING = 3,
   REPL_NONE = 0, REPL_AOF = 1, REPL_SLAVE = 2, REPL_REPLICA = 2, REPL_ALL = 3,
-  sha1hex = native.sha1hex,
+  REDIS_VERSION = native.version, REDIS_VERSION_NUM = 0,
 }
+for part in originals.gmatch(native.version, "%d+") do
+  redis.REDIS_VERSION_NUM = redis.REDIS_VERSION_NUM * 256 + part
+end
+
+-- Raises an error as a command does. Level 1 is who called this function.
+local function fault(text, level)
+  error({ err = text, place = place(level + 1) }, 0)
+end
 
 function redis.call(...)
   local reply, is_error = yield(...)
@@ -261,23 +276,81 @@ function redis.pcall(...)
   return (yield(...))
 end
 
-function redis.error_reply(text)
-  if type(text) ~= "string" then error("wrong number or type of arguments", 2) end
-  if text:sub(1, 1) == "-" then text = text:sub(2) elseif not text:find(" ", 1, true) then text = "ERR " .. text end
+-- Whether the user may run a command.
+function redis.acl_check_cmd(...)
+  local may, is_error = yield(native.asks, ...)
+  if is_error then fault(may.err, 2) end
+  return may
+end
+
+-- The only argument, if it is a text. What else was passed is told in the reply, and not raised.
+local function only_text(...)
+  return select("#", ...) == 1 and type(...) == "string" and (...)
+end
+local function wrong_arguments() return { err = "ERR wrong number or type of arguments" } end
+
+function redis.error_reply(...)
+  local text = only_text(...)
+  if not text then return wrong_arguments() end
+  if sub(text, 1, 1) == "-" then text = sub(text, 2) end
+  text = originals.match(text, "^[\r\n]*(.-)[\r\n]*$")
+  if not originals.find(text, " ", 1, true) then text = "ERR " .. text end
   return { err = text }
 end
 
-function redis.status_reply(text)
-  if type(text) ~= "string" then error("wrong number or type of arguments", 2) end
+function redis.status_reply(...)
+  local text = only_text(...)
+  if not text then return wrong_arguments() end
   return { ok = text }
 end
 
--- Nothing is replicated, and what a script logs has no reader here.
-function redis.log() end
+function redis.sha1hex(...)
+  if select("#", ...) ~= 1 then fault("ERR wrong number of arguments", 2) end
+  return native.sha1hex(is_text(...) and (...) .. "" or "")
+end
+
+-- Nothing is replicated, and what a script logs has no reader here: the arguments are checked.
+function redis.log(...)
+  if select("#", ...) < 2 then fault("ERR redis.log() requires two arguments or more.", 2) end
+  local level = is_text(...) and tonumber((...))
+  if not level then fault("ERR First argument must be a number (log level).", 2) end
+  if level < 0 or level >= 4 then fault("ERR Invalid debug level.", 2) end
+end
 function redis.replicate_commands() return true end
-function redis.set_repl() end
-function redis.setresp(version)
-  if version ~= 2 then error("RESP version must be 2.", 2) end
+function redis.set_repl(...)
+  if select("#", ...) ~= 1 then fault("ERR redis.set_repl() requires two arguments.", 2) end
+  local flags = is_text(...) and tonumber((...)) or 0
+  if flags < 0 or flags >= 4 then
+    fault("ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.", 2)
+  end
+end
+function redis.setresp(...)
+  if select("#", ...) ~= 1 then fault("ERR redis.setresp() requires one argument.", 2) end
+  local version = floor(is_text(...) and tonumber((...)) or 0)
+  if version == 3 then fault("ERR RESP version must be 2.", 2) end
+  if version ~= 2 then fault("ERR RESP version must be 2 or 3.", 2) end
+end
+
+-- There is no debugger.
+function redis.breakpoint() return false end
+function redis.debug() end
+
+-- What the collector of garbage is asked to do it does at once; how it works is not changed.
+local collect = collectgarbage
+local settings = { stop = 0, restart = 0, setpause = 200, setstepmul = 200 }
+local function garbage(...)
+  local option = ...
+  if option == nil then option = "collect" end
+  if not is_text(option) then
+    error("bad argument #1 to 'collectgarbage' (string expected, got " .. type(option) .. ")", 2)
+  end
+  if option == "count" then return collect("count") end
+  if settings[option] then return settings[option] end
+  if option ~= "collect" and option ~= "step" then
+    error("bad argument #1 to 'collectgarbage' (invalid option '" .. option .. "')", 2)
+  end
+  look()
+  return collect(option)
 end
 
 local seen = {
@@ -285,12 +358,18 @@ local seen = {
   rawequal = rawequal, rawget = rawget, select = select, setmetatable = setmetatable, tonumber = tonumber,
   tostring = tostring, type = type, unpack = unpack, _VERSION = _VERSION,
   math = guard(math), string = guard(string), table = guard(table), redis = guard(redis), server = guard(redis),
-  cjson = guard(native.cjson), bit = guard(native.bit),
+  cjson = guard(native.cjson), bit = guard(native.bit), os = guard { clock = native.clock },
+  collectgarbage = garbage, gcinfo = function() return floor(collect("count")) end,
 }
 
 function seen.error(value, level)
   if type(value) == "table" and value.err and not value.place then value.place = place(2) end
-  error(value, level == 0 and 0 or (level or 1) + 1)
+  if level == nil then level = 1 end
+  if not (is_text(level) and tonumber(level)) then
+    error("bad argument #2 to 'error' (number expected, got " .. type(level) .. ")", 2)
+  end
+  level = tonumber(level)
+  error(value, level < 1 and 0 or level + 1)
 end
 function seen.pcall(body, ...) return protected(nil, true, body, ...) end
 function seen.xpcall(body, handler) return protected(handler, false, body) end

@@ -37,6 +37,8 @@ pub(super) fn said(error: &Error) -> Cow<'_, str> {
 fn field(table: &Table, name: &str) -> Option<String> {
     match table.raw_get(name) {
         Ok(Value::String(text)) => Some(text.to_string_lossy()),
+        Ok(Value::Integer(number)) => Some(number.to_string()),
+        Ok(Value::Number(number)) => Some(number::general(number, 14)),
         _ => None,
     }
 }
@@ -49,20 +51,22 @@ pub(super) fn error_table(lua: &Lua, text: &str) -> Result<Value> {
 }
 
 /// What a script raised, as a reply says it. `digest` names the script. Where a function ends in
-/// `return redis.call(...)`, Lua does not know the line any more: then it is the `only_line`.
+/// `return redis.call(...)`, or raised a value that is no text, Lua does not know the line any
+/// more: then it is the `only_line`.
 pub(super) fn raised(value: &Value, digest: &str, only_line: Option<usize>) -> String {
+    let unknown = || "ERR unknown error".to_owned();
     let (text, place) = match value {
-        Value::Table(table) => {
-            (field(table, "err").unwrap_or_else(|| "ERR unknown error".to_owned()), field(table, "place"))
-        }
+        Value::Table(table) => (field(table, "err").unwrap_or_else(unknown), field(table, "place")),
         Value::String(text) => (format!("ERR {}", text.to_string_lossy()), Some(text.to_string_lossy())),
         Value::Error(error) => (format!("ERR {}", said(error)), None),
-        _ => ("ERR unknown error".to_owned(), None),
+        Value::Nil => ("ERR nil".to_owned(), None),
+        Value::Boolean(_) | Value::Integer(_) | Value::Number(_) => {
+            (value.to_string().map_or_else(|_| unknown(), |text| format!("ERR {text}")), None)
+        }
+        _ => (unknown(), None),
     };
-    let line = place.and_then(|place| match (place.is_empty(), only_line) {
-        (true, Some(line)) => Some(line.to_string()),
-        _ => Some(place.strip_prefix("user_script:")?.split_once(':')?.0.to_owned()),
-    });
+    let named = place.and_then(|place| Some(place.strip_prefix("user_script:")?.split_once(':')?.0.to_owned()));
+    let line = named.or_else(|| only_line.map(|line| line.to_string()));
     match line {
         Some(line) => format!("{text} script: {digest}, on @user_script:{line}."),
         None => format!("{text} script: {digest}"),
