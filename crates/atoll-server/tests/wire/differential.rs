@@ -640,6 +640,60 @@ const CALLING: &[&str] = &[
     "local a = collectgarbage({})",
 ];
 
+/// Scripts that encode and decode JSON.
+const WITH_JSON: &[&str] = &[
+    "return {cjson.encode(1/3), cjson.encode(1e14), cjson.encode(99999999999999), cjson.encode(-0), cjson.encode(1e-7)}",
+    "return cjson.encode('a/b\\127\\255\\0\\31\\\"\\\\\\b\\f\\n\\r\\t\\v')",
+    "return {cjson.encode({}), cjson.encode({{}}), cjson.encode({[0]='a'}), cjson.encode({[1.5]='a'})}",
+    "return {cjson.encode({[1]='a', [3]='b'}), cjson.encode({[1]='a', [10]='b'}), cjson.encode({[1]=1, x=2})}",
+    "return cjson.encode({1, 2, 3, 4, 5, 6, [14]=1})",
+    "local a = cjson.encode({1, 2, 3, 4, 5, 6, [15]=1})",
+    "local a = cjson.encode({[11]=1})",
+    "return {cjson.encode(nil), cjson.encode(true), cjson.encode({a=cjson.null}), cjson.encode({[1e15]=1})}",
+    "local a = cjson.encode({[true]='a'})",
+    "local a = cjson.encode({[cjson.null]='a'})",
+    "local a = cjson.encode({[1/0]='a'})",
+    "local a = cjson.encode({error})",
+    "local a = cjson.encode(0/0)",
+    "local a = cjson.encode()",
+    "local a = cjson.encode(1, 2)",
+    "local t = {} t[1] = t local a = cjson.encode(t)",
+    "local t = {} for i = 1, 999 do t = {a=t} end return #cjson.encode(t)",
+    "return #cjson.decode(('['):rep(1000) .. (']'):rep(1000))",
+    "local a = cjson.decode(('[{\"a\":'):rep(600))",
+    "return {tostring(cjson.decode('nan')), tostring(cjson.decode('-inf')), tostring(cjson.decode('1e400'))}",
+    "return {cjson.decode('\"\\\\u00e9\\\\ud83d\\\\ude00\\\\u0000\\255\"'), cjson.decode(12)}",
+    "local a = cjson.decode()",
+    "local a = cjson.decode(nil)",
+    "local a = cjson.decode('')",
+    "local a = cjson.decode('\\0x')",
+    "return {cjson._NAME, cjson._VERSION, tostring(cjson.null), type(cjson.new()), tostring(cjson.new() == cjson)}",
+    "return {cjson.encode_max_depth(), cjson.decode_max_depth(), cjson.encode_number_precision()}",
+    "return {tostring(cjson.encode_keep_buffer()), tostring(cjson.encode_invalid_numbers())}",
+    "return {tostring(cjson.decode_invalid_numbers()), select(2, cjson.encode_sparse_array())}",
+    "local c = cjson.new() return {c.encode_max_depth('3.7'), c.encode_max_depth(nil), cjson.encode_max_depth()}",
+    "local c = cjson.new() local a = c.encode_max_depth(0)",
+    "local c = cjson.new() local a = c.encode_max_depth(1, 2)",
+    "local c = cjson.new() local a = c.encode_max_depth('x')",
+    "local c = cjson.new() c.encode_max_depth(2) local a = c.encode({{{}}})",
+    "local c = cjson.new() c.decode_max_depth(2) local a = c.decode('{\"a\":[[1]]}')",
+    "local c = cjson.new() return {c.encode_number_precision(3), c.encode(1/3), c.encode(1234)}",
+    "local c = cjson.new() local a = c.encode_number_precision(17)",
+    "local c = cjson.new() c.encode_sparse_array(true, 3, 4) return c.encode({[1]=1, [100]=2})",
+    "local c = cjson.new() c.encode_sparse_array(false, 0) return c.encode({[1]=1, [100]=2})",
+    "local c = cjson.new() local a = c.encode_sparse_array(false, 2, -1)",
+    "local c = cjson.new() local a = c.encode_sparse_array('x')",
+    "local c = cjson.new() local a = c.encode_sparse_array(1, 2, 3, 4)",
+    "local c = cjson.new() c.encode_invalid_numbers(true) return c.encode({0/0, 1/0, -1/0})",
+    "local c = cjson.new() return {c.encode_invalid_numbers('null'), c.encode({0/0, 1/0})}",
+    "local c = cjson.new() c.decode_invalid_numbers(false) return {pcall(c.decode, '[01]')}",
+    "local c = cjson.new() c.decode_invalid_numbers(false) return {pcall(c.decode, '-inf')}",
+    "local c = cjson.new() local a = c.decode_invalid_numbers('null')",
+    "local c = cjson.new() return {tostring(c.encode_keep_buffer('off')), tostring(c.encode_keep_buffer(true))}",
+    "local c = cjson.new() c.x = 1 return c.x",
+    "cjson.x = 1",
+];
+
 /// Scripts whose replies have types of RESP3, or numbers.
 const TYPED: &[&str] = &[
     "return {double=3.5}",
@@ -666,6 +720,9 @@ const TYPED: &[&str] = &[
     "return {big_number='2', verbatim_string={format='txt',string='hi'}}",
     "return {verbatim_string={format='txt',string='hi'}, map={}}",
     "return {map={a=1}, set={b=1}}",
+    "local t = {} for i = 1, 20000 do t[i] = 'x' .. i end return t",
+    "local t = {} for i = 1, 20000 do t[i] = 'x' .. i end return {map=t}",
+    "local t = {} for i = 1, 20000 do t['x' .. i] = true end return {1, {set={a=t}}, #cjson.encode(t)}",
     "return 1e20",
     "return -1e20",
     "return 0/0",
@@ -704,7 +761,7 @@ fn scripts_get_the_replies_of_redis() {
         compare(&[&["EVAL"][..], script].concat());
         compare(&[&["EVAL_RO"][..], script].concat());
     }
-    for script in TYPED.iter().chain(CALLING) {
+    for script in TYPED.iter().chain(CALLING).chain(WITH_JSON) {
         compare(&["EVAL", script, "0"]);
     }
     compare(&["SELECT", "3"]);
@@ -736,4 +793,101 @@ fn scripts_get_the_replies_of_redis() {
     ] {
         compare(command);
     }
+}
+
+/// Random bytes that are almost JSON.
+fn random_json(random: &mut Random, depth: u32, text: &mut Vec<u8>) {
+    let blanks = random.pick(&["", "", "", " ", "\t\r\n"]);
+    text.extend_from_slice(blanks.as_bytes());
+    match random.below(if depth < 4 { 12 } else { 8 }) {
+        0 => text.extend_from_slice(random.pick(&["true", "false", "null", "nul", "x", "", "Infinity"]).as_bytes()),
+        1 => text.extend_from_slice(random.pick(&["-", "+1", "01", "0x1F", "0x.8p1", "-nan(a_1)", "INF"]).as_bytes()),
+        2 => text.extend_from_slice(random.pick(&["1.", ".5", "-.5e1", "1e", "1e+", "1.5.5", "1E-3"]).as_bytes()),
+        3 | 4 => {
+            let (number, power) = (random.below(1_000_000) as i64 - 500_000, random.below(40) as i64 - 20);
+            text.extend_from_slice(format!("{number}e{power}").as_bytes());
+        }
+        5..8 => random_text(random, text),
+        8 | 9 => {
+            text.push(b'[');
+            for index in 0..random.below(4) {
+                if index > 0 {
+                    text.push(b',');
+                }
+                random_json(random, depth + 1, text);
+            }
+            text.push(b']');
+        }
+        _ => {
+            text.push(b'{');
+            for index in 0..random.below(4) {
+                if index > 0 {
+                    text.push(b',');
+                }
+                random_text(random, text);
+                text.push(b':');
+                random_json(random, depth + 1, text);
+            }
+            text.push(b'}');
+        }
+    }
+}
+
+fn random_text(random: &mut Random, text: &mut Vec<u8>) {
+    const PARTS: [&[u8]; 13] = [
+        b"a",
+        b"bc",
+        b"/",
+        b"\\n",
+        b"\\/",
+        b"\\u00e9",
+        b"\\u0000",
+        b"\\ud83d\\ude00",
+        b"\\ud83d",
+        b"\\x",
+        b"\t",
+        b"\0",
+        b"\"",
+    ];
+    text.push(b'"');
+    for _ in 0..random.below(4) {
+        match random.below(8) {
+            0 => text.push(random.below(256) as u8),
+            1..7 => text.extend_from_slice(random.pick(&PARTS[..8])),
+            _ => text.extend_from_slice(random.pick(&PARTS)),
+        }
+    }
+    text.push(b'"');
+}
+
+#[test]
+fn random_json_has_the_values_and_texts_of_redis() {
+    let Some(redis) = Redis::start() else { return };
+    let ours = start(options());
+    let seed = std::env::var("ATOLL_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    let mut random = Random(seed);
+    let mut servers = [redis.address, ours.address].map(Raw::connect);
+    let script = "local c = cjson.new()
+        c.encode_invalid_numbers(true)
+        c.decode_invalid_numbers(ARGV[2] == '1')
+        local is_well, value = pcall(c.decode, ARGV[1])
+        return {cjson.encode(ARGV[1]), is_well and c.encode(value) or value}";
+    let mut decoded = 0;
+    for _ in 0..4000 {
+        let mut text = Vec::new();
+        random_json(&mut random, 0, &mut text);
+        // Some bytes are lost or changed.
+        if !text.is_empty() && random.below(4) == 0 {
+            let at = random.below(text.len());
+            text.truncate(at);
+            text.push(random.below(256) as u8);
+        }
+        let takes_invalid = if random.below(2) == 0 { b"1" } else { b"0" };
+        let command = [b"EVAL".as_slice(), script.as_bytes(), b"0", &text, takes_invalid];
+        let [expected, found] = servers.each_mut().map(|server| server.call(&command));
+        let shown = |bytes: &[u8]| bytes.escape_ascii().to_string();
+        assert_eq!(shown(&expected), shown(&found), "ATOLL_SEED={seed}: {}", shown(&text));
+        decoded += usize::from(!shown(&found).contains("Expected"));
+    }
+    assert!((1000..3900).contains(&decoded), "{decoded}");
 }

@@ -45,6 +45,32 @@ fn a_script_reaches_nothing_of_the_host() {
 }
 
 #[test]
+fn json_keeps_bytes_that_are_no_text_and_its_settings_are_those_of_one_script() {
+    let server = start(options());
+    let mut raw = Raw::connect(server.address);
+    let json = raw.call(&["EVAL", "return {cjson.encode('\\255/'), cjson.decode('[\"\\254\"]')[1]}", "0"]);
+    assert_eq!(json, b"*2\r\n$5\r\n\"\xff\\/\"\r\n$1\r\n\xfe\r\n");
+    let sparse = "return cjson.encode({[1] = 1/3, [3] = 1e15})";
+    assert_eq!(evaluate(&mut raw, sparse), "$29\r\n[0.33333333333333,null,1e+15]\r\n");
+    let failed = evaluate(&mut raw, "local a = cjson.decode('')");
+    assert!(failed.contains("user_script:1: Expected value but found T_END at character 1"), "{failed}");
+    let refused = evaluate(&mut raw, "cjson.encode_max_depth(1) cjson.encode({{}})");
+    assert!(refused.contains("excessive nesting (2)"), "{refused}");
+    assert_eq!(
+        evaluate(&mut raw, "return {cjson.encode({{}}), cjson.encode_max_depth()}"),
+        "*2\r\n$4\r\n[{}]\r\n:1000\r\n"
+    );
+    // Deeper than the interpreter could follow.
+    for script in [
+        "local c = cjson.new() c.encode_max_depth(1e9) local t = {} for i = 1, 1e5 do t = {t} end c.encode(t)",
+        "local c = cjson.new() c.decode_max_depth(1e9) c.decode(('['):rep(1e6))",
+    ] {
+        let reply = evaluate(&mut raw, script);
+        assert!(reply.contains("(2001)"), "{reply}");
+    }
+}
+
+#[test]
 fn a_script_knows_the_version_and_what_its_user_may_run() {
     let server = start(options());
     let mut raw = Raw::connect(server.address);
@@ -106,6 +132,7 @@ fn a_script_that_takes_all_memory_is_ended_and_the_next_one_runs() {
     for script in [
         "local t = {} while true do t[#t + 1] = {1, 2, 3, 4, 5, 6, 7, 8} end",
         "return ('x'):rep(1e9)",
+        "local s = ('x'):rep(1e7) local t = {} for i = 1, 100 do t[i] = s end return cjson.encode(t)",
         "local s = 'x' while true do s = s .. s end",
     ] {
         let reply = evaluate(&mut raw, script);
@@ -166,6 +193,8 @@ fn a_script_that_nobody_kills_is_ended_after_five_seconds() {
         "local t = {} for i = 1, 3e5 do t[i] = i end while true do local s = table.concat(t) end",
         "local t = {} for i = 1, 4e6 do t[i] = -i end while true do table.sort(t) t[1] = 2 end",
         "while true do local s = string.rep('', 2147483647) end",
+        "local t = {} for i = 1, 30 do t = {a=t, b=t} end return #cjson.encode(t)",
+        "local s = '[' .. string.rep('1,', 1e5) .. '1]' while true do cjson.decode(s) end",
         "local a = 'return 1' .. string.rep(' ', 1e7) while true do loadstring(a, 'x') end",
     ];
     std::thread::scope(|scope| {

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// Most bytes that the scripts of a worker hold.
-const MEMORY_BYTES_MAX: usize = 256 << 20;
+pub(super) const MEMORY_BYTES_MAX: usize = 256 << 20;
 /// The collector begins again when the memory has grown to this percentage of what is in use.
 const COLLECTED_PERCENT: i32 = 150;
 /// How long a script may run.
@@ -135,7 +135,7 @@ impl Interpreter {
             })
         };
         native.set("compile", lua.create_function(compile)?)?;
-        native.set("cjson", json::library(&lua)?)?;
+        native.set("cjson", json::library(&lua, check())?)?;
         native.set("bit", bits::library(&lua)?)?;
         let (looked, killed) = (watch.clone(), is_killed.clone());
         native.set("find", pattern::find(&lua, move || looked.look(&killed).map(Over::text))?)?;

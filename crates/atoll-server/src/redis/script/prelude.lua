@@ -353,12 +353,117 @@ local function garbage(...)
   return collect(option)
 end
 
+-- The library `cjson`, over functions that are given the settings. Those of the one that all scripts see are set back
+-- before each script.
+local STANDARD = {
+  encode_depth = 1000, decode_depth = 1000, digits = 14, converts_sparse = "off", ratio = 2, safe = 10,
+  keeps_buffer = "on", encode_invalid = "off", decode_invalid = "on",
+}
+local INTEGER_MAX = 2147483647
+
+local function settled(is_well, value)
+  if not is_well then error(value, 3) end
+  return value
+end
+
+local function new_cjson()
+  local settings, is_changed = {}, false
+  local function set_back()
+    is_changed = false
+    for name, value in pairs(STANDARD) do settings[name] = value end
+  end
+  set_back()
+
+  -- `level` is that of who called the function `name`.
+  local function refuse_argument(index, name, why, level)
+    error("bad argument #" .. index .. " to '" .. name .. "' (" .. why .. ")", level + 1)
+  end
+  local function set_integer(key, value, index, name, least, most)
+    if value == nil then return end
+    if not (is_text(value) and tonumber(value)) then
+      refuse_argument(index, name, "number expected, got " .. type(value), 3)
+    end
+    value = tonumber(value)
+    value = value < 0 and ceil(value) or floor(value)
+    if not (value >= least and value <= most) then
+      refuse_argument(1, name, "expected integer between " .. least .. " and " .. most, 3)
+    end
+    settings[key], is_changed = value, true
+  end
+  -- A setting is told as a boolean, unless it is null.
+  local function shown(key)
+    if settings[key] == "null" then return "null" end
+    return settings[key] == "on"
+  end
+  local function set_option(key, value, name, has_null)
+    if value == nil then return end
+    if type(value) == "boolean" then value = value and "on" or "off" end
+    if not is_text(value) then refuse_argument(1, name, "string expected, got " .. type(value), 3) end
+    if not (value == "on" or value == "off" or has_null and value == "null") then
+      refuse_argument(1, name, "invalid option '" .. value .. "'", 3)
+    end
+    settings[key], is_changed = value, true
+  end
+  local function at_most(count, name, ...)
+    if select("#", ...) > count then refuse_argument(count + 1, name, "found too many arguments", 3) end
+  end
+
+  local library = { null = native.cjson.null, _NAME = "cjson", _VERSION = "2.1.0" }
+  function library.new() return (new_cjson()) end
+  function library.encode(...)
+    if select("#", ...) ~= 1 then refuse_argument(1, "encode", "expected 1 argument", 2) end
+    local s = settings
+    local converts, invalid = s.converts_sparse == "on", s.encode_invalid
+    return settled(native.cjson.encode((...), s.encode_depth, s.digits, converts, s.ratio, s.safe, invalid))
+  end
+  function library.decode(...)
+    if select("#", ...) ~= 1 then refuse_argument(1, "decode", "expected 1 argument", 2) end
+    local text = ...
+    if not is_text(text) then refuse_argument(1, "decode", "string expected, got " .. type(text), 2) end
+    return settled(native.cjson.decode(text .. "", settings.decode_depth, settings.decode_invalid == "on"))
+  end
+  for name, setting in pairs {
+    encode_max_depth = { "encode_depth", INTEGER_MAX },
+    decode_max_depth = { "decode_depth", INTEGER_MAX },
+    encode_number_precision = { "digits", 14 },
+  } do
+    library[name] = function(...)
+      at_most(1, name, ...)
+      set_integer(setting[1], (...), 1, name, 1, setting[2])
+      return settings[setting[1]]
+    end
+  end
+  for name, setting in pairs {
+    encode_keep_buffer = { "keeps_buffer" },
+    encode_invalid_numbers = { "encode_invalid", true },
+    decode_invalid_numbers = { "decode_invalid" },
+  } do
+    library[name] = function(...)
+      at_most(1, name, ...)
+      set_option(setting[1], (...), name, setting[2])
+      return shown(setting[1])
+    end
+  end
+  function library.encode_sparse_array(...)
+    local name = "encode_sparse_array"
+    at_most(3, name, ...)
+    local converts, ratio, safe = ...
+    set_option("converts_sparse", converts, name)
+    set_integer("ratio", ratio, 2, name, 0, INTEGER_MAX)
+    set_integer("safe", safe, 3, name, 0, INTEGER_MAX)
+    return shown("converts_sparse"), settings.ratio, settings.safe
+  end
+  return library, function() if is_changed then set_back() end end
+end
+
+local cjson, set_cjson_back = new_cjson()
+
 local seen = {
   assert = assert, getmetatable = getmetatable, ipairs = ipairs, next = next, pairs = pairs,
   rawequal = rawequal, rawget = rawget, select = select, setmetatable = setmetatable, tonumber = tonumber,
   tostring = tostring, type = type, unpack = unpack, _VERSION = _VERSION,
   math = guard(math), string = guard(string), table = guard(table), redis = guard(redis), server = guard(redis),
-  cjson = guard(native.cjson), bit = guard(native.bit), os = guard { clock = native.clock },
+  cjson = guard(cjson), bit = guard(native.bit), os = guard { clock = native.clock },
   collectgarbage = garbage, gcinfo = function() return floor(collect("count")) end,
 }
 
@@ -373,7 +478,10 @@ function seen.error(value, level)
 end
 function seen.pcall(body, ...) return protected(nil, true, body, ...) end
 function seen.xpcall(body, handler) return protected(handler, false, body) end
-local function run(script) return protected(nil, false, script) end
+local function run(script)
+  set_cjson_back()
+  return protected(nil, false, script)
+end
 function seen.rawset(table, key, value)
   if guarded[table] then error(READ_ONLY, 2) end
   return rawset(table, key, value)

@@ -114,25 +114,26 @@ fn write_table(reply: &mut Reply<'_>, table: &Table, depth: usize) -> Result<()>
         let (format, text) = (format.as_bytes(), text.as_bytes());
         verbatim(reply, &format, &text);
     } else if let Some(map) = within("map") {
-        let pairs = map.pairs::<Value, Value>().collect::<Result<Vec<_>>>()?;
-        reply.map(pairs.len());
-        for (key, value) in &pairs {
-            write_at(reply, key, depth + 1)?;
-            write_at(reply, value, depth + 1)?;
+        reply.map(map.pairs::<Value, Value>().count());
+        for pair in map.pairs::<Value, Value>() {
+            let (key, value) = pair?;
+            write_at(reply, &key, depth + 1)?;
+            write_at(reply, &value, depth + 1)?;
         }
     } else if let Some(set) = within("set") {
-        let members = set.pairs::<Value, Value>().collect::<Result<Vec<_>>>()?;
-        reply.set(members.len());
-        for (member, _) in &members {
-            write_at(reply, member, depth + 1)?;
+        reply.set(set.pairs::<Value, Value>().count());
+        for pair in set.pairs::<Value, Value>() {
+            write_at(reply, &pair?.0, depth + 1)?;
         }
     } else {
-        let elements = (1..).map(|index| table.raw_get::<Value>(index));
-        let elements = elements.take_while(|element| !matches!(element, Ok(Value::Nil)));
-        let elements = elements.collect::<Result<Vec<_>>>()?;
-        reply.array(elements.len());
-        for element in &elements {
-            write_at(reply, element, depth + 1)?;
+        // Looked at twice, since only some thousand values can be held at once.
+        let mut length = 0;
+        while !table.raw_get::<Value>(length + 1)?.is_nil() {
+            length += 1;
+        }
+        reply.array(length);
+        for index in 1..=length {
+            write_at(reply, &table.raw_get(index)?, depth + 1)?;
         }
     }
     Ok(())
