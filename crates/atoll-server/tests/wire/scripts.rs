@@ -54,6 +54,11 @@ fn json_keeps_bytes_that_are_no_text_and_its_settings_are_those_of_one_script() 
     assert_eq!(evaluate(&mut raw, sparse), "$29\r\n[0.33333333333333,null,1e+15]\r\n");
     let failed = evaluate(&mut raw, "local a = cjson.decode('')");
     assert!(failed.contains("user_script:1: Expected value but found T_END at character 1"), "{failed}");
+    // The line of a function behind `return` is known if there is only one.
+    let failed = evaluate(&mut raw, "return cjson.decode('')");
+    assert!(failed.starts_with("-ERR user_script:1: Expected value"), "{failed}");
+    let failed = evaluate(&mut raw, "local a = 1\nreturn cjson.decode('')");
+    assert!(failed.starts_with("-ERR Expected value"), "{failed}");
     let refused = evaluate(&mut raw, "cjson.encode_max_depth(1) cjson.encode({{}})");
     assert!(refused.contains("excessive nesting (2)"), "{refused}");
     assert_eq!(
@@ -156,6 +161,7 @@ fn a_script_that_does_not_end_is_killed_and_hides_from_it_in_no_pcall() {
         "while true do pcall(function() while true do end end) end",
         "while true do xpcall(function() while true do end end, function() end) end",
         "while true do redis.call('ping') end",
+        "local t = {} for i = 1, 30 do t = {a=t, b=t} end return cjson.encode(t)",
     ] {
         let mut raw = Raw::connect(server.address);
         raw.send(&common::command(&["EVAL", script, "0"]));

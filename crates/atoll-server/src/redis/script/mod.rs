@@ -15,10 +15,13 @@
 //! | `shebang` | the first line of a script, which may have flags |
 //! | `prelude.lua` | the part that is written in Lua |
 //!
-//! Differences from Redis: other commands wait for a script, which is ended after five seconds.
-//! What it has written until then stays, unless another process has changed its only key. There are
-//! no libraries `struct` and `cmsgpack`, no coroutines, and no replies of RESP3 in scripts. The
-//! cache of scripts is emptied when it has [`CACHED_BYTES_MAX`] bytes.
+//! | difference from Redis | why |
+//! |---|---|
+//! | a script is ended after five seconds; what it has written stays, unless another process has changed its only key | other commands wait for it |
+//! | no libraries `struct` and `cmsgpack`, no coroutines, no replies of RESP3 in scripts | |
+//! | settings of `cjson` are set back before each script, and nesting is at most 2000 | a script leaves nothing for the next one |
+//! | integers are exact as arguments up to 2^62 | Redis 7.4 has that, 7.0 does not |
+//! | the cache of scripts is emptied when it has [`CACHED_BYTES_MAX`] bytes | its memory is bounded |
 
 mod bits;
 mod interpreter;

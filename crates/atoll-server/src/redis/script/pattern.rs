@@ -362,7 +362,7 @@ mod tests {
         local function tell(...)
             for index = 1, select("#", ...) do
                 local said = tostring((select(index, ...)))
-                told[#told + 1] = said:match("^[^%s]*:%d+: (.*)$") or said
+                told[#told + 1] = said:match("^[^%s]*:[%d?]+: (.*)$") or said
             end
             told[#told + 1] = ";"
         end

@@ -30,10 +30,20 @@ local function place(level)
   return text
 end
 
--- An error without a place in this file, of which scripts know nothing.
+-- Raises an error as Lua's function `error` does. A script that calls a function behind `return` is forgotten by then:
+-- its line is "?", which the reply replaces if the script has only one.
+local function raise(why, level)
+  local where = place(level + 1)
+  error((where == "" and "user_script:?: " or where) .. why, 0)
+end
+
+-- An error without a place that scripts know nothing of. The place "?" stays for the reply.
 local gsub = string.gsub
-local function without_place(why, ...)
-  if type(why) == "string" then why = gsub(why, "^prelude:%d+: ", "") end
+local function without_place(is_reply, why, ...)
+  if type(why) == "string" then
+    why = gsub(why, "^prelude:%d+: ", "")
+    if not is_reply then why = gsub(why, "^user_script:%?: ", "") end
+  end
   return why, ...
 end
 
@@ -43,10 +53,10 @@ local function protected(handler, is_plain, body, ...)
   local function go(is_well, ...)
     if not is_well then
       if native.is_over() then error((...), 0) end
-      if handler then return false, handler(without_place(...)) end
+      if handler then return false, handler(without_place(false, ...)) end
       -- As in Redis, what a command raised is a text for whom it was kept from.
       if is_plain and type(...) == "table" and (...).err then return false, (...).err end
-      return false, without_place(...)
+      return false, without_place(not is_plain, ...)
     end
     if (...) == ended then return true, select(2, ...) end
     return go(resume(thread, yield(...)))
@@ -62,7 +72,7 @@ local sub, concat, floor, ceil = string.sub, table.concat, math.floor, math.ceil
 -- What Lua's own function says of arguments that are none.
 local function refuse(name, ...)
   local _, why = original_pcall(originals[name], ...)
-  error((originals.gsub(why, "'%?'", "'" .. name .. "'", 1)), 3)
+  raise((originals.gsub(why, "'%?'", "'" .. name .. "'", 1)), 3)
 end
 
 local function is_text(value)
@@ -71,7 +81,7 @@ end
 
 -- What follows the place of a match, unless it is a fault of the pattern or the end of the script's time.
 local function found(level, start, ...)
-  if start == false then error(..., level + 1) end
+  if start == false then raise(..., level + 1) end
   return start, ...
 end
 
@@ -141,7 +151,7 @@ local function filled(with, text, start, stop, ...)
     if digit == 1 or digit == 2 and select("#", ...) == 0 then
       part = sub(text, start, stop)
     elseif digit then
-      if digit - 1 > select("#", ...) then error("invalid capture index", 5) end
+      if digit - 1 > select("#", ...) then raise("invalid capture index", 5) end
       part = (select(digit - 1, ...))
     end
     parts[#parts + 1] = sub(with, at, percent - 1)
@@ -168,7 +178,7 @@ function string.gsub(...)
       local by
       if kind == "function" then by = with(captures(text, start, stop, ...)) else by = with[(captures(text, start, stop, ...))] end
       if not by then return sub(text, start, stop) end
-      if not is_text(by) then error("invalid replacement value (a " .. type(by) .. ")", 4) end
+      if not is_text(by) then raise("invalid replacement value (a " .. type(by) .. ")", 4) end
       return by
     end
     return filled(with .. "", text, start, stop, ...)
@@ -221,7 +231,7 @@ end
 
 -- What a function returned, or its error at the place of who called it.
 local function passed(name, is_well, text)
-  if not is_well then error((originals.gsub(text, "'%?'", "'" .. name .. "'", 1)), 3) end
+  if not is_well then raise((originals.gsub(text, "'%?'", "'" .. name .. "'", 1)), 3) end
   if #text > MUCH then look() end
   return text
 end
@@ -342,12 +352,12 @@ local function garbage(...)
   local option = ...
   if option == nil then option = "collect" end
   if not is_text(option) then
-    error("bad argument #1 to 'collectgarbage' (string expected, got " .. type(option) .. ")", 2)
+    raise("bad argument #1 to 'collectgarbage' (string expected, got " .. type(option) .. ")", 2)
   end
   if option == "count" then return collect("count") end
   if settings[option] then return settings[option] end
   if option ~= "collect" and option ~= "step" then
-    error("bad argument #1 to 'collectgarbage' (invalid option '" .. option .. "')", 2)
+    raise("bad argument #1 to 'collectgarbage' (invalid option '" .. option .. "')", 2)
   end
   look()
   return collect(option)
@@ -362,7 +372,7 @@ local STANDARD = {
 local INTEGER_MAX = 2147483647
 
 local function settled(is_well, value)
-  if not is_well then error(value, 3) end
+  if not is_well then raise(value, 3) end
   return value
 end
 
@@ -376,7 +386,7 @@ local function new_cjson()
 
   -- `level` is that of who called the function `name`.
   local function refuse_argument(index, name, why, level)
-    error("bad argument #" .. index .. " to '" .. name .. "' (" .. why .. ")", level + 1)
+    raise("bad argument #" .. index .. " to '" .. name .. "' (" .. why .. ")", level + 1)
   end
   local function set_integer(key, value, index, name, least, most)
     if value == nil then return end
@@ -471,7 +481,7 @@ function seen.error(value, level)
   if type(value) == "table" and value.err and not value.place then value.place = place(2) end
   if level == nil then level = 1 end
   if not (is_text(level) and tonumber(level)) then
-    error("bad argument #2 to 'error' (number expected, got " .. type(level) .. ")", 2)
+    raise("bad argument #2 to 'error' (number expected, got " .. type(level) .. ")", 2)
   end
   level = tonumber(level)
   error(value, level < 1 and 0 or level + 1)

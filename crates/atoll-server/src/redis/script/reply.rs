@@ -65,6 +65,14 @@ pub(super) fn raised(value: &Value, digest: &str, only_line: Option<usize>) -> S
         }
         _ => (unknown(), None),
     };
+    // A function that the script called behind `return` does not know the line either.
+    let unknown_place = "ERR user_script:?: ";
+    let text = match (text.strip_prefix(unknown_place), only_line) {
+        (Some(rest), Some(line)) => format!("ERR user_script:{line}: {rest}"),
+        (Some(rest), None) => format!("ERR {rest}"),
+        (None, _) => text,
+    };
+    let place = place.filter(|place| !place.starts_with("user_script:?"));
     let named = place.and_then(|place| Some(place.strip_prefix("user_script:")?.split_once(':')?.0.to_owned()));
     let line = named.or_else(|| only_line.map(|line| line.to_string()));
     match line {

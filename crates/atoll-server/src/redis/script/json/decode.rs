@@ -293,6 +293,12 @@ fn number(text: &[u8]) -> Option<(f64, usize)> {
 }
 
 fn magnitude(text: &[u8]) -> Option<(f64, usize)> {
+    // Most numbers are a few digits.
+    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    if (1..16).contains(&digits) && !text.get(digits).is_some_and(|byte| b".eExX".contains(byte)) {
+        let number = text[..digits].iter().fold(0, |number, digit| number * 10 + u64::from(digit - b'0'));
+        return Some((number as f64, digits));
+    }
     if has_word(text, b"infinity") {
         return Some((f64::INFINITY, 8));
     }

@@ -5,9 +5,9 @@
 //! | `encode` | a value of Lua as JSON |
 //! | `decode` | JSON as a value of Lua |
 //!
-//! These functions return whether they succeeded, and the outcome or why there is none. The
-//! settings come with each call; `prelude.lua` keeps them, and makes the library of these functions.
-//! A step is an element of a table or some bytes of a text. After a number of steps they look at the
+//! The functions return whether they succeeded, and the outcome or the reason of the failure. The
+//! settings come with each call: `prelude.lua` keeps them, and makes the library. An element of a
+//! table is a step, and so are some bytes of a text. After [`STEPS`] steps a function looks at the
 //! time.
 
 mod decode;
