@@ -531,7 +531,7 @@ fn bad_bytes_get_the_replies_of_redis() {
 }
 
 /// Scripts with their number of keys and their arguments.
-const SCRIPTS: [&[&str]; 66] = [
+const SCRIPTS: &[&[&str]] = &[
     &["return 1", "0"],
     &["return 'text'", "0"],
     &["return 3.99", "0"],
@@ -611,6 +611,201 @@ const SCRIPTS: [&[&str]; 66] = [
     &["return 1", "-1"],
     &["return 1", "1"],
     &["return 1", "x"],
+    &["#!lua", "0"],
+    &["#!lua\nreturn redis.call('set', KEYS[1], 'x')", "1", "a"],
+    &["#!lua flags=no-writes\nreturn redis.call('get', KEYS[1])", "1", "a"],
+    &["#!lua flags=no-writes,allow-oom\n\nreturn redis.call('set', KEYS[1], 'y')", "1", "a"],
+    &["#!lua flags=allow-stale,no-cluster,allow-cross-slot-keys\nreturn redis.call('set', KEYS[1], 'z')", "1", "a"],
+    &["#!lua\nerror('in the second line')", "0"],
+    &["#!lua\nreturn syntax error", "0"],
+    &["#!python\nreturn 1", "0"],
+    &["#!lua name=x\nreturn 1", "0"],
+    &["#!lua flags=bogus\nreturn 1", "0"],
+    &["#!lua 'flags=no-writes\nreturn 1", "0"],
+    &["# no shebang\nreturn 1", "0"],
+];
+
+/// Scripts that use what the table `redis` has, and errors.
+const CALLING: &[&str] = &[
+    "return redis.acl_check_cmd('set', 'x', 1)",
+    "return redis.acl_check_cmd('get')",
+    "return redis.acl_check_cmd('acl', 'whoami')",
+    "return redis.acl_check_cmd('acl', 'nosuch')",
+    "return redis.acl_check_cmd('nosuch')",
+    "return redis.acl_check_cmd('set', {})",
+    "return redis.acl_check_cmd()",
+    "return {pcall(redis.acl_check_cmd, 'nosuch')}",
+    "return redis.error_reply('-oops')",
+    "return redis.error_reply('--oops')",
+    "return redis.error_reply('-oops x')",
+    "return redis.error_reply('a\\r\\nb')",
+    "return redis.error_reply('-\\r\\nb')",
+    "return redis.error_reply('')",
+    "return redis.error_reply(3)",
+    "return redis.error_reply()",
+    "return redis.error_reply('a', 'b')",
+    "return redis.error_reply({}).err",
+    "return redis.status_reply(3)",
+    "return redis.status_reply()",
+    "return redis.status_reply('a', 'b')",
+    "return redis.log()",
+    "return redis.log(1)",
+    "return redis.log('x', 'y')",
+    "return redis.log(nil, 'y')",
+    "return redis.log(4, 'y')",
+    "return redis.log(-1, 'y')",
+    "return redis.log(redis.LOG_DEBUG, 'y', {})",
+    "return redis.log('1', 'y')",
+    "return {pcall(redis.log)}",
+    "return redis.set_repl()",
+    "return redis.set_repl(1, 2)",
+    "return redis.set_repl('x')",
+    "return redis.set_repl(redis.REPL_ALL)",
+    "return redis.set_repl(4)",
+    "return redis.set_repl(-1)",
+    "return redis.replicate_commands()",
+    "return redis.breakpoint()",
+    "return redis.sha1hex()",
+    "return redis.sha1hex(1.5)",
+    "return redis.sha1hex('a', 'b')",
+    "return redis.sha1hex({})",
+    "return redis.setresp()",
+    "return redis.setresp(1)",
+    "return redis.setresp('x')",
+    "return redis.setresp(2, 3)",
+    "return redis.setresp(2)",
+    "error()",
+    "error(nil)",
+    "error(true)",
+    "error(3)",
+    "error('x', 0)",
+    "error('x', 2)",
+    "error('')",
+    "error({err=3})",
+    "local a = error('x', 'y')",
+    "local ok, why = pcall(error) return {tostring(ok), tostring(why)}",
+    "return {pcall(error, 'x')}",
+    "return {pcall(function() error('x', 2) end)}",
+    "local a = table.concat({{}})",
+    "local a = table.concat({1, nil, 3}, ',', 1, 3)",
+    "local a = string.format('%d', 'x')",
+    "local a = string.format()",
+    "local a = string.rep('x', 'y')",
+    "local a = string.upper({})",
+    "local a = table.sort({1, 'x'})",
+    "local t = {} for i = 1, 5000 do t[i] = 5001 - i end table.sort(t) return t[77]",
+    "local t = {3, 1, 2} table.sort(t, function(a, b) return a > b end) return t",
+    "return {('xy'):rep('3'), string.rep(12, 3.7), string.rep('', 5), string.rep('x', -1)}",
+    "return {('aB'):upper(), ('aB'):lower(), ('aB'):reverse(), string.upper(12)}",
+    "return {collectgarbage('collect'), collectgarbage(), type(collectgarbage('count')), type(gcinfo())}",
+    "local a = collectgarbage('x')",
+    "local a = collectgarbage({})",
+];
+
+/// Scripts that encode and decode JSON.
+const WITH_JSON: &[&str] = &[
+    "return {cjson.encode(1/3), cjson.encode(1e14), cjson.encode(99999999999999), cjson.encode(-0), cjson.encode(1e-7)}",
+    "return cjson.encode('a/b\\127\\255\\0\\31\\\"\\\\\\b\\f\\n\\r\\t\\v')",
+    "return {cjson.encode({}), cjson.encode({{}}), cjson.encode({[0]='a'}), cjson.encode({[1.5]='a'})}",
+    "return {cjson.encode({[1]='a', [3]='b'}), cjson.encode({[1]='a', [10]='b'}), cjson.encode({[1]=1, x=2})}",
+    "return cjson.encode({1, 2, 3, 4, 5, 6, [14]=1})",
+    "local a = cjson.encode({1, 2, 3, 4, 5, 6, [15]=1})",
+    "local a = cjson.encode({[11]=1})",
+    "return {cjson.encode(nil), cjson.encode(true), cjson.encode({a=cjson.null}), cjson.encode({[1e15]=1})}",
+    "local a = cjson.encode({[true]='a'})",
+    "local a = cjson.encode({[cjson.null]='a'})",
+    "local a = cjson.encode({[1/0]='a'})",
+    "local a = cjson.encode({error})",
+    "local a = cjson.encode(0/0)",
+    "local a = cjson.encode()",
+    "local a = cjson.encode(1, 2)",
+    "local t = {} t[1] = t local a = cjson.encode(t)",
+    "local t = {} for i = 1, 999 do t = {a=t} end return #cjson.encode(t)",
+    "return #cjson.decode(('['):rep(1000) .. (']'):rep(1000))",
+    "local a = cjson.decode(('[{\"a\":'):rep(600))",
+    "return {tostring(cjson.decode('nan')), tostring(cjson.decode('-inf')), tostring(cjson.decode('1e400'))}",
+    "return {cjson.decode('\"\\\\u00e9\\\\ud83d\\\\ude00\\\\u0000\\255\"'), cjson.decode(12)}",
+    "local a = cjson.decode()",
+    "local a = cjson.decode(nil)",
+    "local a = cjson.decode('')",
+    "return cjson.decode('')",
+    "return cjson.encode()",
+    "return string.rep('x', 'y')",
+    "return collectgarbage('x')",
+    "return {pcall(cjson.decode, '')}",
+    "return {pcall(function() local a = cjson.decode('') end)}",
+    "local a = cjson.decode('\\0x')",
+    "return {cjson._NAME, cjson._VERSION, tostring(cjson.null), type(cjson.new()), tostring(cjson.new() == cjson)}",
+    "return {cjson.encode_max_depth(), cjson.decode_max_depth(), cjson.encode_number_precision()}",
+    "return {tostring(cjson.encode_keep_buffer()), tostring(cjson.encode_invalid_numbers())}",
+    "return {tostring(cjson.decode_invalid_numbers()), select(2, cjson.encode_sparse_array())}",
+    "local c = cjson.new() return {c.encode_max_depth('3.7'), c.encode_max_depth(nil), cjson.encode_max_depth()}",
+    "local c = cjson.new() local a = c.encode_max_depth(0)",
+    "local c = cjson.new() local a = c.encode_max_depth(1, 2)",
+    "local c = cjson.new() local a = c.encode_max_depth('x')",
+    "local c = cjson.new() c.encode_max_depth(2) local a = c.encode({{{}}})",
+    "local c = cjson.new() c.decode_max_depth(2) local a = c.decode('{\"a\":[[1]]}')",
+    "local c = cjson.new() return {c.encode_number_precision(3), c.encode(1/3), c.encode(1234)}",
+    "local c = cjson.new() local a = c.encode_number_precision(17)",
+    "local c = cjson.new() c.encode_sparse_array(true, 3, 4) return c.encode({[1]=1, [100]=2})",
+    "local c = cjson.new() c.encode_sparse_array(false, 0) return c.encode({[1]=1, [100]=2})",
+    "local c = cjson.new() local a = c.encode_sparse_array(false, 2, -1)",
+    "local c = cjson.new() local a = c.encode_sparse_array('x')",
+    "local c = cjson.new() local a = c.encode_sparse_array(1, 2, 3, 4)",
+    "local c = cjson.new() c.encode_invalid_numbers(true) return c.encode({0/0, 1/0, -1/0})",
+    "local c = cjson.new() return {c.encode_invalid_numbers('null'), c.encode({0/0, 1/0})}",
+    "local c = cjson.new() c.decode_invalid_numbers(false) return {pcall(c.decode, '[01]')}",
+    "local c = cjson.new() c.decode_invalid_numbers(false) return {pcall(c.decode, '-inf')}",
+    "local c = cjson.new() local a = c.decode_invalid_numbers('null')",
+    "local c = cjson.new() return {tostring(c.encode_keep_buffer('off')), tostring(c.encode_keep_buffer(true))}",
+    "local c = cjson.new() c.x = 1 return c.x",
+    "cjson.x = 1",
+];
+
+/// Scripts whose replies have types of RESP3, or numbers.
+const TYPED: &[&str] = &[
+    "return {double=3.5}",
+    "return {double=-1e20}",
+    "return {double=1/0}",
+    "return {double='3'}",
+    "return {map={a=1}}",
+    "return {map={a={double=2.5}}}",
+    "return {map={}}",
+    "return {map='x'}",
+    "return {set={a=true}}",
+    "return {big_number='123'}",
+    "return {big_number='12\\r\\n3'}",
+    "return {big_number=123}",
+    "return {verbatim_string={format='txt',string='hi'}}",
+    "return {verbatim_string={format='markdown',string='a\\r\\nb'}}",
+    "return {verbatim_string={format='t',string='hi'}}",
+    "return {verbatim_string={format='txt'}}",
+    "return {1, {double=2.5}, {map={1}}}",
+    "return {err='E\\r\\n+x'}",
+    "return {ok='a\\r\\n+b'}",
+    "return {err=3, ok='x', double=1}",
+    "return {double=1, big_number='2'}",
+    "return {big_number='2', verbatim_string={format='txt',string='hi'}}",
+    "return {verbatim_string={format='txt',string='hi'}, map={}}",
+    "return {map={a=1}, set={b=1}}",
+    "local t = {} for i = 1, 20000 do t[i] = 'x' .. i end return t",
+    "local t = {} for i = 1, 20000 do t[i] = 'x' .. i end return {map=t}",
+    "local t = {} for i = 1, 20000 do t['x' .. i] = true end return {1, {set={a=t}}, #cjson.encode(t)}",
+    "return 1e20",
+    "return -1e20",
+    "return 0/0",
+    "return 2^62",
+    "return 2^63",
+    "return redis.call('echo', 1e20)",
+    "return redis.call('echo', -1.5e300)",
+    "return redis.call('echo', 0.1)",
+    "return redis.call('echo', 1e-5)",
+    "return redis.call('echo', 1e16)",
+    "return redis.call('echo', -9007199254740993)",
+    "return redis.call('echo', 2^63)",
+    "return redis.call('echo', 0/0)",
+    "return redis.call('echo', 1/0)",
+    "return redis.call('echo', 3.0)",
 ];
 
 #[test]
@@ -618,6 +813,12 @@ fn scripts_get_the_replies_of_redis() {
     let Some(redis) = Redis::start() else { return };
     let ours = start(options());
     let mut servers = [redis.address, ours.address].map(Raw::connect);
+    let mut speakers = [redis.address, ours.address].map(Raw::connect);
+    speakers.iter_mut().for_each(|speaker| drop(speaker.call(&["HELLO", "3"])));
+    for script in TYPED {
+        let [expected, found] = speakers.each_mut().map(|speaker| speaker.call(&["EVAL", script, "0"]));
+        assert_eq!(String::from_utf8_lossy(&expected), String::from_utf8_lossy(&found), "{script}");
+    }
     let mut compare = |command: &[&str]| {
         let [expected, found] =
             servers.each_mut().map(|server| String::from_utf8_lossy(&server.call(command)).into_owned());
@@ -625,8 +826,11 @@ fn scripts_get_the_replies_of_redis() {
         found
     };
     for script in SCRIPTS {
-        compare(&[&["EVAL"], script].concat());
-        compare(&[&["EVAL_RO"], script].concat());
+        compare(&[&["EVAL"][..], script].concat());
+        compare(&[&["EVAL_RO"][..], script].concat());
+    }
+    for script in TYPED.iter().chain(CALLING).chain(WITH_JSON) {
+        compare(&["EVAL", script, "0"]);
     }
     compare(&["SELECT", "3"]);
     compare(&["EXISTS", "far"]);
@@ -646,6 +850,8 @@ fn scripts_get_the_replies_of_redis() {
         &["SCRIPT", "EXISTS", digest],
         &["EVALSHA", digest, "0", "hello"],
         &["SCRIPT", "LOAD", "return syntax error"],
+        &["SCRIPT", "LOAD", "#!lua flags=no-writes\nreturn 1"],
+        &["SCRIPT", "LOAD", "#!lua flags=bogus\nreturn 1"],
         &["SCRIPT", "NOSUCH"],
         &["SCRIPT", "LOAD"],
         &["MULTI"],
@@ -655,4 +861,101 @@ fn scripts_get_the_replies_of_redis() {
     ] {
         compare(command);
     }
+}
+
+/// Random bytes that are almost JSON.
+fn random_json(random: &mut Random, depth: u32, text: &mut Vec<u8>) {
+    let blanks = random.pick(&["", "", "", " ", "\t\r\n"]);
+    text.extend_from_slice(blanks.as_bytes());
+    match random.below(if depth < 4 { 12 } else { 8 }) {
+        0 => text.extend_from_slice(random.pick(&["true", "false", "null", "nul", "x", "", "Infinity"]).as_bytes()),
+        1 => text.extend_from_slice(random.pick(&["-", "+1", "01", "0x1F", "0x.8p1", "-nan(a_1)", "INF"]).as_bytes()),
+        2 => text.extend_from_slice(random.pick(&["1.", ".5", "-.5e1", "1e", "1e+", "1.5.5", "1E-3"]).as_bytes()),
+        3 | 4 => {
+            let (number, power) = (random.below(1_000_000) as i64 - 500_000, random.below(40) as i64 - 20);
+            text.extend_from_slice(format!("{number}e{power}").as_bytes());
+        }
+        5..8 => random_text(random, text),
+        8 | 9 => {
+            text.push(b'[');
+            for index in 0..random.below(4) {
+                if index > 0 {
+                    text.push(b',');
+                }
+                random_json(random, depth + 1, text);
+            }
+            text.push(b']');
+        }
+        _ => {
+            text.push(b'{');
+            for index in 0..random.below(4) {
+                if index > 0 {
+                    text.push(b',');
+                }
+                random_text(random, text);
+                text.push(b':');
+                random_json(random, depth + 1, text);
+            }
+            text.push(b'}');
+        }
+    }
+}
+
+fn random_text(random: &mut Random, text: &mut Vec<u8>) {
+    const PARTS: [&[u8]; 13] = [
+        b"a",
+        b"bc",
+        b"/",
+        b"\\n",
+        b"\\/",
+        b"\\u00e9",
+        b"\\u0000",
+        b"\\ud83d\\ude00",
+        b"\\ud83d",
+        b"\\x",
+        b"\t",
+        b"\0",
+        b"\"",
+    ];
+    text.push(b'"');
+    for _ in 0..random.below(4) {
+        match random.below(8) {
+            0 => text.push(random.below(256) as u8),
+            1..7 => text.extend_from_slice(random.pick(&PARTS[..8])),
+            _ => text.extend_from_slice(random.pick(&PARTS)),
+        }
+    }
+    text.push(b'"');
+}
+
+#[test]
+fn random_json_has_the_values_and_texts_of_redis() {
+    let Some(redis) = Redis::start() else { return };
+    let ours = start(options());
+    let seed = std::env::var("ATOLL_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    let mut random = Random(seed);
+    let mut servers = [redis.address, ours.address].map(Raw::connect);
+    let script = "local c = cjson.new()
+        c.encode_invalid_numbers(true)
+        c.decode_invalid_numbers(ARGV[2] == '1')
+        local is_well, value = pcall(c.decode, ARGV[1])
+        return {cjson.encode(ARGV[1]), is_well and c.encode(value) or value}";
+    let mut decoded = 0;
+    for _ in 0..4000 {
+        let mut text = Vec::new();
+        random_json(&mut random, 0, &mut text);
+        // Some bytes are lost or changed.
+        if !text.is_empty() && random.below(4) == 0 {
+            let at = random.below(text.len());
+            text.truncate(at);
+            text.push(random.below(256) as u8);
+        }
+        let takes_invalid = if random.below(2) == 0 { b"1" } else { b"0" };
+        let command = [b"EVAL".as_slice(), script.as_bytes(), b"0", &text, takes_invalid];
+        let [expected, found] = servers.each_mut().map(|server| server.call(&command));
+        let shown = |bytes: &[u8]| bytes.escape_ascii().to_string();
+        assert_eq!(shown(&expected), shown(&found), "ATOLL_SEED={seed}: {}", shown(&text));
+        decoded += usize::from(!shown(&found).contains("Expected"));
+    }
+    assert!((1000..3900).contains(&decoded), "{decoded}");
 }

@@ -160,6 +160,11 @@ impl<'a> Reply<'a> {
         self.header(if self.protocol == Protocol::Resp3 { b'>' } else { b'*' }, length as i64);
     }
 
+    /// The form of the next reply.
+    pub(crate) fn protocol(&self) -> Protocol {
+        self.protocol
+    }
+
     /// Where replies go.
     pub(crate) fn output(&mut self) -> &mut Output {
         self.output

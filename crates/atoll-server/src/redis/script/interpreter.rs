@@ -1,17 +1,19 @@
 //! The Lua interpreter of a worker: what scripts see, and what they may use up.
 //!
-//! A script sees no file, no process, no clock and no network; `prelude.lua` lists what it sees.
-//! What it sees cannot be changed, so that a script cannot disturb the next one.
+//! A script sees no file, no process and no network; `prelude.lua` lists what it sees. What it sees
+//! cannot be changed, so that a script cannot disturb the next one.
 //!
 //! | a script uses up | limit | checked |
 //! |---|---|---|
 //! | memory | [`MEMORY_BYTES_MAX`] for all scripts of a worker | by the interpreter, at each allocation |
-//! | time | [`TIME_MAX`] | every [`INSTRUCTIONS`] instructions, and in each match of a pattern |
+//! | time | [`TIME_MAX`] | every [`INSTRUCTIONS`] instructions, in each match of a pattern, and by functions that do much in one instruction |
 
 use super::bits;
 use super::json;
 use super::pattern;
-use mlua::{Function, HookTriggers, Lua, LuaOptions, StdLib, Table, VmState};
+use crate::redis::command::info::REDIS_VERSION;
+use mlua::state::{GcIncParams, GcMode};
+use mlua::{Function, HookTriggers, LightUserData, Lua, LuaOptions, StdLib, Table, Value, VmState};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -20,13 +22,18 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// Most bytes that the scripts of a worker hold.
-const MEMORY_BYTES_MAX: usize = 64 << 20;
+pub(super) const MEMORY_BYTES_MAX: usize = 256 << 20;
+/// The collector begins again when the memory has grown to this percentage of what is in use.
+const COLLECTED_PERCENT: i32 = 150;
 /// How long a script may run.
 pub(in crate::redis) const TIME_MAX: Duration = Duration::from_secs(5);
-/// How often the time is looked at.
-const INSTRUCTIONS: u32 = 10_000;
+/// How often the time is looked at. One instruction may copy a text as long as the memory permits.
+const INSTRUCTIONS: u32 = 1000;
 /// Compiled scripts that an interpreter keeps.
 const COMPILED_MAX: usize = 1024;
+
+/// The value that the prelude yields in front of a command that it only asks about.
+pub(super) const ASKS: Value = Value::LightUserData(LightUserData(std::ptr::dangling_mut()));
 
 /// Why a script must end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +59,11 @@ pub(super) struct Watch {
 }
 
 impl Watch {
+    /// Looks at the time; an error if the script is to end.
+    fn check(&self, is_killed: &AtomicBool) -> mlua::Result<()> {
+        self.look(is_killed).map_or(Ok(()), |over| Err(mlua::Error::runtime(over.text())))
+    }
+
     /// Looks at the time, and whether the script is to be killed.
     fn look(&self, is_killed: &AtomicBool) -> Option<Over> {
         if self.over.get().is_none() {
@@ -92,12 +104,28 @@ impl Interpreter {
         let lua = Lua::new_with(StdLib::TABLE | StdLib::STRING | StdLib::MATH, LuaOptions::new())?;
         let watch = Rc::new(Watch::default());
         let native = lua.create_table()?;
-        let hashed = |_: &Lua, text: mlua::LuaString| Ok(super::hex(&super::digest(&text.as_bytes())));
+        let check = || {
+            let (looked, killed) = (watch.clone(), is_killed.clone());
+            move || looked.check(&killed)
+        };
+        native.set("asks", ASKS)?;
+        native.set("version", REDIS_VERSION)?;
+        let created = Instant::now();
+        native.set("clock", lua.create_function(move |_, ()| Ok(created.elapsed().as_secs_f64()))?)?;
+        let looked = check();
+        native.set("look", lua.create_function(move |_, ()| looked())?)?;
+        let looked = check();
+        let hashed = move |_: &Lua, text: mlua::LuaString| {
+            looked()?;
+            Ok(super::hex(&super::digest(&text.as_bytes())))
+        };
         native.set("sha1hex", lua.create_function(hashed)?)?;
         let seen = watch.clone();
         native.set("is_over", lua.create_function(move |_, ()| Ok(seen.over.get().is_some()))?)?;
         // Bytes of a compiled function are taken on trust by Lua: only text is compiled.
-        let compile = |lua: &Lua, (text, name): (mlua::LuaString, Option<String>)| {
+        let looked = check();
+        let compile = move |lua: &Lua, (text, name): (mlua::LuaString, Option<String>)| {
+            looked()?;
             let text = text.as_bytes().to_vec();
             let name = name.unwrap_or_else(|| String::from_utf8_lossy(&text).into_owned());
             let chunk = lua.load(text).set_name(name).set_mode(mlua::chunk::ChunkMode::Text);
@@ -107,19 +135,20 @@ impl Interpreter {
             })
         };
         native.set("compile", lua.create_function(compile)?)?;
-        native.set("cjson", json::library(&lua)?)?;
+        native.set("cjson", json::library(&lua, check())?)?;
         native.set("bit", bits::library(&lua)?)?;
         let (looked, killed) = (watch.clone(), is_killed.clone());
         native.set("find", pattern::find(&lua, move || looked.look(&killed).map(Over::text))?)?;
         let prelude = lua.load(include_str!("prelude.lua")).set_name("=prelude");
         let (environment, globals, run) = prelude.call::<(Table, Table, Function)>(native)?;
         lua.set_memory_limit(MEMORY_BYTES_MAX)?;
-        let looked = watch.clone();
+        // Step by step Lua 5.1 would clear 2 KiB in an instruction that may allocate megabytes: it
+        // collects all at once.
+        let collected = GcMode::Incremental(GcIncParams::default().pause(COLLECTED_PERCENT).step_multiplier(0));
+        lua.gc_set_mode(collected);
+        let looked = check();
         lua.set_global_hook(HookTriggers::new().every_nth_instruction(INSTRUCTIONS), move |_, _| {
-            match looked.look(&is_killed) {
-                None => Ok(VmState::Continue),
-                Some(over) => Err(mlua::Error::runtime(over.text())),
-            }
+            looked().map(|()| VmState::Continue)
         })?;
         let (compiled, bytes_counted) = (HashMap::new(), Cell::new(0));
         Ok(Self { lua, environment, globals, run, compiled, watch, bytes, bytes_counted })

@@ -10,19 +10,26 @@
 //! | `interpreter` | what scripts see, and their limits of time and memory |
 //! | `reply` | replies as values of Lua, and the other way |
 //! | `json`, `bits` | the libraries `cjson` and `bit` |
+//! | `number` | numbers as texts and integers |
 //! | `pattern` | the patterns of `string`, matched within the time |
+//! | `shebang` | the first line of a script, which may have flags |
 //! | `prelude.lua` | the part that is written in Lua |
 //!
-//! Differences from Redis: other commands wait for a script, which is ended after five seconds.
-//! What it has written until then stays, unless another process has changed its only key. There are
-//! no libraries `struct` and `cmsgpack`, no coroutines, and no replies of RESP3 in scripts. The
-//! cache of scripts is emptied when it has [`CACHED_BYTES_MAX`] bytes.
+//! | difference from Redis | why |
+//! |---|---|
+//! | a script is ended after five seconds; what it has written stays, unless another process has changed its only key | other commands wait for it |
+//! | no libraries `struct` and `cmsgpack`, no coroutines, no replies of RESP3 in scripts | |
+//! | settings of `cjson` are set back before each script, and nesting is at most 2000 | a script leaves nothing for the next one |
+//! | integers are exact as arguments up to 2^62 | Redis 7.4 has that, 7.0 does not |
+//! | the cache of scripts is emptied when it has [`CACHED_BYTES_MAX`] bytes | its memory is bounded |
 
 mod bits;
 mod interpreter;
 mod json;
+mod number;
 pub mod pattern;
 mod reply;
+mod shebang;
 
 use super::acl::{self, Happened};
 use super::command::arguments::{integer, is};
@@ -177,21 +184,30 @@ async fn evaluate<G: Engine>(id: Id, c: &mut Context<'_, G>, interpreters: &mut 
     };
     let scripts = &c.instance.scripts;
     let (digest, text) = match id {
-        Id::Eval | Id::EvalRo => scripts.add(c.args.get(1)),
+        Id::Eval | Id::EvalRo => {
+            shebang::read(c.args.get(1))?;
+            scripts.add(c.args.get(1))
+        }
         _ => {
             let found = digest_of(c.args.get(1)).and_then(|digest| Some((digest, scripts.get(&digest)?)));
             found.ok_or("NOSCRIPT No matching script. Please use EVAL.")?
         }
     };
+    let script = shebang::read(&text)?;
+    let must_not_write = matches!(id, Id::EvalRo | Id::EvalshaRo);
+    let is_read_only = must_not_write || script.is_read_only == Some(true);
     let failed = |error: mlua::Error| CommandError::Other(format!("ERR {}", reply::said(&error)));
     if interpreters.0.is_none() {
         interpreters.0 =
             Some(Box::new(Interpreter::new(scripts.is_killed.clone(), scripts.lua_bytes.clone()).map_err(failed)?));
     }
     let interpreter = interpreters.0.as_mut().expect("it was made");
-    let function = interpreter.compile(digest, &text).map_err(|error| {
+    let function = interpreter.compile(digest, script.body).map_err(|error| {
         CommandError::Other(format!("ERR Error compiling script (new function): {}", reply::said(&error)))
     })?;
+    if must_not_write && script.is_read_only == Some(false) {
+        return Err("ERR Can not execute a script with write flag using *_ro command.".into());
+    }
     // What it is given as its only key is changed in one step.
     let key = (keys > 0).then(|| c.key(3)).filter(|key| (4..3 + keys).all(|other| c.key(other) == *key));
     scripts.is_killed.store(false, Relaxed);
@@ -209,7 +225,7 @@ async fn evaluate<G: Engine>(id: Id, c: &mut Context<'_, G>, interpreters: &mut 
         session.database = c.session.database;
         // It reads for its connection.
         session.tracks = c.session.tracks.take();
-        let ended = pin!(play(id, c, &mut session, interpreter, function.clone())).await;
+        let ended = pin!(play(is_read_only, c, &mut session, interpreter, function.clone())).await;
         c.session.tracks = session.tracks.take();
         c.session.untold.get_mut().append(session.untold.get_mut());
         interpreter.end();
@@ -218,7 +234,7 @@ async fn evaluate<G: Engine>(id: Id, c: &mut Context<'_, G>, interpreters: &mut 
             // It is not to run again.
             Err(error) => ControlFlow::Break(Err(failed(error))),
             Ok(Ended::Raised(value)) => {
-                let why = reply::raised(&value, &hex(&digest), !text.contains(&b'\n'));
+                let why = reply::raised(&value, &hex(&digest), script.only_line());
                 ControlFlow::Continue(Err(CommandError::Other(why)))
             }
         }
@@ -242,7 +258,7 @@ enum Ended {
 
 /// Resumes a script until it ends, and runs the commands that it calls.
 async fn play<G: Engine>(
-    id: Id,
+    is_read_only: bool,
     c: &mut Context<'_, G>,
     session: &mut Session,
     interpreter: &Interpreter,
@@ -250,7 +266,6 @@ async fn play<G: Engine>(
 ) -> mlua::Result<Ended> {
     let lua = &interpreter.lua;
     let thread = lua.create_thread(interpreter.run.clone())?;
-    let is_read_only = matches!(id, Id::EvalRo | Id::EvalshaRo);
     let mut command = Command::default();
     let mut given = (Value::Function(function), false);
     loop {
@@ -269,6 +284,15 @@ async fn play<G: Engine>(
                 true => reply::write(&mut c.reply, &value).map(|()| Ended::Returned),
                 false => Ok(Ended::Raised(value)),
             };
+        }
+        // The prelude asks about a command instead of calling it.
+        if values.front() == Some(&interpreter::ASKS) {
+            values.pop_front();
+            given = match may_call(c, session, values, &mut command) {
+                Ok(may) => (Value::Boolean(may), false),
+                Err(refusal) => (reply::error_table(lua, &refusal.to_string())?, true),
+            };
+            continue;
         }
         let called = pin!(call(c, session, values, is_read_only, &mut command)).await;
         if c.cache.has_lost_hold() {
@@ -293,30 +317,69 @@ struct Command {
     reply: Output,
 }
 
+impl Command {
+    /// Takes the values that are to be its arguments, at least one.
+    fn take(&mut self, values: MultiValue) -> Outcome {
+        let Self { bytes, spans, .. } = self;
+        bytes.clear();
+        spans.clear();
+        for value in values {
+            let start = bytes.len() as u32;
+            match value {
+                Value::String(text) => bytes.extend_from_slice(&text.as_bytes()),
+                Value::Integer(integer) if integer.unsigned_abs() <= 1 << 53 => {
+                    bytes.extend_from_slice(itoa::Buffer::new().format(integer).as_bytes());
+                }
+                Value::Integer(integer) => bytes.extend_from_slice(number::argument(integer as f64).as_bytes()),
+                Value::Number(number) => bytes.extend_from_slice(number::argument(number).as_bytes()),
+                _ => return Err("ERR Lua redis lib command arguments must be strings or integers".into()),
+            }
+            spans.push(Span { start, end: bytes.len() as u32 });
+        }
+        match spans.is_empty() {
+            true => Err("ERR Please specify at least one argument for this redis lib call".into()),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Whether the user of the script may run a command. One with a wrong number of arguments does not
+/// run, and only a user who may do everything hears nothing of that.
+fn may_call<G: Engine>(
+    c: &Context<'_, G>,
+    session: &mut Session,
+    values: MultiValue,
+    command: &mut Command,
+) -> Result<bool, CommandError> {
+    command.take(values)?;
+    let args = Args::new(&command.bytes, &command.spans);
+    let invalid = || CommandError::from("ERR Invalid command passed to redis.acl_check_cmd()");
+    let id = command::table::find(args.get(0)).ok_or_else(invalid)?;
+    let spec = &SPECS[id as usize];
+    let checked = match spec.flags.contains(&Flag::Container) && args.len() > 1 {
+        true => subcommand::check(id, args),
+        false => Ok(()),
+    };
+    let takes = spec.takes(args.len()) && checked.is_ok();
+    if !matches!(checked, Ok(()) | Err(CommandError::Arity(_))) {
+        return Err(invalid());
+    }
+    let users = &c.instance.users;
+    users.refresh(session);
+    Ok(users.frees(session) || takes && users.check(session, id, args).is_ok())
+}
+
 /// Runs a command that a script calls.
 async fn call<G: Engine>(
     c: &mut Context<'_, G>,
     session: &mut Session,
     values: MultiValue,
     is_read_only: bool,
-    Command { bytes, spans, reply }: &mut Command,
+    command: &mut Command,
 ) -> Outcome {
-    bytes.clear();
-    spans.clear();
-    reply.clear();
-    for value in values {
-        let start = bytes.len() as u32;
-        match value {
-            Value::String(text) => bytes.extend_from_slice(&text.as_bytes()),
-            Value::Integer(number) => bytes.extend_from_slice(itoa::Buffer::new().format(number).as_bytes()),
-            Value::Number(number) => bytes.extend_from_slice(shortest(number).as_bytes()),
-            _ => return Err("ERR Lua redis lib command arguments must be strings or integers".into()),
-        }
-        spans.push(Span { start, end: bytes.len() as u32 });
-    }
-    if spans.is_empty() {
-        return Err("ERR Please specify at least one argument for this redis lib call".into());
-    }
+    command.reply.clear();
+    command.take(values)?;
+    let Command { bytes, spans, reply } = command;
     let args = Args::new(bytes, spans);
     let found = command::table::find(args.get(0));
     let id = match transaction::check(found, args) {
@@ -344,11 +407,6 @@ async fn call<G: Engine>(
         context.instance.monitors.show(id, &context, true);
     }
     Ok(())
-}
-
-/// A number as Redis hands it to a command: with up to 17 digits.
-fn shortest(number: f64) -> String {
-    if number.fract() == 0.0 && number.abs() < 1e17 { format!("{number:.0}") } else { number.to_string() }
 }
 
 /// EVAL and its relatives run above the table of commands: [`run`].
@@ -380,7 +438,7 @@ pub(super) async fn script<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
         word if is(word, "kill") => return Err("NOTBUSY No scripts in execution right now.".into()),
         _ => {
             let text = c.args.get(2);
-            Interpreter::check(text).map_err(|error| {
+            Interpreter::check(shebang::read(text)?.body).map_err(|error| {
                 let why = reply::said(&error).into_owned();
                 CommandError::Other(format!("ERR Error compiling script (new function): {why}"))
             })?;

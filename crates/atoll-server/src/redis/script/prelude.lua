@@ -30,16 +30,33 @@ local function place(level)
   return text
 end
 
+-- Raises an error as Lua's function `error` does. A script that calls a function behind `return` is forgotten by then:
+-- its line is "?", which the reply replaces if the script has only one.
+local function raise(why, level)
+  local where = place(level + 1)
+  error((where == "" and "user_script:?: " or where) .. why, 0)
+end
+
+-- An error without a place that scripts know nothing of. The place "?" stays for the reply.
+local gsub = string.gsub
+local function without_place(is_reply, why, ...)
+  if type(why) == "string" then
+    why = gsub(why, "^prelude:%d+: ", "")
+    if not is_reply then why = gsub(why, "^user_script:%?: ", "") end
+  end
+  return why, ...
+end
+
 -- Runs `body`, and passes on what it yields. An error that is to end the script is no result.
 local function protected(handler, is_plain, body, ...)
   local thread = create(function(...) return ended, body(...) end)
   local function go(is_well, ...)
     if not is_well then
       if native.is_over() then error((...), 0) end
-      if handler then return false, handler(...) end
+      if handler then return false, handler(without_place(false, ...)) end
       -- As in Redis, what a command raised is a text for whom it was kept from.
       if is_plain and type(...) == "table" and (...).err then return false, (...).err end
-      return false, ...
+      return false, without_place(not is_plain, ...)
     end
     if (...) == ended then return true, select(2, ...) end
     return go(resume(thread, yield(...)))
@@ -55,7 +72,7 @@ local sub, concat, floor, ceil = string.sub, table.concat, math.floor, math.ceil
 -- What Lua's own function says of arguments that are none.
 local function refuse(name, ...)
   local _, why = original_pcall(originals[name], ...)
-  error((originals.gsub(why, "'%?'", "'" .. name .. "'", 1)), 3)
+  raise((originals.gsub(why, "'%?'", "'" .. name .. "'", 1)), 3)
 end
 
 local function is_text(value)
@@ -64,7 +81,7 @@ end
 
 -- What follows the place of a match, unless it is a fault of the pattern or the end of the script's time.
 local function found(level, start, ...)
-  if start == false then error(..., level + 1) end
+  if start == false then raise(..., level + 1) end
   return start, ...
 end
 
@@ -134,7 +151,7 @@ local function filled(with, text, start, stop, ...)
     if digit == 1 or digit == 2 and select("#", ...) == 0 then
       part = sub(text, start, stop)
     elseif digit then
-      if digit - 1 > select("#", ...) then error("invalid capture index", 5) end
+      if digit - 1 > select("#", ...) then raise("invalid capture index", 5) end
       part = (select(digit - 1, ...))
     end
     parts[#parts + 1] = sub(with, at, percent - 1)
@@ -161,7 +178,7 @@ function string.gsub(...)
       local by
       if kind == "function" then by = with(captures(text, start, stop, ...)) else by = with[(captures(text, start, stop, ...))] end
       if not by then return sub(text, start, stop) end
-      if not is_text(by) then error("invalid replacement value (a " .. type(by) .. ")", 4) end
+      if not is_text(by) then raise("invalid replacement value (a " .. type(by) .. ")", 4) end
       return by
     end
     return filled(with .. "", text, start, stop, ...)
@@ -187,11 +204,74 @@ function string.gsub(...)
   return concat(parts), count
 end
 
+-- Functions that may do much in one instruction look at the time before or behind it. With arguments that are none they
+-- do what Lua's own do.
+local MUCH = 256 * 1024
+local look = native.look
+
+for _, name in ipairs { "upper", "lower", "reverse" } do
+  local original = string[name]
+  originals[name] = original
+  string[name] = function(text)
+    if type(text) ~= "string" then return is_text(text) and original(text) or refuse(name, text) end
+    if #text > MUCH then look() end
+    return original(text)
+  end
+end
+
+originals.rep = string.rep
+function string.rep(text, count)
+  local times = tonumber(count)
+  if not (is_text(text) and times) then return refuse("rep", text, count) end
+  -- Lua would take as many steps as it is to repeat nothing.
+  if text == "" then return "" end
+  if #(text .. "") * times > MUCH then look() end
+  return originals.rep(text, times)
+end
+
+-- What a function returned, or its error at the place of who called it.
+local function passed(name, is_well, text)
+  if not is_well then raise((originals.gsub(text, "'%?'", "'" .. name .. "'", 1)), 3) end
+  if #text > MUCH then look() end
+  return text
+end
+
+originals.format = string.format
+function string.format(...)
+  return passed("format", original_pcall(originals.format, ...))
+end
+
+function table.concat(...)
+  local list = ...
+  if type(list) == "table" and #list > MUCH then look() end
+  return passed("concat", original_pcall(concat, ...))
+end
+
+-- A comparison that is written in Lua is interrupted by the look at the time.
+local LARGEST_LIST_TO_SORT_AT_ONCE = 4096
+local function is_less(a, b) return a < b end
+
+originals.sort = table.sort
+function table.sort(list, before)
+  if type(list) ~= "table" or before ~= nil and type(before) ~= "function" then return refuse("sort", list, before) end
+  local most = type(list[1]) == "number" and LARGEST_LIST_TO_SORT_AT_ONCE or 64
+  if before == nil and #list > most then before = is_less end
+  return originals.sort(list, before)
+end
+
 local redis = {
   LOG_DEBUG = 0, LOG_VERBOSE = 1, LOG_NOTICE = 2, LOG_WARNING = 3,
   REPL_NONE = 0, REPL_AOF = 1, REPL_SLAVE = 2, REPL_REPLICA = 2, REPL_ALL = 3,
-  sha1hex = native.sha1hex,
+  REDIS_VERSION = native.version, REDIS_VERSION_NUM = 0,
 }
+for part in originals.gmatch(native.version, "%d+") do
+  redis.REDIS_VERSION_NUM = redis.REDIS_VERSION_NUM * 256 + part
+end
+
+-- Raises an error as a command does. Level 1 is who called this function.
+local function fault(text, level)
+  error({ err = text, place = place(level + 1) }, 0)
+end
 
 function redis.call(...)
   local reply, is_error = yield(...)
@@ -206,40 +286,212 @@ function redis.pcall(...)
   return (yield(...))
 end
 
-function redis.error_reply(text)
-  if type(text) ~= "string" then error("wrong number or type of arguments", 2) end
-  if text:sub(1, 1) == "-" then text = text:sub(2) elseif not text:find(" ", 1, true) then text = "ERR " .. text end
+-- Whether the user may run a command.
+function redis.acl_check_cmd(...)
+  local may, is_error = yield(native.asks, ...)
+  if is_error then fault(may.err, 2) end
+  return may
+end
+
+-- The only argument, if it is a text. What else was passed is told in the reply, and not raised.
+local function only_text(...)
+  return select("#", ...) == 1 and type(...) == "string" and (...)
+end
+local function wrong_arguments() return { err = "ERR wrong number or type of arguments" } end
+
+function redis.error_reply(...)
+  local text = only_text(...)
+  if not text then return wrong_arguments() end
+  if sub(text, 1, 1) == "-" then text = sub(text, 2) end
+  text = originals.match(text, "^[\r\n]*(.-)[\r\n]*$")
+  if not originals.find(text, " ", 1, true) then text = "ERR " .. text end
   return { err = text }
 end
 
-function redis.status_reply(text)
-  if type(text) ~= "string" then error("wrong number or type of arguments", 2) end
+function redis.status_reply(...)
+  local text = only_text(...)
+  if not text then return wrong_arguments() end
   return { ok = text }
 end
 
--- Nothing is replicated, and what a script logs has no reader here.
-function redis.log() end
-function redis.replicate_commands() return true end
-function redis.set_repl() end
-function redis.setresp(version)
-  if version ~= 2 then error("RESP version must be 2.", 2) end
+function redis.sha1hex(...)
+  if select("#", ...) ~= 1 then fault("ERR wrong number of arguments", 2) end
+  return native.sha1hex(is_text(...) and (...) .. "" or "")
 end
+
+-- Nothing is replicated, and what a script logs has no reader here: the arguments are checked.
+function redis.log(...)
+  if select("#", ...) < 2 then fault("ERR redis.log() requires two arguments or more.", 2) end
+  local level = is_text(...) and tonumber((...))
+  if not level then fault("ERR First argument must be a number (log level).", 2) end
+  if level < 0 or level >= 4 then fault("ERR Invalid debug level.", 2) end
+end
+function redis.replicate_commands() return true end
+function redis.set_repl(...)
+  if select("#", ...) ~= 1 then fault("ERR redis.set_repl() requires two arguments.", 2) end
+  local flags = is_text(...) and tonumber((...)) or 0
+  if flags < 0 or flags >= 4 then
+    fault("ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.", 2)
+  end
+end
+function redis.setresp(...)
+  if select("#", ...) ~= 1 then fault("ERR redis.setresp() requires one argument.", 2) end
+  local version = floor(is_text(...) and tonumber((...)) or 0)
+  if version == 3 then fault("ERR RESP version must be 2.", 2) end
+  if version ~= 2 then fault("ERR RESP version must be 2 or 3.", 2) end
+end
+
+-- There is no debugger.
+function redis.breakpoint() return false end
+function redis.debug() end
+
+-- What the collector of garbage is asked to do it does at once; how it works is not changed.
+local collect = collectgarbage
+local settings = { stop = 0, restart = 0, setpause = 200, setstepmul = 200 }
+local function garbage(...)
+  local option = ...
+  if option == nil then option = "collect" end
+  if not is_text(option) then
+    raise("bad argument #1 to 'collectgarbage' (string expected, got " .. type(option) .. ")", 2)
+  end
+  if option == "count" then return collect("count") end
+  if settings[option] then return settings[option] end
+  if option ~= "collect" and option ~= "step" then
+    raise("bad argument #1 to 'collectgarbage' (invalid option '" .. option .. "')", 2)
+  end
+  look()
+  return collect(option)
+end
+
+-- The library `cjson`, over functions that are given the settings. Those of the one that all scripts see are set back
+-- before each script.
+local STANDARD = {
+  encode_depth = 1000, decode_depth = 1000, digits = 14, converts_sparse = "off", ratio = 2, safe = 10,
+  keeps_buffer = "on", encode_invalid = "off", decode_invalid = "on",
+}
+local INTEGER_MAX = 2147483647
+
+local function settled(is_well, value)
+  if not is_well then raise(value, 3) end
+  return value
+end
+
+local function new_cjson()
+  local settings, is_changed = {}, false
+  local function set_back()
+    is_changed = false
+    for name, value in pairs(STANDARD) do settings[name] = value end
+  end
+  set_back()
+
+  -- `level` is that of who called the function `name`.
+  local function refuse_argument(index, name, why, level)
+    raise("bad argument #" .. index .. " to '" .. name .. "' (" .. why .. ")", level + 1)
+  end
+  local function set_integer(key, value, index, name, least, most)
+    if value == nil then return end
+    if not (is_text(value) and tonumber(value)) then
+      refuse_argument(index, name, "number expected, got " .. type(value), 3)
+    end
+    value = tonumber(value)
+    value = value < 0 and ceil(value) or floor(value)
+    if not (value >= least and value <= most) then
+      refuse_argument(1, name, "expected integer between " .. least .. " and " .. most, 3)
+    end
+    settings[key], is_changed = value, true
+  end
+  -- A setting is told as a boolean, unless it is null.
+  local function shown(key)
+    if settings[key] == "null" then return "null" end
+    return settings[key] == "on"
+  end
+  local function set_option(key, value, name, has_null)
+    if value == nil then return end
+    if type(value) == "boolean" then value = value and "on" or "off" end
+    if not is_text(value) then refuse_argument(1, name, "string expected, got " .. type(value), 3) end
+    if not (value == "on" or value == "off" or has_null and value == "null") then
+      refuse_argument(1, name, "invalid option '" .. value .. "'", 3)
+    end
+    settings[key], is_changed = value, true
+  end
+  local function at_most(count, name, ...)
+    if select("#", ...) > count then refuse_argument(count + 1, name, "found too many arguments", 3) end
+  end
+
+  local library = { null = native.cjson.null, _NAME = "cjson", _VERSION = "2.1.0" }
+  function library.new() return (new_cjson()) end
+  function library.encode(...)
+    if select("#", ...) ~= 1 then refuse_argument(1, "encode", "expected 1 argument", 2) end
+    local s = settings
+    local converts, invalid = s.converts_sparse == "on", s.encode_invalid
+    return settled(native.cjson.encode((...), s.encode_depth, s.digits, converts, s.ratio, s.safe, invalid))
+  end
+  function library.decode(...)
+    if select("#", ...) ~= 1 then refuse_argument(1, "decode", "expected 1 argument", 2) end
+    local text = ...
+    if not is_text(text) then refuse_argument(1, "decode", "string expected, got " .. type(text), 2) end
+    return settled(native.cjson.decode(text .. "", settings.decode_depth, settings.decode_invalid == "on"))
+  end
+  for name, setting in pairs {
+    encode_max_depth = { "encode_depth", INTEGER_MAX },
+    decode_max_depth = { "decode_depth", INTEGER_MAX },
+    encode_number_precision = { "digits", 14 },
+  } do
+    library[name] = function(...)
+      at_most(1, name, ...)
+      set_integer(setting[1], (...), 1, name, 1, setting[2])
+      return settings[setting[1]]
+    end
+  end
+  for name, setting in pairs {
+    encode_keep_buffer = { "keeps_buffer" },
+    encode_invalid_numbers = { "encode_invalid", true },
+    decode_invalid_numbers = { "decode_invalid" },
+  } do
+    library[name] = function(...)
+      at_most(1, name, ...)
+      set_option(setting[1], (...), name, setting[2])
+      return shown(setting[1])
+    end
+  end
+  function library.encode_sparse_array(...)
+    local name = "encode_sparse_array"
+    at_most(3, name, ...)
+    local converts, ratio, safe = ...
+    set_option("converts_sparse", converts, name)
+    set_integer("ratio", ratio, 2, name, 0, INTEGER_MAX)
+    set_integer("safe", safe, 3, name, 0, INTEGER_MAX)
+    return shown("converts_sparse"), settings.ratio, settings.safe
+  end
+  return library, function() if is_changed then set_back() end end
+end
+
+local cjson, set_cjson_back = new_cjson()
 
 local seen = {
   assert = assert, getmetatable = getmetatable, ipairs = ipairs, next = next, pairs = pairs,
   rawequal = rawequal, rawget = rawget, select = select, setmetatable = setmetatable, tonumber = tonumber,
   tostring = tostring, type = type, unpack = unpack, _VERSION = _VERSION,
   math = guard(math), string = guard(string), table = guard(table), redis = guard(redis), server = guard(redis),
-  cjson = guard(native.cjson), bit = guard(native.bit),
+  cjson = guard(cjson), bit = guard(native.bit), os = guard { clock = native.clock },
+  collectgarbage = garbage, gcinfo = function() return floor(collect("count")) end,
 }
 
 function seen.error(value, level)
   if type(value) == "table" and value.err and not value.place then value.place = place(2) end
-  error(value, level == 0 and 0 or (level or 1) + 1)
+  if level == nil then level = 1 end
+  if not (is_text(level) and tonumber(level)) then
+    raise("bad argument #2 to 'error' (number expected, got " .. type(level) .. ")", 2)
+  end
+  level = tonumber(level)
+  error(value, level < 1 and 0 or level + 1)
 end
 function seen.pcall(body, ...) return protected(nil, true, body, ...) end
 function seen.xpcall(body, handler) return protected(handler, false, body) end
-local function run(script) return protected(nil, false, script) end
+local function run(script)
+  set_cjson_back()
+  return protected(nil, false, script)
+end
 function seen.rawset(table, key, value)
   if guarded[table] then error(READ_ONLY, 2) end
   return rawset(table, key, value)

@@ -6,10 +6,12 @@
 //! | number | integer: its fraction is cut off |
 //! | true | 1 |
 //! | false, nil | nothing |
-//! | table with `ok` or `err` | status, error |
+//! | table with `err`, `ok` | error, status |
+//! | table with `double`, `big_number`, `verbatim_string`, `map`, `set` | that of RESP3 |
 //! | other table | array of its elements up to the first nil |
 
-use crate::redis::resp::Reply;
+use super::number;
+use crate::redis::resp::{Protocol, Reply};
 use memchr::memchr;
 use mlua::{Error, Lua, Result, Table, Value};
 use std::borrow::Cow;
@@ -35,6 +37,8 @@ pub(super) fn said(error: &Error) -> Cow<'_, str> {
 fn field(table: &Table, name: &str) -> Option<String> {
     match table.raw_get(name) {
         Ok(Value::String(text)) => Some(text.to_string_lossy()),
+        Ok(Value::Integer(number)) => Some(number.to_string()),
+        Ok(Value::Number(number)) => Some(number::general(number, 14)),
         _ => None,
     }
 }
@@ -47,19 +51,30 @@ pub(super) fn error_table(lua: &Lua, text: &str) -> Result<Value> {
 }
 
 /// What a script raised, as a reply says it. `digest` names the script. Where a function ends in
-/// `return redis.call(...)`, Lua does not know the line any more; a script of one line has no
-/// other.
-pub(super) fn raised(value: &Value, digest: &str, has_one_line: bool) -> String {
+/// `return redis.call(...)`, or raised a value that is no text, Lua does not know the line any
+/// more: then it is the `only_line`.
+pub(super) fn raised(value: &Value, digest: &str, only_line: Option<usize>) -> String {
+    let unknown = || "ERR unknown error".to_owned();
     let (text, place) = match value {
-        Value::Table(table) => {
-            (field(table, "err").unwrap_or_else(|| "ERR unknown error".to_owned()), field(table, "place"))
-        }
+        Value::Table(table) => (field(table, "err").unwrap_or_else(unknown), field(table, "place")),
         Value::String(text) => (format!("ERR {}", text.to_string_lossy()), Some(text.to_string_lossy())),
         Value::Error(error) => (format!("ERR {}", said(error)), None),
-        _ => ("ERR unknown error".to_owned(), None),
+        Value::Nil => ("ERR nil".to_owned(), None),
+        Value::Boolean(_) | Value::Integer(_) | Value::Number(_) => {
+            (value.to_string().map_or_else(|_| unknown(), |text| format!("ERR {text}")), None)
+        }
+        _ => (unknown(), None),
     };
-    let place = place.map(|place| if place.is_empty() && has_one_line { "user_script:1:".to_owned() } else { place });
-    let line = place.and_then(|place| Some(place.strip_prefix("user_script:")?.split_once(':')?.0.to_owned()));
+    // A function that the script called behind `return` does not know the line either.
+    let unknown_place = "ERR user_script:?: ";
+    let text = match (text.strip_prefix(unknown_place), only_line) {
+        (Some(rest), Some(line)) => format!("ERR user_script:{line}: {rest}"),
+        (Some(rest), None) => format!("ERR {rest}"),
+        (None, _) => text,
+    };
+    let place = place.filter(|place| !place.starts_with("user_script:?"));
+    let named = place.and_then(|place| Some(place.strip_prefix("user_script:")?.split_once(':')?.0.to_owned()));
+    let line = named.or_else(|| only_line.map(|line| line.to_string()));
     match line {
         Some(line) => format!("{text} script: {digest}, on @user_script:{line}."),
         None => format!("{text} script: {digest}"),
@@ -75,25 +90,105 @@ fn write_at(reply: &mut Reply<'_>, value: &Value, depth: usize) -> Result<()> {
     match value {
         Value::String(text) => reply.bulk(&text.as_bytes()),
         Value::Integer(number) => reply.integer(*number),
-        Value::Number(number) => reply.integer(*number as i64),
+        Value::Number(number) => reply.integer(number::cut(*number)),
         Value::Boolean(true) => reply.integer(1),
         Value::Table(_) if depth >= DEPTH_MAX => reply.error("ERR reached lua stack limit"),
-        Value::Table(table) => match (field(table, "err"), field(table, "ok")) {
-            (Some(error), _) => reply.error(error),
-            (None, Some(status)) => reply.simple(&status.replace(['\r', '\n'], " ")),
-            (None, None) => {
-                let elements = (1..).map(|index| table.raw_get::<Value>(index));
-                let elements = elements.take_while(|element| !matches!(element, Ok(Value::Nil)));
-                let elements = elements.collect::<Result<Vec<_>>>()?;
-                reply.array(elements.len());
-                for element in &elements {
-                    write_at(reply, element, depth + 1)?;
-                }
-            }
-        },
+        Value::Table(table) => write_table(reply, table, depth)?,
         _ => reply.null(),
     }
     Ok(())
+}
+
+fn write_table(reply: &mut Reply<'_>, table: &Table, depth: usize) -> Result<()> {
+    let text = |table: &Table, name: &str| match table.raw_get(name) {
+        Ok(Value::String(text)) => Some(text),
+        _ => None,
+    };
+    let within = |name: &str| match table.raw_get(name) {
+        Ok(Value::Table(within)) => Some(within),
+        _ => None,
+    };
+    if let Some(error) = text(table, "err") {
+        line(reply, b'-', &error.as_bytes());
+    } else if let Some(status) = text(table, "ok") {
+        line(reply, b'+', &status.as_bytes());
+    } else if let Ok(Some(double)) = number(table.raw_get("double")) {
+        in_resp3(reply, b',', number::shortest(double).as_bytes());
+    } else if let Some(number) = text(table, "big_number") {
+        in_resp3(reply, b'(', &number.as_bytes());
+    } else if let Some((format, text)) =
+        within("verbatim_string").and_then(|within| Some((text(&within, "format")?, text(&within, "string")?)))
+    {
+        let (format, text) = (format.as_bytes(), text.as_bytes());
+        verbatim(reply, &format, &text);
+    } else if let Some(map) = within("map") {
+        reply.map(map.pairs::<Value, Value>().count());
+        for pair in map.pairs::<Value, Value>() {
+            let (key, value) = pair?;
+            write_at(reply, &key, depth + 1)?;
+            write_at(reply, &value, depth + 1)?;
+        }
+    } else if let Some(set) = within("set") {
+        reply.set(set.pairs::<Value, Value>().count());
+        for pair in set.pairs::<Value, Value>() {
+            write_at(reply, &pair?.0, depth + 1)?;
+        }
+    } else {
+        // Looked at twice, since only some thousand values can be held at once.
+        let mut length = 0;
+        while !table.raw_get::<Value>(length + 1)?.is_nil() {
+            length += 1;
+        }
+        reply.array(length);
+        for index in 1..=length {
+            write_at(reply, &table.raw_get(index)?, depth + 1)?;
+        }
+    }
+    Ok(())
+}
+
+/// The number that a field has. A text is none.
+fn number(field: Result<Value>) -> Result<Option<f64>> {
+    Ok(match field? {
+        Value::Integer(number) => Some(number as f64),
+        Value::Number(number) => Some(number),
+        _ => None,
+    })
+}
+
+/// A line. Line breaks become blanks, so that a text cannot forge a reply.
+fn line(reply: &mut Reply<'_>, kind: u8, text: &[u8]) {
+    let mut line = Vec::with_capacity(text.len() + 3);
+    line.push(kind);
+    line.extend(text.iter().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }));
+    line.extend_from_slice(b"\r\n");
+    reply.output().push(&line);
+}
+
+/// What is a line of its own kind in RESP3, and a text in RESP2.
+fn in_resp3(reply: &mut Reply<'_>, kind: u8, text: &[u8]) {
+    match reply.protocol() {
+        Protocol::Resp3 => line(reply, kind, text),
+        Protocol::Resp2 => {
+            let text: Vec<u8> = text.iter().map(|byte| if b"\r\n".contains(byte) { b' ' } else { *byte }).collect();
+            reply.bulk(&text);
+        }
+    }
+}
+
+/// A text with a format of three bytes.
+fn verbatim(reply: &mut Reply<'_>, format: &[u8], text: &[u8]) {
+    match reply.protocol() {
+        Protocol::Resp2 => reply.bulk(text),
+        Protocol::Resp3 => {
+            let mut three = *b"   ";
+            three.iter_mut().zip(format).for_each(|(byte, given)| *byte = *given);
+            reply.output().push(format!("={}\r\n", text.len() + 4).as_bytes());
+            for part in [&three[..], b":", text, b"\r\n"] {
+                reply.output().push(part);
+            }
+        }
+    }
 }
 
 /// The value of a reply in RESP2, which this server wrote.
