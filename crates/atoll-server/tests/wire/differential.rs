@@ -850,6 +850,8 @@ fn scripts_get_the_replies_of_redis() {
         &["SCRIPT", "EXISTS", digest],
         &["EVALSHA", digest, "0", "hello"],
         &["SCRIPT", "LOAD", "return syntax error"],
+        &["EVAL", "return syntax error", "0"],
+        &["EVALSHA", "b079e35b196f4c35910a3906528bf878d6336ffe", "0"],
         &["SCRIPT", "LOAD", "#!lua flags=no-writes\nreturn 1"],
         &["SCRIPT", "LOAD", "#!lua flags=bogus\nreturn 1"],
         &["SCRIPT", "NOSUCH"],

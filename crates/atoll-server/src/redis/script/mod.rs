@@ -103,19 +103,17 @@ impl Scripts {
         self.cached().texts.get(digest).cloned()
     }
 
-    fn add(&self, text: &[u8]) -> ([u8; 20], Arc<[u8]>) {
-        let digest = digest(text);
+    /// Caches a script, which can be compiled.
+    fn add(&self, digest: [u8; 20], text: Arc<[u8]>) {
         let mut cached = self.cached();
-        if let Some(text) = cached.texts.get(&digest) {
-            return (digest, text.clone());
+        if cached.texts.contains_key(&digest) {
+            return;
         }
         if cached.bytes + text.len() > CACHED_BYTES_MAX {
             *cached = Cached::default();
         }
-        let text: Arc<[u8]> = text.into();
         cached.bytes += text.len();
-        cached.texts.insert(digest, text.clone());
-        (digest, text)
+        cached.texts.insert(digest, text);
     }
 
     /// How many scripts are cached.
@@ -183,15 +181,13 @@ async fn evaluate<G: Engine>(id: Id, c: &mut Context<'_, G>, interpreters: &mut 
         Err(_) => return Err("ERR Number of keys can't be negative".into()),
     };
     let scripts = &c.instance.scripts;
-    let (digest, text) = match id {
-        Id::Eval | Id::EvalRo => {
-            shebang::read(c.args.get(1))?;
-            scripts.add(c.args.get(1))
-        }
-        _ => {
-            let found = digest_of(c.args.get(1)).and_then(|digest| Some((digest, scripts.get(&digest)?)));
-            found.ok_or("NOSCRIPT No matching script. Please use EVAL.")?
-        }
+    let is_text = matches!(id, Id::Eval | Id::EvalRo);
+    let digest = if is_text { Some(digest(c.args.get(1))) } else { digest_of(c.args.get(1)) };
+    let cached = digest.and_then(|digest| scripts.get(&digest));
+    let is_new = is_text && cached.is_none();
+    let text = cached.or_else(|| is_text.then(|| c.args.get(1).into()));
+    let (Some(digest), Some(text)) = (digest, text) else {
+        return Err("NOSCRIPT No matching script. Please use EVAL.".into());
     };
     let script = shebang::read(&text)?;
     let must_not_write = matches!(id, Id::EvalRo | Id::EvalshaRo);
@@ -205,6 +201,9 @@ async fn evaluate<G: Engine>(id: Id, c: &mut Context<'_, G>, interpreters: &mut 
     let function = interpreter.compile(digest, script.body).map_err(|error| {
         CommandError::Other(format!("ERR Error compiling script (new function): {}", reply::said(&error)))
     })?;
+    if is_new {
+        scripts.add(digest, text.clone());
+    }
     if must_not_write && script.is_read_only == Some(false) {
         return Err("ERR Can not execute a script with write flag using *_ro command.".into());
     }
@@ -442,7 +441,8 @@ pub(super) async fn script<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
                 let why = reply::said(&error).into_owned();
                 CommandError::Other(format!("ERR Error compiling script (new function): {why}"))
             })?;
-            let (digest, _) = scripts.add(text);
+            let digest = digest(text);
+            scripts.add(digest, text.into());
             c.reply.bulk(hex(&digest).as_bytes());
         }
     }

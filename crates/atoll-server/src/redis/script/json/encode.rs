@@ -195,7 +195,7 @@ impl Encoder<'_> {
         self.steps.take(bytes.len())?;
         self.text.push(b'"');
         let mut rest = &bytes[..];
-        while let Some(at) = rest.iter().position(|byte| is_escaped(*byte)) {
+        while let Some(at) = rest.iter().position(|byte| IS_ESCAPED[usize::from(*byte)]) {
             self.text.extend_from_slice(&rest[..at]);
             match rest[at] {
                 b'\x08' => self.text.extend_from_slice(b"\\b"),
@@ -217,9 +217,15 @@ impl Encoder<'_> {
     }
 }
 
-fn is_escaped(byte: u8) -> bool {
-    matches!(byte, 0..=31 | b'"' | b'/' | b'\\' | 127)
-}
+/// Whether a byte of a text is written with a backslash.
+static IS_ESCAPED: [bool; 256] = {
+    let (mut is_escaped, mut byte) = ([false; 256], 0);
+    while byte < 256 {
+        is_escaped[byte] = matches!(byte as u8, 0..=31 | b'"' | b'/' | b'\\' | 127);
+        byte += 1;
+    }
+    is_escaped
+};
 
 /// The type of a value in the words of Lua.
 fn type_of(value: &Value) -> &'static str {
