@@ -1,7 +1,7 @@
 //! Scripts: EVAL and its relatives, SCRIPT.
 //!
 //! A script runs alone among all commands of this server, as a transaction does
-//! ([`transaction`](super::transaction)). It promises other processes the same: with one key it is
+//! (`transaction`). It promises other processes the same: with one key it is
 //! one step, for which it may run several times. It runs as a coroutine, which yields the command
 //! that it calls: so a command of a script may wait for the fabric as any other.
 //!
@@ -21,7 +21,7 @@
 //! | no libraries `struct` and `cmsgpack`, no coroutines, no replies of RESP3 in scripts | |
 //! | settings of `cjson` are set back before each script, and nesting is at most 2000 | a script leaves nothing for the next one |
 //! | integers are exact as arguments up to 2^62 | Redis 7.4 has that, 7.0 does not |
-//! | the cache of scripts is emptied when it has [`CACHED_BYTES_MAX`] bytes | its memory is bounded |
+//! | the cache of scripts is emptied when it has 64 MiB | its memory is bounded |
 
 mod bits;
 mod interpreter;

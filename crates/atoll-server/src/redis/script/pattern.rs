@@ -1,7 +1,7 @@
 //! Patterns of Lua's library `string`, as Lua 5.1 defines them, within a script's time.
 //!
 //! Lua's own functions match without looking at the time: a short pattern may keep them busy for
-//! years. This matcher looks at it every [`STEPS`] steps. `prelude.lua` makes `find`, `match`,
+//! years. This matcher looks at it every `STEPS` steps. `prelude.lua` makes `find`, `match`,
 //! `gmatch` and `gsub` of it.
 
 use memchr::memmem;
