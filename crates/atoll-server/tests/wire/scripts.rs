@@ -221,6 +221,8 @@ fn a_script_that_nobody_kills_is_ended_after_five_seconds() {
     // Each has a server of its own: a script keeps its worker.
     // Each instruction of most of them takes milliseconds.
     let scripts = [
+        // Line ends within a text, of which none is at its end.
+        "local a = 'x' .. string.rep('\\n', 3e6) .. 'x' while true do redis.error_reply(a) end",
         "while true do end",
         "return (('a'):rep(30000):find(('a*'):rep(20) .. 'b'))",
         "local a = string.rep('a', 1e7) while true do local s = a:upper() end",

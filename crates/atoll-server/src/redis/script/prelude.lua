@@ -297,13 +297,17 @@ end
 local function only_text(...)
   return select("#", ...) == 1 and type(...) == "string" and (...)
 end
+local byte, is_line_end = string.byte, { [10] = true, [13] = true }
 local function wrong_arguments() return { err = "ERR wrong number or type of arguments" } end
 
 function redis.error_reply(...)
   local text = only_text(...)
   if not text then return wrong_arguments() end
   if sub(text, 1, 1) == "-" then text = sub(text, 2) end
-  text = originals.match(text, "^[\r\n]*(.-)[\r\n]*$")
+  -- One byte at a time: a pattern would try every run of line ends in the text.
+  local first, last = originals.find(text, "[^\r\n]") or #text + 1, #text
+  while last >= first and is_line_end[byte(text, last)] do last = last - 1 end
+  text = sub(text, first, last)
   if not originals.find(text, " ", 1, true) then text = "ERR " .. text end
   return { err = text }
 end
