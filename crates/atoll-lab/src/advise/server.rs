@@ -73,6 +73,11 @@ fn number(info: &str, name: &str) -> Option<u64> {
     field(info, name)?.parse().ok()
 }
 
+/// Lookups so far.
+fn reads(info: &str) -> u64 {
+    number(info, "keyspace_hits").unwrap_or(0) + number(info, "keyspace_misses").unwrap_or(0)
+}
+
 /// The advice for the load of a server.
 pub(super) fn advice(address: &str, time: Duration, capacity_bytes: Option<u64>) -> Result<Advice, LabError> {
     let mut connection = Connection::open(address)?;
@@ -87,8 +92,15 @@ pub(super) fn advice(address: &str, time: Duration, capacity_bytes: Option<u64>)
 fn of_atoll(address: &str, info: &str) -> Result<Advice, LabError> {
     let Some(curve) = field(info, "hit_ratio_by_capacity") else {
         let engine = field(info, "engine").unwrap_or("its engine");
-        let what = format!("{address} shows no curve: nothing was read from it yet, or {engine} has no miniatures");
-        return Err(LabError::Failed(what));
+        let why = match reads(info) {
+            _ if engine != "forge" => format!("{engine} has no miniatures"),
+            0 => "nothing was read from it yet".to_owned(),
+            reads => format!(
+                "of the {reads} lookups so far, none would have missed in a quarter of its capacity; a smaller pool \
+                 would do, unless more keys come: ask again later"
+            ),
+        };
+        return Err(LabError::Failed(format!("{address} shows no curve: {why}")));
     };
     let engine = field(info, "engine").unwrap_or("forge").to_owned();
     let capacity_bytes = number(info, "pool_capacity_bytes").unwrap_or(0);
@@ -98,11 +110,11 @@ fn of_atoll(address: &str, info: &str) -> Result<Advice, LabError> {
         let capacity_bytes = (capacity * capacity_bytes as f64) as u64;
         Some(Point { capacity_bytes, capacity_objects: None, hit_ratios: [(engine.clone(), ratio)].into() })
     };
-    let (objects, used) = (number(info, "objects").filter(|objects| *objects > 0), number(info, "pool_used_bytes"));
+    let (objects, used) = (number(info, "objects").filter(|objects| *objects > 0), number(info, "used_memory"));
     Ok(Advice {
         source: address.to_owned(),
         learnt_from: "the miniatures of the server's clients, since it started".to_owned(),
-        requests: number(info, "keyspace_hits").unwrap_or(0) + number(info, "keyspace_misses").unwrap_or(0),
+        requests: reads(info),
         objects: None,
         object_bytes_mean: objects.zip(used).map(|(objects, used)| used / objects),
         capacity_bytes: Some(capacity_bytes),
@@ -212,7 +224,7 @@ mod tests {
 
     #[test]
     fn an_atoll_server_shows_its_own_curve() {
-        let info = "atoll_version:1\r\nengine:forge\r\npool_capacity_bytes:4000\r\nobjects:10\r\npool_used_bytes:1000\r\n\
+        let info = "atoll_version:1\r\nengine:forge\r\npool_capacity_bytes:4000\r\nobjects:10\r\nused_memory:1000\r\n\
                     hit_ratio_by_capacity:0.25=0.1000,0.5=0.2000,1=0.4000,2=0.5000,4=0.5500\r\n";
         let found = advice(&server(info, Vec::new()), Duration::from_secs(1), None).unwrap();
         let points: Vec<_> =
@@ -220,5 +232,14 @@ mod tests {
         assert_eq!(points, [(1000, 0.1), (2000, 0.2), (4000, 0.4), (8000, 0.5), (16000, 0.55)]);
         let empty = advice(&server("atoll_version:1\r\nengine:kvs\r\n", Vec::new()), Duration::from_secs(1), None);
         assert!(empty.unwrap_err().to_string().contains("kvs has no miniatures"));
+    }
+
+    #[test]
+    fn a_server_without_a_curve_is_told_why() {
+        let said = |info| advice(&server(info, Vec::new()), Duration::from_secs(1), None).unwrap_err().to_string();
+        assert!(said("atoll_version:1\r\nengine:forge\r\nkeyspace_hits:0\r\n").contains("nothing was read"));
+        let hits = said("atoll_version:1\r\nengine:forge\r\nkeyspace_hits:600\r\nkeyspace_misses:0\r\n");
+        assert!(hits.contains("of the 600 lookups so far, none would have missed"), "{hits}");
+        assert!(said("atoll_version:1\r\nengine:ditto\r\nkeyspace_hits:9\r\n").contains("ditto has no miniatures"));
     }
 }
