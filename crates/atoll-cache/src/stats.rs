@@ -74,7 +74,7 @@ macro_rules! counters {
 counters! {
     /// Lookups that found their key.
     hits,
-    /// Lookups that found no object with their key, and not that one was evicted.
+    /// Lookups that found no object with their key, and no record that one was evicted.
     misses_absent,
     /// Lookups that found that the object with their key was evicted, not long ago. A few of a
     /// thousand lookups that find nothing are counted here by mistake. Engines that keep no record

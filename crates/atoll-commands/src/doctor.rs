@@ -9,7 +9,6 @@ use clap::Args;
 use serde_json::json;
 use std::error::Error;
 use std::net::TcpListener;
-use std::path::Path;
 
 /// Less shared memory than this is a mistake, most often that of a container.
 const MEMORY_BYTES_MIN: u64 = 128 << 20;
@@ -21,7 +20,6 @@ const BUFFER_BYTES_MIN: u64 = 1_250_000;
 const FAST_CLOCKS: [&str; 3] = ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page"];
 /// Where pools have their names.
 const SHARED_MEMORY: &str = "/dev/shm";
-const CONTROL_GROUPS: &str = "/sys/fs/cgroup";
 const HUGE_PAGES: &str = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
 const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 
@@ -107,6 +105,8 @@ fn shared_memory() -> Check {
 fn device_of_pools() -> Check {
     match rustix::fs::statvfs(SHARED_MEMORY) {
         Err(error) => Check::new(SHARED_MEMORY, Verdict::Bad, format!("{error}: mount a tmpfs there")),
+        // A tmpfs without a limit has no blocks.
+        Ok(found) if found.f_blocks == 0 => Check::new(SHARED_MEMORY, Verdict::Good, "no limit of its own"),
         Ok(found) => {
             let [bytes, left] = [found.f_blocks, found.f_bavail].map(|blocks| ByteSize(blocks * found.f_frsize));
             Check::new(SHARED_MEMORY, Verdict::Good, format!("{left} of {bytes} left for all pools of this host"))
@@ -117,26 +117,13 @@ fn device_of_pools() -> Check {
 /// What the control group of this process may use.
 fn control_group() -> Check {
     let name = "control group";
-    let (memory, cores) = (memory_limit(), std::thread::available_parallelism().map_or(1, usize::from));
-    let memory =
-        memory.map_or("no limit of memory".to_owned(), |bytes| format!("at most {} of memory", ByteSize(bytes)));
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let memory = Room::of_control_groups().map_or("no limit of memory".to_owned(), |room| room.to_string());
     let found = format!("{memory}; {cores} core(s) for this process");
     if cores > 1 {
         return Check::new(name, Verdict::Good, found);
     }
     Check::new(name, Verdict::Advice, format!("{found}: a server and its clients take turns on it (cpuset, CPUQuota)"))
-}
-
-/// The least limit of memory of this process's control group and those above it.
-fn memory_limit() -> Option<u64> {
-    let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
-    let group = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
-    let groups = Path::new(CONTROL_GROUPS).join(group);
-    let limits = groups.ancestors().take_while(|path| path.starts_with(CONTROL_GROUPS)).filter_map(|path| {
-        let limit = std::fs::read_to_string(path.join("memory.max")).ok()?;
-        limit.trim().parse().ok()
-    });
-    limits.min()
 }
 
 /// Pools are not locked into memory, so the limit of that does not matter; swap does.

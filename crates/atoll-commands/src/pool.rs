@@ -295,7 +295,7 @@ fn info(command: &NameCommand, fabric: &impl PoolFabric) -> Result<(), Box<dyn E
         info.clients.len()
     );
     match info.hit_ratio() {
-        Some(ratio) => println!("hit ratio {:.1} % of {} lookups", 100.0 * ratio, info.hits + info.misses),
+        Some(ratio) => println!("hit ratio {:.1} % of {} lookups", 100.0 * ratio, info.lookups()),
         None => println!("no lookup yet, or none that its client has told"),
     }
     for (name, value) in &info.settings {

@@ -101,18 +101,18 @@ impl<'a> Settled<'a> {
             Some(ValueSource::EnvVariable) => "environment",
             _ => "default",
         };
-        let value = match (arg.get_action(), given.as_slice()) {
-            (_, []) if default.is_none() => return format!("# {key} ="),
-            (_, []) => default.map(typed),
-            (ArgAction::Append, given) if long == SECRET => {
+        let value = match (arg.get_action(), given.as_slice(), default) {
+            (_, [], None) => return format!("# {key} ="),
+            (_, [], Some(default)) => typed(default),
+            (ArgAction::Append, given, _) if long == SECRET => {
                 // A rule may hold a password.
                 let names: Vec<&str> = given.iter().filter_map(|rules| rules.split(' ').next()).collect();
                 return format!("# {key} = {}: the rules are not shown", names.join(", "));
             }
-            (ArgAction::Append, given) => Some(Value::Array(given.iter().map(|value| typed(value)).collect())),
-            (_, given) => given.first().map(|value| typed(value)),
+            (ArgAction::Append, given, _) => Value::Array(given.iter().map(|value| typed(value)).collect()),
+            (_, [given, ..], _) => typed(given),
         };
-        let line = format!("{key} = {}", value.map(|value| value.to_string()).unwrap_or_default());
+        let line = format!("{key} = {value}");
         if source == "default" { line } else { format!("{line:<40}  # {source}") }
     }
 }

@@ -95,6 +95,13 @@ impl Room {
         control_groups().into_iter().chain(machine).min_by_key(Self::usable_bytes)
     }
 
+    /// What the control groups around this process leave; `None` without a limit. Version 1 writes
+    /// a group without a limit as one of nearly 2^63 bytes.
+    pub fn of_control_groups() -> Option<Self> {
+        let limited = control_groups().into_iter().filter(|room| room.bytes < 1 << 62);
+        limited.min_by_key(Self::usable_bytes)
+    }
+
     /// An error if the host has no room for a region of this many bytes.
     pub(super) fn check(name: &str, directory: Option<&Path>, bytes: u64) -> Result<(), FabricError> {
         match Self::of(directory) {

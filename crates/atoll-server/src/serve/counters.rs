@@ -142,7 +142,7 @@ impl Tally {
         }
     }
 
-    /// Counts the time that one of so many calls of this command took, for all of them.
+    /// One of so many calls of this command was timed. Counts its time for all of them.
     pub fn timed(&mut self, command: usize, took: Duration, calls: u64) {
         self.timed[command].add(took, calls);
     }

@@ -113,9 +113,15 @@ impl ClientInfo {
 }
 
 impl PoolInfo {
+    /// All lookups that clients have told.
+    pub fn lookups(&self) -> u64 {
+        // The pool may have any words.
+        self.hits.saturating_add(self.misses)
+    }
+
     /// The part of all lookups that found their key; `None` before the first.
     pub fn hit_ratio(&self) -> Option<f64> {
-        let lookups = self.hits.wrapping_add(self.misses);
+        let lookups = self.lookups();
         (lookups > 0).then(|| self.hits as f64 / lookups as f64)
     }
 }

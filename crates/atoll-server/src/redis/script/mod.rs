@@ -131,8 +131,7 @@ impl Scripts {
         self.lua_bytes.load(Relaxed)
     }
 
-    /// Whether a script runs. Commands for which it matters say what they do then:
-    /// [`runs_beside`].
+    /// Whether a script runs. All commands wait for it but those that [`runs_beside`] names.
     #[inline]
     pub(crate) fn are_running(&self) -> bool {
         self.is_running.load(Relaxed)
