@@ -69,7 +69,8 @@ impl<E: Endpoint + Messenger> Near<E> {
         object.check(&(offset..offset + 8));
         let at = object.at().add(offset.into());
         let is_adaptive = self.directory.options().protocol.is_adaptive();
-        let stripe = self.stripe(object).filter(|_| is_adaptive && !object.is_uncached(&(offset..offset + 8)));
+        let stripe = self.stripe_in_use(object).await?;
+        let stripe = stripe.filter(|_| is_adaptive && !object.is_uncached(&(offset..offset + 8)));
         if let Some((stripe, _)) = stripe.filter(|_| !self.open.lacks(Hole::PinnedAtomics)) {
             let (line, ..) = self.read_line(stripe).await?;
             if line.belief != Belief::Pinned {

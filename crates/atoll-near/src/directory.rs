@@ -13,13 +13,16 @@
 //!       576  64 x member                        atomics only
 //!      1088  512 x further client             atomics only
 //!      5184  64 x client that buries        atomics only
-//!      5696  end
-//! table      stripes x (mode, owners)           atomics only
+//!      5696  64 x incarnation of a memory node  atomics only; see `absence`
+//!      6208  end
+//! table   0  incarnation                        atomics only
+//!        64  stripes x (mode, owners)           atomics only
 //! ```
 //!
 //! A stripe is a number: the hash of an object's address, among the stripes of the object's memory
 //! node. It is the same on every compute node.
 
+use crate::absence::FIRST_INCARNATION;
 use crate::error::NearError;
 use crate::mode::ModeWord;
 use crate::object::Object;
@@ -34,9 +37,9 @@ pub const MEMBERS_MAX: usize = 64;
 /// Most clients besides the first of each compute node.
 pub const CLIENTS_MAX: usize = 512;
 /// Memory nodes that a directory can know.
-const TABLES_MAX: usize = 64;
+pub(crate) const TABLES_MAX: usize = 64;
 /// Of the directory and of near regions: "near" and a version.
-pub(crate) const MAGIC: u64 = 0x0001_7261_656e_0001;
+pub(crate) const MAGIC: u64 = 0x0002_7261_656e_0001;
 const OPTIONS: u64 = 8;
 const TRACKING: u64 = 16;
 const MANAGER: u64 = 24;
@@ -45,14 +48,17 @@ const TABLES: u64 = 64;
 const MEMBERS: u64 = TABLES + 8 * TABLES_MAX as u64;
 const CLIENTS: u64 = MEMBERS + 8 * MEMBERS_MAX as u64;
 const BURIALS: u64 = CLIENTS + 8 * CLIENTS_MAX as u64;
-const HOME_BYTES: u64 = BURIALS + 8 * MEMBERS_MAX as u64;
-const _: () = assert!(CLIENTS == 1088 && BURIALS == 5184 && HOME_BYTES == 5696);
+const INCARNATIONS: u64 = BURIALS + 8 * MEMBERS_MAX as u64;
+const HOME_BYTES: u64 = INCARNATIONS + 8 * TABLES_MAX as u64;
+const _: () = assert!(CLIENTS == 1088 && BURIALS == 5184 && INCARNATIONS == 5696 && HOME_BYTES == 6208);
 
 const STRIPES_MIN: u32 = 1;
 const STRIPES_MAX: u32 = 1 << 28;
 
 /// `log2 of stripes | protocol | promise | cached at first | owners from`.
 const FIELDS: Fields<5> = Fields::new([8, 8, 8, 1, 8]);
+/// Bytes of a table before its stripes.
+const TABLE_HEADER_BYTES: u64 = 64;
 /// Bytes of a stripe in a table.
 const ENTRY_BYTES: u64 = 16;
 const OWNERS: u64 = 8;
@@ -94,6 +100,11 @@ impl DirectoryOptions {
     /// Bytes that a memory node has to lend for its table; the home lends [`Directory::HOME_BYTES`]
     /// besides.
     pub fn table_bytes(&self) -> u64 {
+        TABLE_HEADER_BYTES + self.stripes_bytes()
+    }
+
+    /// Bytes of a table's stripes.
+    pub(crate) fn stripes_bytes(&self) -> u64 {
         ENTRY_BYTES * u64::from(self.stripes)
     }
 
@@ -121,9 +132,57 @@ pub struct Stripe {
 }
 
 impl Stripe {
+    /// Its memory node.
+    pub(crate) fn node(&self) -> u8 {
+        self.mode_at.memory_node().expect("a table is on a memory node")
+    }
+
     /// Its owners in the directory.
     pub(crate) fn owners_at(&self) -> Address {
         self.mode_at.add(OWNERS)
+    }
+}
+
+/// The table of modes of a memory node.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Table {
+    at: Address,
+    /// The number of its first stripe.
+    first: u64,
+}
+
+impl Table {
+    /// Its memory node.
+    pub(crate) fn node(&self) -> u8 {
+        self.at.memory_node().expect("a table is on a memory node")
+    }
+
+    /// The incarnation of the memory node that has it.
+    pub(crate) fn incarnation_at(&self) -> Address {
+        self.at
+    }
+}
+
+/// A part of a table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    /// Where its stripes are.
+    pub(crate) at: Address,
+    pub(crate) bytes: u64,
+    /// The number of its first stripe.
+    first: u64,
+}
+
+impl Part {
+    /// Its stripes.
+    pub(crate) fn stripes(self) -> impl Iterator<Item = Stripe> {
+        let entries = 0..self.bytes / ENTRY_BYTES;
+        entries.map(move |entry| Stripe { number: self.first + entry, mode_at: self.at.add(ENTRY_BYTES * entry) })
+    }
+
+    /// Its stripes, each with the word of its mode.
+    pub(crate) fn modes(self, words: &[u64]) -> impl Iterator<Item = (Stripe, u64)> {
+        self.stripes().zip(words.iter().copied().step_by(ENTRY_BYTES as usize / 8))
     }
 }
 
@@ -170,7 +229,15 @@ impl Directory {
             options.cached_at_first.into(),
             options.owners_from.into(),
         ]);
+        for table in tables {
+            let mut batch = Batch::new();
+            batch.write_word(*table, FIRST_INCARNATION);
+            endpoint.post(&mut batch).await?;
+        }
+        let mut incarnations = Buffer::sized(8 * TABLES_MAX);
+        incarnations.words_mut().fill(FIRST_INCARNATION);
         let mut batch = Batch::new();
+        batch.write(home.add(INCARNATIONS), incarnations);
         batch.write(home.add(TABLES), addresses);
         batch.write_word(home.add(OPTIONS), packed);
         batch.write_word(home, MAGIC);
@@ -266,35 +333,33 @@ impl Directory {
         let within = hash & u64::from(self.options.stripes - 1);
         let tables_before = self.tables[..node].iter().flatten().count() as u64;
         let number = tables_before * u64::from(self.options.stripes) + within;
-        Some(Stripe { number, mode_at: table.add(ENTRY_BYTES * within) })
-    }
-
-    /// The tables of all memory nodes, each with the number of its first stripe.
-    pub(crate) fn numbered_tables(&self) -> impl Iterator<Item = (u64, Address)> + '_ {
-        (0..).step_by(self.options.stripes as usize).zip(self.tables())
-    }
-
-    /// How many stripes so many bytes of a table are.
-    pub(crate) fn stripes_in(&self, bytes: u64) -> u64 {
-        bytes / ENTRY_BYTES
-    }
-
-    /// The stripes of a part of a table, each with the word of its mode.
-    pub(crate) fn stripes_of<'w>(
-        &self,
-        part: Address,
-        first: u64,
-        words: &'w [u64],
-    ) -> impl Iterator<Item = (Stripe, u64)> + use<'w> {
-        let entries = words.chunks_exact(ENTRY_BYTES as usize / 8);
-        (0..).zip(entries).map(move |(entry, words)| {
-            (Stripe { number: first + entry, mode_at: part.add(ENTRY_BYTES * entry) }, words[0])
-        })
+        Some(Stripe { number, mode_at: table.add(TABLE_HEADER_BYTES + ENTRY_BYTES * within) })
     }
 
     /// The tables of all memory nodes.
-    pub(crate) fn tables(&self) -> impl Iterator<Item = Address> + '_ {
-        self.tables.iter().flatten().copied()
+    pub(crate) fn tables(&self) -> impl Iterator<Item = Table> + '_ {
+        let numbered = (0..).step_by(self.options.stripes as usize).zip(self.tables.iter().flatten());
+        numbered.map(|(first, at)| Table { at: *at, first })
+    }
+
+    /// The table of a memory node; `None` if its objects are not cached.
+    pub(crate) fn table(&self, node: u8) -> Option<Table> {
+        self.tables().find(|table| table.node() == node)
+    }
+
+    /// A table in parts of at most so many bytes.
+    pub(crate) fn parts(&self, table: Table, bytes: u64) -> impl Iterator<Item = Part> + use<> {
+        let table_bytes = self.options.stripes_bytes();
+        (0..table_bytes).step_by(bytes as usize).map(move |start| Part {
+            at: table.at.add(TABLE_HEADER_BYTES + start),
+            bytes: bytes.min(table_bytes - start),
+            first: table.first + start / ENTRY_BYTES,
+        })
+    }
+
+    /// The incarnation of a memory node that clients may use.
+    pub(crate) fn incarnation_at(&self, node: u8) -> Address {
+        self.home.add(INCARNATIONS + 8 * u64::from(node))
     }
 
     /// Where the client that buries the member of a place writes its identity.
@@ -343,8 +408,8 @@ mod tests {
         assert_eq!(directory.stripes(), 16);
         assert_eq!(directory.stripe(&object(1), 3), None);
         let first = directory.stripe(&object(0), 8 + 3).expect("node 0 has a table");
-        assert_eq!((first.number, first.mode_at), (3, Address::new(0, 0, 4096 + 48)));
+        assert_eq!((first.number, first.mode_at), (3, Address::new(0, 0, 4096 + 64 + 48)));
         let third = directory.stripe(&object(2), 3).expect("node 2 has a table");
-        assert_eq!((third.number, third.mode_at), (11, Address::new(2, 0, 64 + 48)));
+        assert_eq!((third.number, third.mode_at), (11, Address::new(2, 0, 64 + 64 + 48)));
     }
 }

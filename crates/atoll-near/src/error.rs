@@ -48,6 +48,18 @@ pub enum NearError {
         "no manager of the near caches answers: start one with `Manager::start`; if there was one, create the directory anew"
     )]
     NoManager,
+    /// The memory node has ended, or was made anew and is not in use yet.
+    #[error(
+        "memory node {node} has ended: once it is there again, call Near::renew_memory_node, from a client that was made since"
+    )]
+    NodeAway {
+        /// The memory node.
+        node: u8,
+    },
+    /// With [`Promise::Linearizable`](crate::Promise): another client of this compute node has
+    /// written an object of the same stripe, and the outcome is unknown. Nothing was written.
+    #[error("a write of this compute node has an unknown outcome: end all clients of the node, and join again")]
+    Unsettled,
     /// A compute node's near region cannot be reached, and the fabric does not say that it is dead.
     /// With [`Promise::Regular`](crate::Promise) the object was written, and copies on that node
     /// may be old until it answers or is buried. With

@@ -27,12 +27,22 @@ pub enum Hole {
     ModesOfNewcomers,
     /// 11: a newcomer is a member before it READs the modes.
     MemberBeforeModes,
+    /// 11: a newcomer believes nothing of the stripes whose modes it cannot READ.
+    ModesWhileAbsent,
     /// 12: a node is an owner before it READs what it copies.
     OwnerBits,
     /// 12: a writer that has told the owners looks whether all are to be told.
     SecondLookForOwners,
     /// 15: an atomic switches caching off.
     PinnedAtomics,
+    /// Memory nodes that end: no copy outlives the region.
+    CopiesOfLostNode,
+    /// Memory nodes that end: every stripe of the new region begins in transition.
+    ModesOfLostNode,
+    /// Memory nodes that end: every node may be an owner of a stripe of the new region.
+    OwnersOfLostNode,
+    /// Memory nodes that end: a client uses no region that is not known to be in use.
+    UnmarkedRegions,
     /// Linearizable reads: a writer's bit forbids copies.
     WriterBits,
     /// Linearizable reads: a switch waits for WRITEs that invalidate nothing.

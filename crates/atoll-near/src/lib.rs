@@ -26,6 +26,7 @@
 //! | [`stripe`] | what a compute node knows of the objects of one stripe |
 //! | `owners` | which compute nodes may have copies, where there are many |
 //! | `members` | the compute nodes, and how one joins, leaves, or is buried |
+//! | `absence` | a memory node that ends, and comes back empty |
 //! | `newcomer` | what a compute node knows of the modes when it has joined |
 //! | `records` | the copies: index, segments, records |
 //! | [`profit`] | whether caching pays for an object |
@@ -68,6 +69,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! **A memory node that ends** takes its objects with it. A client that finds it gone calls
+//! [`Near::lose_memory_node`]; no copy of its objects is served then. Once the node is there again
+//! and the application has written its objects, a client with a new endpoint calls
+//! [`Near::renew_memory_node`]. Compute nodes keep their near regions meanwhile; clients with new
+//! endpoints attach to them.
+//!
 //! **Departures from the paper.** A copy is invalidated through a word of its stripe, which every
 //! node has at the same place. So a writer needs no look-up in the index of another node: one
 //! fetch-and-add a node, one round trip, instead of a READ and a WRITE in two. Objects that share a
@@ -78,6 +85,7 @@
 //! the paper it asks other nodes with its first access.
 #![forbid(unsafe_code)]
 
+mod absence;
 mod atomics;
 pub mod central;
 pub mod count;

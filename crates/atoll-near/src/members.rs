@@ -37,12 +37,14 @@
 //! | the member | not known to be dead, asked few times | asks again after a pause |
 //! | the member | not known to be dead, asked often | gives up: [`NearError::Silent`](crate::NearError) |
 //!
-//! One client does the last two steps, because another node may use the place afterwards. It writes
+//! A client that cannot reach a table of modes leaves the last two steps to others.
+//! One client does them, because another node may use the place afterwards. It writes
 //! its identity into the place's burial word first. Another client takes over once it is dead.
 //!
 //! An application that releases the locks of a dead node calls [`Near::look_after_members`] first.
 
-use crate::directory::{CLIENTS_MAX, MEMBERS_MAX};
+use crate::absence::Standing;
+use crate::directory::{CLIENTS_MAX, DirectoryOptions, MEMBERS_MAX, Table};
 use crate::error::NearError;
 use crate::hole::Hole;
 use crate::mode::{ModeWord, WRITERS_MAX};
@@ -387,8 +389,10 @@ impl<E: Endpoint> Near<E> {
         if read_word(&self.endpoint, at).await? != member.0 {
             return Ok(false);
         }
-        if self.directory.options().promise == Promise::Linearizable {
-            self.clear_writer(place).await?;
+        let DirectoryOptions { protocol, promise, .. } = self.directory.options();
+        let has_bits = promise == Promise::Linearizable && protocol.is_adaptive();
+        if has_bits && !self.clear_writer(place).await? {
+            return Ok(false);
         }
         for (number, client) in self.read_clients().await?.iter().enumerate() {
             if client.is_of(place, member) {
@@ -400,26 +404,43 @@ impl<E: Endpoint> Near<E> {
         Ok(is_freed)
     }
 
-    /// Clears the bit of a dead writer wherever it stands.
-    async fn clear_writer(&self, place: usize) -> Result<(), NearError> {
-        let bytes = self.directory.options().table_bytes();
+    /// Clears the bit of a dead writer wherever it stands; whether no bit is left.
+    async fn clear_writer(&self, place: usize) -> Result<bool, NearError> {
         for table in self.directory.tables() {
-            for start in (0..bytes).step_by(WALK_BYTES as usize) {
-                let buffer = Buffer::sized(WALK_BYTES.min(bytes - start) as usize);
-                let words = self.endpoint.read(table.add(start), buffer).await?;
-                for (number, word) in words.words().iter().enumerate().step_by(2) {
-                    let (at, mut word) = (table.add(start + 8 * number as u64), ModeWord::from_bits(*word));
-                    while word.is_writer(place) {
-                        let cleared = word.bits() - ModeWord::writer(place);
-                        match swap(&self.endpoint, at, word.bits(), cleared).await? {
-                            Ok(()) => break,
-                            Err(found) => word = ModeWord::from_bits(found),
-                        }
+            let is_clear = match self.look_at_table(table).await? {
+                Standing::Used => self.clear_writer_in(table, place).await?,
+                // With the region its bits are gone, and a dead writer sets none in the next one.
+                Standing::Absent(_) | Standing::Gone(_) => true,
+                // Another client reaches it.
+                Standing::Unknown => false,
+            };
+            if !is_clear {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The same in one table; `false` if its memory node has ended meanwhile.
+    async fn clear_writer_in(&self, table: Table, place: usize) -> Result<bool, NearError> {
+        for part in self.directory.parts(table, WALK_BYTES) {
+            let words = match self.endpoint.read(part.at, Buffer::sized(part.bytes as usize)).await {
+                Ok(words) => words,
+                Err(VerbError::PeerDead) => return Ok(false),
+                Err(error) => return Err(error.into()),
+            };
+            for (stripe, word) in part.modes(words.words()) {
+                let mut word = ModeWord::from_bits(word);
+                while word.is_writer(place) {
+                    let cleared = word.bits() - ModeWord::writer(place);
+                    match swap(&self.endpoint, stripe.mode_at, word.bits(), cleared).await? {
+                        Ok(()) => break,
+                        Err(found) => word = ModeWord::from_bits(found),
                     }
                 }
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Buries every member that is dead, and returns how many places that has freed. Copies of this

@@ -9,8 +9,10 @@
 //! polled must be polled to its end: it invalidates copies after it has changed the object.
 //!
 //! **All clients of a compute node are of one process**, so that they end together. A burial waits
-//! until all are dead.
+//! until all are dead. A client whose verb has an unknown outcome ends, and its compute node with
+//! it.
 
+use crate::absence::Seen;
 use crate::central::{Asking, OBJECT_BYTES_MAX};
 use crate::count::{Counting, Counts};
 use crate::directory::{Directory, Stripe};
@@ -55,6 +57,8 @@ pub struct Near<E> {
     pub(crate) filling: Cell<Filling>,
     /// WRITEs of records that are under way.
     pub(crate) publishing: Cell<u32>,
+    /// The memory nodes that this client uses.
+    pub(crate) seen: Seen,
     pub(crate) latencies: Latencies,
     pub(crate) counting: Counting,
     /// Stripes of which an operation of this client is the node's writer. A word with this client's
@@ -84,6 +88,7 @@ impl<E: Endpoint> Near<E> {
             view: RefCell::new(View::EMPTY),
             filling: Cell::new(Filling::Nothing),
             publishing: Cell::new(0),
+            seen: Seen::default(),
             latencies: Latencies::default(),
             counting: Counting::default(),
             writing: RefCell::default(),
@@ -188,6 +193,22 @@ impl<E: Endpoint> Near<E> {
     /// The client's endpoint.
     pub fn endpoint(&self) -> &E {
         &self.endpoint
+    }
+
+    /// The stripe of an object, with the hash of its address, for an operation of the application.
+    /// `None` if the object is never cached.
+    ///
+    /// # Errors
+    /// [`NearError::NodeAway`] if its memory node has ended.
+    pub(crate) async fn stripe_in_use(&self, object: &Object) -> Result<Option<(Stripe, u64)>, NearError> {
+        let found = self.stripe(object);
+        if let Some((stripe, _)) = found
+            && !self.has_seen(stripe.node())
+            && self.directory.options().protocol.is_decentralized()
+        {
+            self.look_before_use(stripe.node()).await?;
+        }
+        Ok(found)
     }
 
     /// The stripe of an object, with the hash of its address. `None` if it is never cached.

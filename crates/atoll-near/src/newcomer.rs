@@ -16,6 +16,7 @@
 //! | the first one | nothing | is right |
 //! | the first one | a client switches it | is told in the transition, before another mode is set |
 //! | another one, a transition, a writer's bit while On | | asks when it needs the mode |
+//! | none: the memory node has ended (`absence`), or is not reached | | the same |
 //!
 //! **Why it is told.** The client that switches swaps the mode, tells the members that it
 //! remembers, and READs `joins` of its node. It swapped after the newcomer's READ, and so after the
@@ -24,12 +25,13 @@
 //! A stripe that is Off again counts as one in its first mode: the newcomer was not there when it
 //! was On. So a directory that has lasted long costs its newcomers nothing more.
 
-use crate::directory::Stripe;
+use crate::absence::Standing;
+use crate::directory::{Stripe, Table};
 use crate::error::NearError;
 use crate::hole::Hole;
 use crate::near::Near;
 use crate::stripe::{Belief, GENERATION, OWN_CHANGES};
-use atoll_fabric::{Address, BATCH_VERBS_MAX, Batch, Buffer, Endpoint};
+use atoll_fabric::{BATCH_VERBS_MAX, Batch, Buffer, Endpoint, VerbError};
 
 /// Bytes of a table of modes that a newcomer READs at once.
 const WALK_BYTES: u64 = 64 << 10;
@@ -38,32 +40,47 @@ impl<E: Endpoint> Near<E> {
     /// READs the modes of all stripes; the node then believes the first mode of those alone that
     /// are in it.
     pub(crate) async fn learn_modes(&self) -> Result<(), NearError> {
-        if !self.directory.options().protocol.is_adaptive() || self.open.lacks(Hole::ModesOfNewcomers) {
+        let protocol = self.directory.options().protocol;
+        if !protocol.is_decentralized() || self.open.lacks(Hole::ModesOfNewcomers) {
             return Ok(());
         }
-        let bytes = self.directory.options().table_bytes();
-        for (first, table) in self.directory.numbered_tables() {
-            for start in (0..bytes).step_by(WALK_BYTES as usize) {
-                let part_bytes = WALK_BYTES.min(bytes - start);
-                self.learn_part(table.add(start), part_bytes, first + self.directory.stripes_in(start)).await?;
+        for table in self.directory.tables() {
+            let is_learnt = match self.look_at_table(table).await? {
+                Standing::Used if !protocol.is_adaptive() => true,
+                Standing::Used => self.learn_table(table).await?,
+                Standing::Absent(_) | Standing::Gone(_) | Standing::Unknown => false,
+            };
+            if !is_learnt && !self.open.lacks(Hole::ModesWhileAbsent) {
+                for part in self.directory.parts(table, WALK_BYTES) {
+                    self.believe_nothing(part.stripes()).await?;
+                }
             }
         }
         Ok(())
     }
 
-    /// The same for a part of a table, whose first stripe has this number.
-    async fn learn_part(&self, at: Address, bytes: u64, first: u64) -> Result<(), NearError> {
-        let words = self.endpoint.read(at, Buffer::sized(bytes as usize)).await?;
-        let mut others: Vec<Stripe> = Vec::new();
-        for (stripe, word) in self.directory.stripes_of(at, first, words.words()) {
-            if Belief::of(self.directory.mode_of(word)) != self.directory.first_belief() {
-                others.push(stripe);
-            }
+    /// The same for one table; whether its memory node was there all the time.
+    async fn learn_table(&self, table: Table) -> Result<bool, NearError> {
+        for part in self.directory.parts(table, WALK_BYTES) {
+            let words = match self.endpoint.read(part.at, Buffer::sized(part.bytes as usize)).await {
+                Ok(words) => words,
+                Err(VerbError::PeerDead | VerbError::NodeAbsent(_)) => return Ok(false),
+                Err(error) => return Err(error.into()),
+            };
+            let is_other = |word| Belief::of(self.directory.mode_of(word)) != self.directory.first_belief();
+            let others = part.modes(words.words()).filter(|(_, word)| is_other(*word));
+            self.believe_nothing(others.map(|(stripe, _)| stripe)).await?;
         }
-        for stripes in others.chunks(BATCH_VERBS_MAX) {
+        Ok(true)
+    }
+
+    /// What the node believed of these stripes counts no more.
+    async fn believe_nothing(&self, stripes: impl Iterator<Item = Stripe>) -> Result<(), NearError> {
+        let mut stripes = stripes.peekable();
+        while stripes.peek().is_some() {
             let mut batch = Batch::new();
-            for stripe in stripes {
-                batch.fetch_and_add(self.layout.stripe_at(*stripe).add(OWN_CHANGES), GENERATION);
+            for stripe in stripes.by_ref().take(BATCH_VERBS_MAX) {
+                batch.fetch_and_add(self.layout.stripe_at(stripe).add(OWN_CHANGES), GENERATION);
             }
             self.endpoint.post(&mut batch).await?;
         }

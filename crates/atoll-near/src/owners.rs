@@ -75,6 +75,11 @@ impl OwnersWord {
         Self(bits)
     }
 
+    /// Every member may have a copy.
+    pub(crate) fn everyone() -> Self {
+        Self(FIELDS.pack([FIELDS.max(0), 0]))
+    }
+
     pub(crate) fn bits(self) -> u64 {
         self.0
     }
@@ -140,7 +145,7 @@ impl<E: Endpoint> Near<E> {
     }
 
     /// No copy of any node is valid any more, and no tracking is remembered.
-    async fn end_copies(&self) -> Result<(), NearError> {
+    pub(crate) async fn end_copies(&self) -> Result<(), NearError> {
         add(&self.endpoint, Layout::losses_on(self.layout.base), 1).await?;
         let mut told: Vec<(usize, MemberWord)> = Vec::new();
         loop {

@@ -37,7 +37,7 @@ impl<E: Endpoint> Near<E> {
     /// A verb's error. The stripe may be in transition then, where nothing is cached; a later
     /// switch by any client ends that.
     pub async fn switch(&self, object: &Object, to: Switch) -> Result<bool, NearError> {
-        match self.stripe(object) {
+        match self.stripe_in_use(object).await? {
             Some((stripe, _)) if self.directory.options().protocol.is_adaptive() => {
                 let wanted = if to == Switch::On { Mode::On } else { Mode::Off };
                 Ok(self.switch_stripe(stripe, to).await?.mode() == wanted)
@@ -134,10 +134,13 @@ impl<E: Endpoint> Near<E> {
         Ok(false)
     }
 
-    /// Whether this client has seen the same transition a while ago.
+    /// Whether no client ends this transition: this one has seen it a while ago, or none began it.
     fn is_left_in_transition(&self, stripe: Stripe, word: ModeWord) -> bool {
         if word.mode() != Mode::Transition {
             return false;
+        }
+        if word.is_after_loss() {
+            return true;
         }
         let now_ns = self.endpoint.now_ns();
         let (number, seen, first_ns) = self.transition.get();

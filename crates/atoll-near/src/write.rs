@@ -27,7 +27,8 @@
 //!
 //! A client that switches a stripe on waits until no bypass is under way. While a bit is set, no
 //! copy is made. So no copy exists while an object changes. Clients of one node take turns, because
-//! they share the bit.
+//! they share the bit. If the outcome of such a write is unknown, it may still change the bit at
+//! any time: the other clients' writes of the stripe fail until the node has ended.
 
 use crate::directory::{DirectoryOptions, Stripe};
 use crate::error::NearError;
@@ -42,7 +43,7 @@ use crate::protocol::Promise;
 use crate::stripe::{self, Belief, CHANGE, GENERATION, StripeLine, Validity};
 use crate::switch::ONE_OPERATION;
 use crate::verbs::{add, read_word, swap};
-use atoll_fabric::{Address, Batch, Buffer, Endpoint, Identity, Messenger};
+use atoll_fabric::{Address, Batch, Buffer, Endpoint, Identity, Messenger, VerbError};
 
 /// How a client writes: a row of the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,9 +104,8 @@ impl<E: Endpoint + Messenger> Near<E> {
         let part = start..start + u32::try_from(from.len()).expect("a part of an object");
         object.check(&part);
         let at = object.at().add(start.into());
-        let (false, Some((stripe, hash))) = (object.is_uncached(&part), self.stripe(object)) else {
-            return self.post_write(at, from).await;
-        };
+        let cached = if object.is_uncached(&part) { None } else { self.stripe_in_use(object).await? };
+        let Some((stripe, hash)) = cached else { return self.post_write(at, from).await };
         if self.has_manager() {
             return self.write_by_manager(object, part, (stripe, hash), from).await;
         }
@@ -231,28 +231,60 @@ impl<E: Endpoint> Near<E> {
         add(&self.endpoint, bypasses, 1).await?;
         // A client that switches adds to the stripe before it READs the bypasses.
         let is_off = self.is_same_generation(stripe, line).await?;
-        let from = if is_off { self.post_write(at, from).await? } else { from };
-        add(&self.endpoint, bypasses, 1_u64.wrapping_neg()).await?;
+        let written = if is_off { self.post_write(at, from).await } else { Ok(from) };
+        if written.as_ref().err().is_none_or(has_no_later_effect) {
+            add(&self.endpoint, bypasses, 1_u64.wrapping_neg()).await?;
+        }
+        let from = written?;
         if is_off { Ok((from, false)) } else { self.write_exclusively(stripe, at, from).await }
     }
 
     /// Writes while no copy exists.
     async fn write_exclusively(&self, stripe: Stripe, at: Address, from: Buffer) -> Result<(Buffer, bool), NearError> {
+        let turn = self.begin_writing(stripe).await?;
+        let written = self.write_as_writer(turn, stripe, at, from).await;
+        if written.as_ref().err().is_none_or(has_no_later_effect) {
+            self.end_writing(stripe).await?;
+        } else {
+            // The WRITE, or a change of the bit, may still land: until this client is dead.
+            let (at, own) = (self.layout.stripe_at(stripe).add(stripe::WRITER), self.endpoint.identity().bits());
+            let _ = swap(&self.endpoint, at, own.into(), stripe::UNSETTLED).await;
+        }
+        written
+    }
+
+    /// The same, as this node's writer.
+    async fn write_as_writer(
+        &self,
+        turn: Turn,
+        stripe: Stripe,
+        at: Address,
+        from: Buffer,
+    ) -> Result<(Buffer, bool), NearError> {
         let lacks_bit = self.open.lacks(Hole::WriterBits);
         let bit = if lacks_bit { 0 } else { ModeWord::writer(self.place.get()) };
-        let mode = self.begin_writing(stripe, bit).await?;
+        let mode = match turn {
+            Turn::Clean => None,
+            Turn::AfterDeath => {
+                let mode = self.directory.mode_of(read_word(&self.endpoint, stripe.mode_at).await?);
+                // The dead writer may have set the bit.
+                mode.is_writer(self.place.get()).then_some(mode)
+            }
+        };
+        let mode = match mode {
+            Some(mode) => mode,
+            None => self.directory.mode_of(add(&self.endpoint, stripe.mode_at, bit).await?),
+        };
         let is_off = !mode.needs_invalidations();
         if !is_off && let Err(error) = self.invalidate(stripe, GENERATION).await {
             // Nothing was written. If the client can go on, the bit must not stay.
             add(&self.endpoint, stripe.mode_at, bit.wrapping_neg()).await?;
-            self.end_writing(stripe).await?;
             return Err(error);
         }
         let mut batch = Batch::new();
         let written = batch.write(at, from);
         batch.fetch_and_add(stripe.mode_at, bit.wrapping_neg());
         self.endpoint.post(&mut batch).await?;
-        self.end_writing(stripe).await?;
         Ok((batch.take(written), !is_off))
     }
 
@@ -264,25 +296,17 @@ impl<E: Endpoint> Near<E> {
         Ok(())
     }
 
-    /// Becomes the writer of this node, and sets the node's bit; the mode before.
-    async fn begin_writing(&self, stripe: Stripe, bit: u64) -> Result<ModeWord, NearError> {
+    /// Becomes the writer of this node.
+    async fn begin_writing(&self, stripe: Stripe) -> Result<Turn, NearError> {
         let mut pause_ns = WRITER_PAUSE_NS;
         loop {
             let is_own = self.writing.borrow().contains(&stripe.number);
             if !is_own {
                 self.writing.borrow_mut().push(stripe.number);
-                match self.take_turn(stripe).await? {
-                    Turn::Clean => return Ok(self.directory.mode_of(add(&self.endpoint, stripe.mode_at, bit).await?)),
-                    Turn::AfterDeath => {
-                        let mode = self.directory.mode_of(read_word(&self.endpoint, stripe.mode_at).await?);
-                        // The dead writer may have set the bit.
-                        if mode.is_writer(self.place.get()) {
-                            return Ok(mode);
-                        }
-                        return Ok(self.directory.mode_of(add(&self.endpoint, stripe.mode_at, bit).await?));
-                    }
-                    Turn::Later => self.writing.borrow_mut().retain(|number| *number != stripe.number),
+                if let Some(turn) = self.take_turn(stripe).await? {
+                    return Ok(turn);
                 }
+                self.writing.borrow_mut().retain(|number| *number != stripe.number);
             }
             self.endpoint.pause(pause_ns).await;
             pause_ns = (2 * pause_ns).min(WRITER_PAUSE_NS_MAX);
@@ -291,30 +315,40 @@ impl<E: Endpoint> Near<E> {
 
     /// Writes this client's identity into the stripe's writer word, unless a living client's is
     /// there.
-    async fn take_turn(&self, stripe: Stripe) -> Result<Turn, NearError> {
+    async fn take_turn(&self, stripe: Stripe) -> Result<Option<Turn>, NearError> {
         let at = self.layout.stripe_at(stripe).add(stripe::WRITER);
         let own = u64::from(self.endpoint.identity().bits());
         match swap(&self.endpoint, at, 0, own).await? {
-            Ok(()) => Ok(Turn::Clean),
+            Ok(()) => Ok(Some(Turn::Clean)),
             // An earlier client of the same identity is dead.
-            Err(found) if found == own => Ok(Turn::AfterDeath),
+            Err(found) if found == own => Ok(Some(Turn::AfterDeath)),
+            Err(stripe::UNSETTLED) => Err(NearError::Unsettled),
             Err(found) => {
                 let is_dead = self.endpoint.is_dead(Identity::from_bits(found as u32)).await?;
                 let is_taken = is_dead && swap(&self.endpoint, at, found, own).await?.is_ok();
-                Ok(if is_taken { Turn::AfterDeath } else { Turn::Later })
+                Ok(is_taken.then_some(Turn::AfterDeath))
             }
         }
     }
 }
 
-/// Whether a client is its node's writer of a stripe.
+/// How a client became its node's writer of a stripe.
+#[derive(Clone, Copy, Debug)]
 enum Turn {
-    /// It is.
+    /// No other one was.
     Clean,
-    /// It is, after one that died.
+    /// After one that died.
     AfterDeath,
-    /// Another one is.
-    Later,
+}
+
+/// Whether nothing of what has failed takes effect later.
+fn has_no_later_effect(error: &NearError) -> bool {
+    match error {
+        NearError::Verb(VerbError::PeerDead | VerbError::NodeAbsent(_)) => true,
+        NearError::Verb(error) => error.took_no_effect(),
+        // Before the WRITE.
+        _ => true,
+    }
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! A few compute nodes with clients that read and write few objects, and what must hold of it.
 
 use crate::regular;
-use atoll_fabric::{Address, Batch, Buffer, Endpoint, Kind};
+use atoll_fabric::{Address, Batch, Buffer, Endpoint, Kind, VerbError};
 use atoll_near::{
     Counts, Directory, DirectoryOptions, Hole, Manager, Near, NearError, NodeOptions, Object, Promise, Protocol, Switch,
 };
-use atoll_sim::history::{Call, Evictions, Outcome};
+use atoll_sim::history::{Call, Evictions, Outcome, Pending};
 use atoll_sim::sim::region;
 use atoll_sim::{Control, Faults, Fencing, History, Random, Sim, SimEndpoint, SimOptions};
 use std::cell::{Cell, RefCell};
@@ -15,7 +15,7 @@ use std::rc::{Rc, Weak};
 use std::task::Poll;
 
 pub(crate) const DIRECTORY: Address = Address::new(0, 0, 0);
-const TABLES: [Address; 2] = [Address::new(0, 0, 6144), Address::new(1, 0, 6144)];
+const TABLES: [Address; 2] = [Address::new(0, 0, 6400), Address::new(1, 0, 6400)];
 const OBJECTS: u64 = 8192;
 const REGION_BYTES: u64 = 1 << 14;
 /// Reads of an object that is being written, until the reader gives up. A writer may stand still
@@ -47,8 +47,14 @@ pub(crate) struct NearCase {
     /// Clients that are killed at most, each of which another compute node follows.
     pub(crate) kills: u32,
     pub(crate) pauses: u32,
+    /// Posts whose outcome stays unknown, links that are cut, times that a node is slow: at most so
+    /// many of each.
+    pub(crate) network: u32,
     pub(crate) near_bytes: u64,
     pub(crate) segment_bytes: u64,
+    /// How often the second memory node ends and comes back with other values. The first object is
+    /// there then.
+    pub(crate) absences: u32,
     /// Whether clients change objects by atomics, too.
     pub(crate) atomics: bool,
     pub(crate) hole: Option<Hole>,
@@ -75,8 +81,10 @@ impl NearCase {
             switches: random.pick(&[1, 8]),
             kills: 0,
             pauses: 0,
+            network: 0,
             near_bytes: 2048,
             segment_bytes: random.pick(&[128, 256]),
+            absences: 0,
             atomics: false,
             hole: None,
         }
@@ -87,12 +95,23 @@ impl NearCase {
         Self { kills: random.below(4) as u32, pauses: random.below(3) as u32, ..Self::drawn(seed) }
     }
 
+    /// The network loses and delays what is sent, too.
+    pub(crate) fn remote(seed: u64) -> Self {
+        Self { network: 1 + (seed % 3) as u32, ..Self::faulty(seed) }
+    }
+
+    /// A memory node ends and comes back, and compute nodes die meanwhile.
+    pub(crate) fn absent(seed: u64) -> Self {
+        let absences = 1 + (seed % 2) as u32;
+        Self { absences, operations: 24, ..Self::faulty(seed) }
+    }
+
     pub(crate) fn node_options(&self) -> NodeOptions {
         NodeOptions { bytes: self.near_bytes, segment_bytes: self.segment_bytes }
     }
 
     pub(crate) fn object(&self, number: u32) -> Object {
-        let node = (number % 2) as u8;
+        let node = (number + self.absences.min(1)) as u8 % 2;
         Object::new(Address::new(node, 0, OBJECTS + 128 * u64::from(number)), 8 * self.words)
     }
 
@@ -104,7 +123,11 @@ impl NearCase {
     /// The same, where reads must keep another promise than the one that is asked for.
     pub(crate) fn run_checked(&self, promise: Promise) -> Result<Counts, String> {
         let regions = vec![vec![region(REGION_BYTES, Kind::Host)]; 2];
-        let faults = Faults::host(self.kills, self.pauses, 300);
+        let mut faults = Faults::host(self.kills, self.pauses, 300);
+        (faults.unknowns_max, faults.link_cuts_max, faults.slow_nodes_max) = (self.network, self.network, self.network);
+        if self.network > 0 {
+            faults.ns_max = 1_000_000;
+        }
         let options = SimOptions {
             faults,
             fencing: Fencing::Observed,
@@ -169,6 +192,8 @@ impl NearCase {
             control: sim.control(),
             numbers: Cell::new(0),
             counts: RefCell::default(),
+            absences: Cell::new(0),
+            has_failed: Cell::new(false),
             wrong: RefCell::default(),
         });
         // There while nodes are.
@@ -177,6 +202,9 @@ impl NearCase {
             self.start_manager(sim, &scene, Rc::downgrade(&present))?;
         }
         (0..self.nodes).for_each(|_| scene.clone().start_node());
+        if self.absences > 0 {
+            sim.spawn_spared("memory nodes", scene.clone().end_memory_nodes());
+        }
         let (control, successors) = (sim.control(), scene.clone());
         sim.spawn_spared("successors", async move {
             while control.next_killed().await.is_some() {
@@ -205,6 +233,23 @@ fn add_counts(sum: &mut Counts, counts: Counts) {
     *sum = sum.plus(&counts);
 }
 
+/// How a client's operations ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Ended {
+    /// All succeeded.
+    Well,
+    /// Some failed because a memory node has ended.
+    WithoutNode,
+    /// One failed by another error.
+    ByError,
+}
+
+/// Whether an operation failed because a memory node has ended.
+pub(crate) fn is_of_absent_node(error: &NearError) -> bool {
+    let is_absent = |error: &VerbError| matches!(error, VerbError::PeerDead | VerbError::NodeAbsent(_));
+    matches!(error, NearError::NodeAway { .. }) || matches!(error, NearError::Verb(verb) if is_absent(verb))
+}
+
 struct Scene {
     case: NearCase,
     directory: Directory,
@@ -212,16 +257,28 @@ struct Scene {
     control: Control,
     numbers: Cell<u32>,
     counts: RefCell<Counts>,
+    /// How often a memory node has ended, and is used again.
+    absences: Cell<u32>,
+    /// Whether a compute node ended by an error.
+    has_failed: Cell<bool>,
     wrong: RefCell<Option<String>>,
 }
 
-/// Runs all to their end, as threads of one process.
-async fn together(mut threads: Vec<Pin<Box<dyn Future<Output = ()>>>>) {
+/// Runs all to their end, as threads of one process, which ends when one ends by an error.
+async fn together(mut threads: Vec<Pin<Box<dyn Future<Output = Ended> + '_>>>) -> Ended {
+    let mut ended = Ended::Well;
     std::future::poll_fn(|context| {
-        threads.retain_mut(|thread| thread.as_mut().poll(context).is_pending());
-        if threads.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+        threads.retain_mut(|thread| match thread.as_mut().poll(context) {
+            Poll::Ready(outcome) => {
+                ended = ended.max(outcome);
+                false
+            }
+            Poll::Pending => true,
+        });
+        if threads.is_empty() || ended == Ended::ByError { Poll::Ready(()) } else { Poll::Pending }
     })
     .await;
+    ended
 }
 
 impl Scene {
@@ -233,7 +290,7 @@ impl Scene {
         let endpoint = |further: u32| control.endpoint(&format!("client {}", number + further));
         let mut endpoints: Vec<SimEndpoint> = (0..self.case.clients_per_node).map(endpoint).collect();
         control.spawn(&format!("node of client {number}"), async move {
-            // An error ends a node, as its death would: its operations stay under way.
+            // An error ends a node as its death would: what its clients do stays under way.
             let first = endpoints.remove(0);
             let (options, hole) = (self.case.node_options(), self.case.hole);
             let Ok(near) = Near::join_with_hole(first, self.directory.clone(), options, hole).await else {
@@ -241,55 +298,135 @@ impl Scene {
             };
             let region = near.region();
             let near = Rc::new(near);
-            let mut threads: Vec<Pin<Box<dyn Future<Output = ()>>>> = Vec::new();
+            let mut threads: Vec<Pin<Box<dyn Future<Output = Ended>>>> = Vec::new();
             for (further, endpoint) in (1..).zip(endpoints) {
                 threads.push(Box::pin(self.clone().be_further(number + further, endpoint, region)));
             }
             let (scene, first) = (self.clone(), near.clone());
             threads.push(Box::pin(async move {
-                scene.act_at_once(&first, number).await;
+                let ended = scene.act_at_once(&first, number, 0).await;
                 add_counts(&mut scene.counts.borrow_mut(), first.counts());
+                if ended == Ended::WithoutNode { scene.be_successor(number, region).await } else { ended }
             }));
-            together(threads).await;
+            let ended = together(threads).await;
+            self.has_failed.set(self.has_failed.get() || ended == Ended::ByError);
             // One in two just ends.
-            if number.is_multiple_of(2) {
+            if number.is_multiple_of(2) && ended != Ended::ByError {
                 let near = Rc::into_inner(near).expect("its thread has ended");
                 let _ = near.leave().await;
             }
         });
     }
 
-    async fn be_further(self: Rc<Self>, number: u32, endpoint: SimEndpoint, region: Address) {
-        let Ok(mut near) = Near::attach(endpoint, self.directory.clone(), region).await else { return };
-        near.open_hole(self.case.hole);
-        if self.act_at_once(&near, number).await {
-            add_counts(&mut self.counts.borrow_mut(), near.counts());
-            let _ = near.detach().await;
+    async fn be_further(self: Rc<Self>, number: u32, endpoint: SimEndpoint, region: Address) -> Ended {
+        match self.live(number, endpoint, region, 0).await {
+            Ended::WithoutNode => self.be_successor(number, region).await,
+            ended => ended,
         }
     }
 
-    /// Several operations of a client at a time; whether all of them succeed.
-    async fn act_at_once(&self, near: &Near<SimEndpoint>, client: u32) -> bool {
-        let mut lanes: Vec<_> = (0..self.case.in_flight).map(|lane| Box::pin(self.act(near, client, lane))).collect();
-        let mut succeeded = true;
-        std::future::poll_fn(|context| {
-            lanes.retain_mut(|lane| match lane.as_mut().poll(context) {
-                Poll::Ready(outcome) => {
-                    succeeded &= outcome.is_ok();
-                    false
-                }
-                Poll::Pending => true,
-            });
-            // An error ends the client with all that it has in flight.
-            if lanes.is_empty() || !succeeded { Poll::Ready(()) } else { Poll::Pending }
-        })
-        .await;
-        succeeded
+    /// After a client whose memory node has ended, another one with a new endpoint goes on.
+    async fn be_successor(&self, number: u32, region: Address) -> Ended {
+        let mut ended = Ended::WithoutNode;
+        for life in 1..=self.case.absences {
+            if ended == Ended::WithoutNode {
+                let endpoint = self.control.endpoint(&format!("client {number}, life {life}"));
+                ended = self.live(number, endpoint, region, life).await;
+            }
+        }
+        ended
     }
 
-    async fn act(&self, near: &Near<SimEndpoint>, client: u32, lane: u32) -> Result<(), NearError> {
+    async fn live(&self, number: u32, endpoint: SimEndpoint, region: Address, life: u32) -> Ended {
+        let Ok(mut near) = Near::attach(endpoint, self.directory.clone(), region).await else {
+            return Ended::ByError;
+        };
+        near.open_hole(self.case.hole);
+        let ended = self.act_at_once(&near, number, life).await;
+        if ended != Ended::ByError {
+            add_counts(&mut self.counts.borrow_mut(), near.counts());
+            let _ = near.detach().await;
+        }
+        ended
+    }
+
+    /// Several operations of a client at a time.
+    async fn act_at_once(&self, near: &Near<SimEndpoint>, client: u32, life: u32) -> Ended {
+        let mut lanes: Vec<Pin<Box<dyn Future<Output = Ended> + '_>>> = Vec::new();
+        for lane in 0..self.case.in_flight {
+            lanes.push(Box::pin(async move { self.act(near, client, lane, life).await.unwrap_or(Ended::ByError) }));
+        }
+        together(lanes).await
+    }
+
+    /// The second memory node ends, and comes back with other values.
+    async fn end_memory_nodes(self: Rc<Self>) {
+        const NODE: u8 = 1;
+        let (case, control) = (&self.case, &self.control);
+        let (mut random, clock) = (Random::stream(case.seed, 9), control.endpoint("clock"));
+        for round in 0..case.absences {
+            clock.pause(random.below(40_000)).await;
+            let restorer = 1 << 20 | round;
+            let value = |number: u32| u64::from(restorer) << 32 | u64::from(number);
+            // What is read until the node is in use again may be older.
+            let numbers = (0..case.objects).filter(|number| case.object(*number).at().memory_node() == Some(NODE));
+            let begin = |number: u32| {
+                let call = Call::set(value(number).to_le_bytes());
+                (number, self.history.begin(restorer, &number.to_le_bytes(), call))
+            };
+            let pending: Vec<_> = numbers.map(begin).collect();
+            if random.below(2) == 0 {
+                control.lose_node(NODE);
+            } else {
+                control.take_node_away(NODE);
+                clock.pause(random.below(40_000)).await;
+                control.return_node(NODE);
+            }
+            // Two clients bring it back, of which one may die.
+            let mortal = self.numbers.replace(self.numbers.get() + 1);
+            let endpoints = [(); 2].map(|()| control.endpoint("restorer"));
+            let mut batch = Batch::new();
+            for (number, _) in &pending {
+                batch.write(case.object(*number).at(), case.buffer(value(*number)));
+            }
+            if endpoints[0].post(&mut batch).await.is_err() {
+                return;
+            }
+            let [first, second] = endpoints;
+            let scene = self.clone();
+            control.spawn(&format!("client {mortal}"), async move {
+                let joined =
+                    Near::join_with_hole(first, scene.directory.clone(), scene.case.node_options(), scene.case.hole);
+                if let Ok(near) = joined.await
+                    && near.renew_memory_node(NODE).await.is_ok()
+                {
+                    scene.act_at_once(&near, mortal, 0).await;
+                    add_counts(&mut scene.counts.borrow_mut(), near.counts());
+                }
+            });
+            let directory = self.directory.clone();
+            let joined = Near::join_with_hole(second, directory, case.node_options(), case.hole).await;
+            let renewed = match joined {
+                Ok(near) => near.renew_memory_node(NODE).await.map(|()| near),
+                Err(error) => Err(error),
+            };
+            match renewed {
+                Ok(near) => drop(near.leave().await),
+                Err(error) => {
+                    self.wrong.replace(Some(format!("the memory node is not used again: {error}")));
+                    return;
+                }
+            }
+            self.absences.set(self.absences.get() + 1);
+            pending.into_iter().for_each(|(_, pending)| self.history.end(pending, Outcome::stored(true)));
+        }
+    }
+
+    async fn act(&self, near: &Near<SimEndpoint>, client: u32, lane: u32, life: u32) -> Result<Ended, NearError> {
+        let mut ended = Ended::Well;
         let case = &self.case;
-        let mut random = Random::stream(case.seed, 1000 + u64::from(client) + (u64::from(lane) << 32));
+        let stream = u64::from(client) + (u64::from(lane) << 32) + (u64::from(life) << 40);
+        let mut random = Random::stream(case.seed, 1000 + stream);
         // One lane writes what only one client may write.
         let is_first = lane == 0;
         let operations = case.operations / case.in_flight;
@@ -297,39 +434,60 @@ impl Scene {
             let number = random.below(case.objects.into()) as u32;
             let chance = random.below(100);
             let may_write = case.words == 1 || is_first && number == client % case.objects && client < case.objects;
-            if chance < case.writes && may_write {
-                let value = u64::from(client + 1) << 32 | u64::from(operation);
-                self.write(near, client, number, value).await?;
+            let value = u64::from(client + 1) << 32 | u64::from(life) << 16 | u64::from(operation);
+            let acted = if chance < case.writes && may_write {
+                self.write(near, client, number, value).await
             } else if case.atomics && chance < case.writes + 5 {
-                self.swap(near, client, number, operation).await?;
+                self.swap(near, client, number, value).await
             } else if chance >= 100 - case.switches {
                 let to = random.pick(&[Switch::On, Switch::On, Switch::Off]);
-                near.switch(&case.object(number), to).await?;
+                near.switch(&case.object(number), to).await.map(drop)
             } else {
-                self.read(near, client, number).await?;
+                self.read(near, client, number).await
+            };
+            match acted {
+                Err(error) if case.absences > 0 && is_of_absent_node(&error) => {
+                    ended = Ended::WithoutNode;
+                    if random.below(2) == 0 {
+                        near.lose_memory_node(1).await?;
+                    }
+                    near.endpoint().pause(random.below(4000)).await;
+                }
+                outcome => outcome?,
             }
             if random.below(50) == 0 {
                 near.look_after_members().await?;
             }
         }
-        Ok(())
+        Ok(ended)
     }
 
     async fn write(&self, near: &Near<SimEndpoint>, client: u32, number: u32, value: u64) -> Result<(), NearError> {
         let pending = self.history.begin(client, &number.to_le_bytes(), Call::set(value.to_le_bytes()));
-        near.write(&self.case.object(number), self.case.buffer(value)).await?;
-        self.history.end(pending, Outcome::stored(true));
+        match near.write(&self.case.object(number), self.case.buffer(value)).await {
+            Ok(_) => self.history.end(pending, Outcome::stored(true)),
+            Err(error) => return self.fail(pending, error),
+        }
         Ok(())
     }
 
-    async fn swap(&self, near: &Near<SimEndpoint>, client: u32, number: u32, operation: u32) -> Result<(), NearError> {
+    /// What a memory node that has ended refuses takes no effect later.
+    fn fail(&self, pending: Pending, error: NearError) -> Result<(), NearError> {
+        if is_of_absent_node(&error) {
+            self.history.over(pending);
+        }
+        Err(error)
+    }
+
+    async fn swap(&self, near: &Near<SimEndpoint>, client: u32, number: u32, value: u64) -> Result<(), NearError> {
         let object = self.case.object(number);
         let seen = near.read(&object, Buffer::new()).await?.words()[0];
-        let value = u64::from(client + 1) << 32 | u64::from(operation);
         // One that fails writes nothing, and stays as a write that never returned.
         let pending = self.history.begin(client, &number.to_le_bytes(), Call::set(value.to_le_bytes()));
-        if near.compare_and_swap(&object, 0, seen, value).await?.is_ok() {
-            self.history.end(pending, Outcome::stored(true));
+        match near.compare_and_swap(&object, 0, seen, value).await {
+            Ok(Ok(())) => self.history.end(pending, Outcome::stored(true)),
+            Ok(Err(_)) => {}
+            Err(error) => return self.fail(pending, error),
         }
         Ok(())
     }
@@ -338,7 +496,10 @@ impl Scene {
         let pending = self.history.begin(client, &number.to_le_bytes(), Call::Get);
         let (mut buffer, object) = (Buffer::new(), self.case.object(number));
         for round in 0..TORN_MAX {
-            buffer = near.read(&object, buffer).await?;
+            buffer = match near.read(&object, buffer).await {
+                Ok(buffer) => buffer,
+                Err(error) => return self.fail(pending, error),
+            };
             let words = buffer.words();
             // Words of two writes: an application sees it by its versions, and reads again.
             if words.iter().all(|word| *word == words[0]) {
@@ -347,8 +508,8 @@ impl Scene {
             }
             near.endpoint().pause(1000 << (round / 4).min(16)).await;
         }
-        let killed = !self.control.killed().is_empty();
-        if !killed {
+        // A writer that ended may have written some of the words.
+        if self.control.killed().is_empty() && !self.has_failed.get() {
             self.wrong.replace(Some(format!("client {client}: object {number} stays torn")));
         }
         Ok(())

@@ -4,10 +4,10 @@
 //! `cargo test -p atoll-cases --test near explored:: -- --nocapture` prints how many runs there
 //! are.
 
-use crate::case::NearCase;
+use crate::case::{NearCase, is_of_absent_node};
 use crate::regular;
-use atoll_fabric::{Buffer, Endpoint, Kind};
-use atoll_near::{Hole, Near, NearError, Promise, Switch};
+use atoll_fabric::{Address, Batch, Buffer, Endpoint, Kind};
+use atoll_near::{Directory, Hole, Near, NearError, Promise, Switch};
 use atoll_sim::history::{Call, Evictions, Outcome};
 use atoll_sim::sim::region;
 use atoll_sim::{ExploreOptions, Explored, ExploredFault, History, Relaxations, Sim, SimEndpoint, SimOptions, explore};
@@ -37,6 +37,9 @@ struct SmallCase {
     clients: &'static [&'static [Step]],
     /// What a compute node does that joins meanwhile; nothing if none joins.
     newcomer: &'static [Step],
+    /// The memory node of the objects ends meanwhile, and comes back. What a further client of the
+    /// last compute node does then, which has brought it back.
+    absence: Option<&'static [Step]>,
     fault: ExploredFault,
     /// Compute nodes from which owners are tracked.
     owners_from: u8,
@@ -52,6 +55,7 @@ impl SmallCase {
             is_on,
             clients,
             newcomer: &[],
+            absence: None,
             fault: ExploredFault::None,
             owners_from: 33,
             hole: None,
@@ -63,6 +67,7 @@ impl SmallCase {
     fn case(&self) -> NearCase {
         NearCase {
             promise: self.promise,
+            absences: u32::from(self.absence.is_some()),
             stripes: 1,
             cached_at_first: false,
             owners_from: self.owners_from,
@@ -119,13 +124,15 @@ impl SmallCase {
             nodes
         });
         let nodes = prepared.map_err(|error| error.to_string())?;
+        let last_region = nodes.last().map(|(_, near)| near.region()).expect("some compute node");
         let done = Rc::new(RefCell::new(Vec::new()));
         for ((number, near), steps) in nodes.into_iter().zip(self.clients) {
             let (control, done, case, history) = (sim.control(), done.clone(), case.clone(), history.clone());
             sim.spawn(&format!("node {number}"), async move {
                 for (at, step) in steps.iter().enumerate() {
                     control.turn().await;
-                    if play(&case, &near, &history, number, at as u64, *step).await.is_err() {
+                    let played = play(&case, &near, &history, number, at as u64, *step).await;
+                    if !goes_on(&case, &played) {
                         return;
                     }
                 }
@@ -133,8 +140,31 @@ impl SmallCase {
                 done.borrow_mut().push(near);
             });
         }
+        if let Some(steps) = self.absence {
+            let (control, directory, case) = (sim.control(), directory.clone(), case.clone());
+            let (history, hole, done) = (history.clone(), self.hole, done.clone());
+            sim.spawn_spared("memory node", async move {
+                control.turn().await;
+                let restored = history.begin(8, &0_u32.to_le_bytes(), Call::set(RESTORED.to_le_bytes()));
+                control.lose_node(1);
+                control.touch();
+                let endpoint = control.endpoint("renewer");
+                let mut batch = Batch::new();
+                batch.write(case.object(0).at(), case.buffer(RESTORED));
+                endpoint.post(&mut batch).await.unwrap();
+                let mut near = Near::attach(endpoint, directory, last_region).await.unwrap();
+                near.open_hole(hole);
+                near.renew_memory_node(1).await.unwrap();
+                history.end(restored, Outcome::stored(true));
+                for (at, step) in steps.iter().enumerate() {
+                    play(&case, &near, &history, 8, at as u64, *step).await.unwrap();
+                }
+                done.borrow_mut().push(near);
+            });
+        }
         if !self.newcomer.is_empty() {
-            let (endpoint, directory, case, done) = (sim.endpoint("newcomer"), directory, case.clone(), done.clone());
+            let (endpoint, case, done) = (sim.endpoint("newcomer"), case.clone(), done.clone());
+            let directory = directory.clone();
             let (history, hole, steps) = (history.clone(), self.hole, self.newcomer);
             sim.spawn_spared("newcomer", async move {
                 let near = Near::join_with_hole(endpoint, directory, case.node_options(), hole).await.unwrap();
@@ -145,7 +175,7 @@ impl SmallCase {
             });
         }
         sim.run().map_err(|error| error.to_string())?;
-        self.judge(sim, &case, &history, &done)
+        self.judge(sim, &case, &directory, &history, &done)
     }
 
     /// The histories keep the promise. Afterwards every living node reads what the memory node has.
@@ -153,17 +183,27 @@ impl SmallCase {
         &self,
         sim: &Sim,
         case: &NearCase,
+        directory: &Directory,
         history: &Rc<History>,
         done: &Rc<RefCell<Vec<Near<SimEndpoint>>>>,
     ) -> Result<(), String> {
-        let (done, object) = (done.take(), case.object(0));
+        let (mut done, object, case, directory) = (done.take(), case.object(0), case.clone(), directory.clone());
+        let control = sim.control();
         let read = sim.block_on(async move {
             let mut read = Vec::new();
             for near in &done {
                 near.look_after_members().await?;
             }
+            // Endpoints that reached the old region hit copies at most.
+            let regions: Vec<Address> = done.iter().map(Near::region).filter(|_| case.absences > 0).collect();
+            for region in regions {
+                done.push(Near::attach(control.endpoint("judge"), directory.clone(), region).await?);
+            }
             for near in &done {
-                read.push(near.read(&object, Buffer::new()).await?.words()[0]);
+                match near.read(&object, Buffer::new()).await {
+                    Err(error) if case.absences > 0 && is_of_absent_node(&error) => {}
+                    buffer => read.push(buffer?.words()[0]),
+                }
             }
             Ok::<_, NearError>(read)
         });
@@ -179,6 +219,14 @@ impl SmallCase {
             }
         }
     }
+}
+
+/// What the application has of the object elsewhere.
+const RESTORED: u64 = 99 << 32;
+
+/// Whether a client goes on after an operation: a memory node that has ended ends no client.
+fn goes_on(case: &NearCase, played: &Result<(), NearError>) -> bool {
+    played.as_ref().err().is_none_or(|error| case.absences > 0 && is_of_absent_node(error))
 }
 
 async fn play(
@@ -323,4 +371,25 @@ pub(crate) fn a_newcomer_writes(hole: Hole) {
         }
     }
     assert!(shown >= PROMISES.len(), "some order shows it with either promise");
+}
+
+/// The memory node ends, is made anew and is used again, while a node that has a copy reads or
+/// writes. A further client of that node reads afterwards, and has the present value.
+#[test]
+fn absences() {
+    let cases: [(bool, &[&[Step]]); 4] = [
+        (true, &[&[Read, Read], &[]]),
+        (true, &[&[Write], &[]]),
+        (false, &[&[Write], &[]]),
+        (false, &[&[ON, Read], &[]]),
+    ];
+    for promise in PROMISES {
+        for (is_on, clients) in cases {
+            for steps in [&[Read, Write] as &[Step], &[ON, Read, Write]] {
+                let case = SmallCase::new(promise, is_on, clients);
+                let case = SmallCase { absence: Some(steps), preemptions_max: Some(1), ..case };
+                exhaust(&format!("{clients:?}, a memory node ends, {steps:?}"), case);
+            }
+        }
+    }
 }

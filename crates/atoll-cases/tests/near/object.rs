@@ -9,7 +9,7 @@ use atoll_near::{
 use atoll_sim::sim::region;
 use atoll_sim::{Sim, SimEndpoint, SimOptions};
 
-const TABLE: Address = Address::new(0, 0, 6144);
+const TABLE: Address = Address::new(0, 0, 6400);
 const MEMORY: u64 = 1 << 16;
 
 /// Runs a script with two compute nodes over one memory node.
@@ -243,7 +243,7 @@ fn a_transition_of_a_dead_client_is_ended_by_another() {
             let object = object(0, 8);
             let transition = ModeWord::from_bits(0).with_mode(Mode::Transition);
             let mut batch = Batch::new();
-            batch.write_word(TABLE, transition.bits());
+            batch.write_word(TABLE.add(64), transition.bits());
             first.endpoint().post(&mut batch).await.unwrap();
             // Reads and writes go on; the first decision of a reader ends the transition.
             for round in 0..60 {

@@ -35,6 +35,31 @@ fn reads_keep_their_promise_while_nodes_die_stop_and_join() {
 }
 
 #[test]
+fn reads_keep_their_promise_while_a_memory_node_ends_and_comes_back() {
+    let (mut hits, mut invalidating, mut on) = (0, 0, 0);
+    for_each_seed(600, |seed| {
+        let counts = must_hold(&NearCase::absent(seed));
+        hits += counts.hits;
+        invalidating += counts.writes_invalidating;
+        on += counts.switches_on;
+    });
+    println!("{hits} hits, {invalidating} invalidating writes, {on} switches on");
+    assert!(hits > 600 && invalidating > 600 && on > 600, "everything happens");
+}
+
+#[test]
+fn reads_keep_their_promise_over_a_network_that_loses_and_delays() {
+    let (mut hits, mut burials) = (0, 0);
+    for_each_seed(600, |seed| {
+        let counts = must_hold(&NearCase::remote(seed));
+        hits += counts.hits;
+        burials += counts.burials;
+    });
+    println!("{burials} burials, {hits} hits");
+    assert!(burials > 100 && hits > 600, "everything happens");
+}
+
+#[test]
 fn peers_keep_the_regular_promise_where_they_have_one() {
     for_each_seed(200, |seed| {
         for protocol in [Protocol::DifacheNoAc, Protocol::None] {
