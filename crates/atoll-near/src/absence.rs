@@ -15,8 +15,9 @@
 //! | the number in the home becomes odd | any client that proves that the region is gone | no client begins to use the region |
 //! | `losses` of every compute node | the same, and any that finds the number odd | no copy made before is valid |
 //! | the application makes the region anew, all zero, and writes its objects there | | endpoints that reached the old region never reach the new one |
-//! | every stripe there: the mode Transition, every node an owner | a client that reaches it | |
+//! | every stripe there: every node is an owner | a client that reaches it | writers tell all nodes |
 //! | the next even number in the table, then in the home | the same | clients may use it |
+//! | a compute node forgets what it believes of the stripes' modes | its first client that uses the new region | it asks for them |
 //!
 //! Each step is a fetch-and-add or a compare-and-swap from the word that was seen. So several
 //! clients may take the steps at once, and any of them may die.
@@ -25,7 +26,9 @@
 //! |---|---|---|
 //! | an odd number | | absent |
 //! | an even number | the same number | in use |
-//! | an even number | another number | gone: a node has one region |
+//! | an even number | 0 | gone: a node has one region |
+//! | an even number | a later number | too early to say: it looks again |
+//! | an even number | an earlier number | not known: it reaches an older region |
 //! | an even number, which it has seen in the table before | nothing: the fabric says that the region is gone | gone |
 //! | an even number | nothing otherwise | not known |
 //!
@@ -33,19 +36,18 @@
 //! as long as it lives, so one look is enough.
 //!
 //! **Why no old value is read.** A copy from before has the old `losses`. While no region is in
-//! use, none is made. Of a mode, all nodes remember the same or nothing when the region ends. The
-//! new region has Transition, as if a client had begun to switch just then. In transition every
-//! writer tells all nodes, and no other mode is set before all nodes have forgotten what they
-//! remember. A node that joined meanwhile has nothing to remember (`newcomer`).
+//! use, none is made. The stripes of a new region are in their first mode, and each compute node
+//! begins there as a newcomer does: it remembers no mode until it has asked. What an operation on
+//! the old region remembers late has an older generation, and counts no more.
 //!
-//! The home's own memory node ends the directory. Its compute nodes must end before another
-//! directory is made.
+//! If the memory node with the home ends, there is no directory any more. Its compute nodes must end
+//! before another one is made.
 
 use crate::directory::{TABLES_MAX, Table};
 use crate::error::NearError;
 use crate::hole::Hole;
-use crate::mode::ModeWord;
 use crate::near::Near;
+use crate::newcomer::WALK_BYTES;
 use crate::owners::OwnersWord;
 use crate::verbs::{read_word, swap};
 use atoll_fabric::{BATCH_VERBS_MAX, Batch, Endpoint, RegionState, VerbError};
@@ -53,28 +55,33 @@ use std::cell::Cell;
 
 /// The incarnation of a memory node that has never ended.
 pub(crate) const FIRST_INCARNATION: u64 = 2;
-/// Bytes of a table that are walked at once.
-const WALK_BYTES: u64 = 64 << 10;
 
-/// The incarnation of each memory node's region that a client has seen in use; 0 for none.
+/// What a client knows of memory nodes.
 #[derive(Debug)]
-pub(crate) struct Seen([Cell<u64>; TABLES_MAX]);
+pub(crate) struct Seen {
+    /// The incarnation of each one's region that it has seen in use; 0 for none.
+    numbers: [Cell<u64>; TABLES_MAX],
+    /// Those that it uses, a bit each.
+    used: Cell<u64>,
+}
 
 impl Default for Seen {
     fn default() -> Self {
-        Self([const { Cell::new(0) }; TABLES_MAX])
+        Self { numbers: [const { Cell::new(0) }; TABLES_MAX], used: Cell::new(0) }
     }
 }
 
 /// What a client knows of a memory node's region: a row of the last table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// It is in use.
-    Used,
+    /// It is in use, with this number.
+    Used(u64),
     /// It is gone, and its number in the home is this odd one.
     Absent(u64),
     /// It is gone, and its number in the home is still this even one.
     Gone(u64),
+    /// The home has another number by now.
+    Early,
     /// Nothing.
     Unknown,
 }
@@ -94,47 +101,92 @@ impl Standing {
     fn of(number: u64, answer: Answer, seen: u64) -> Self {
         match answer {
             _ if !number.is_multiple_of(2) => Self::Absent(number),
-            Answer::Number(found) if found == number => Self::Used,
-            Answer::Number(_) => Self::Gone(number),
+            Answer::Number(found) if found == number => Self::Used(number),
+            Answer::Number(0) => Self::Gone(number),
+            Answer::Number(found) if found > number => Self::Early,
             Answer::Gone if seen == number => Self::Gone(number),
-            Answer::Gone | Answer::Nothing => Self::Unknown,
+            Answer::Number(_) | Answer::Gone | Answer::Nothing => Self::Unknown,
         }
     }
 }
 
 impl<E: Endpoint> Near<E> {
     /// Whether this client may use the objects of a memory node without a look.
-    pub(crate) fn has_seen(&self, node: u8) -> bool {
-        self.seen.0[usize::from(node)].get() != 0 || self.open.lacks(Hole::UnmarkedRegions)
+    #[inline]
+    pub(crate) fn uses(&self, node: u8) -> bool {
+        self.seen.used.get() >> node & 1 == 1 || self.open.lacks(Hole::UnmarkedRegions)
+    }
+
+    /// The incarnation of a memory node that this client uses.
+    pub(crate) fn incarnation_in_use(&self, node: u8) -> u64 {
+        self.seen.numbers[usize::from(node)].get()
     }
 
     /// Makes sure that this client may use the objects of a memory node.
     pub(crate) async fn look_before_use(&self, node: u8) -> Result<(), NearError> {
         let Some(table) = self.directory.table(node) else { return Ok(()) };
-        match self.look_at_table(table).await? {
-            Standing::Used => Ok(()),
-            Standing::Absent(_) | Standing::Gone(_) | Standing::Unknown => Err(NearError::NodeAway { node }),
+        let Standing::Used(number) = self.look_at_table(table).await? else {
+            return Err(NearError::NodeAway { node });
+        };
+        self.forget_modes(table, number).await?;
+        self.begin_use(node);
+        Ok(())
+    }
+
+    /// This client looks no more before it uses a memory node.
+    pub(crate) fn begin_use(&self, node: u8) {
+        self.seen.used.set(self.seen.used.get() | 1 << node);
+    }
+
+    /// Makes sure that this compute node remembers no mode of an earlier region.
+    async fn forget_modes(&self, table: Table, number: u64) -> Result<(), NearError> {
+        let at = self.layout.incarnation_at(table.node());
+        let former = read_word(&self.endpoint, at).await?;
+        let hole = if former == 0 { Hole::ModesOfNewcomers } else { Hole::ModesOfLostNode };
+        if former == number || self.open.lacks(hole) {
+            return Ok(());
         }
+        // Another client may do the same. What is forgotten twice is asked for twice.
+        for part in self.directory.parts(table, WALK_BYTES) {
+            self.believe_nothing(part.stripes()).await?;
+        }
+        let _ = swap(&self.endpoint, at, former, number).await?;
+        Ok(())
     }
 
     /// What this client knows of the region that has a table.
     pub(crate) async fn look_at_table(&self, table: Table) -> Result<Standing, NearError> {
-        let seen = &self.seen.0[usize::from(table.node())];
-        let number = read_word(&self.endpoint, self.directory.incarnation_at(table.node())).await?;
-        let answer = match read_word(&self.endpoint, table.incarnation_at()).await {
-            Ok(found) => Answer::Number(found),
-            Err(VerbError::PeerDead) => Answer::Gone,
-            Err(VerbError::NodeAbsent(_)) => match self.endpoint.region_state(table.node()).await {
-                RegionState::Gone | RegionState::Away => Answer::Gone,
-                RegionState::Silent | RegionState::Unknown => Answer::Nothing,
-            },
-            Err(error) => return Err(error.into()),
-        };
-        let standing = Standing::of(number, answer, seen.get());
-        if standing == Standing::Used {
-            seen.set(number);
+        let seen = &self.seen.numbers[usize::from(table.node())];
+        loop {
+            let number = read_word(&self.endpoint, self.directory.incarnation_at(table.node())).await?;
+            match Standing::of(number, self.ask_table(table).await?, seen.get()) {
+                Standing::Early => {}
+                standing => {
+                    if standing == Standing::Used(number) {
+                        seen.set(number);
+                    }
+                    return Ok(standing);
+                }
+            }
         }
-        Ok(standing)
+    }
+
+    async fn ask_table(&self, table: Table) -> Result<Answer, NearError> {
+        let found = match self.endpoint.reach(table.node()).await {
+            Ok(()) => read_word(&self.endpoint, table.incarnation_at()).await,
+            Err(error) => Err(error),
+        };
+        match found {
+            Ok(found) => Ok(Answer::Number(found)),
+            // A connection may have broken, and nothing else.
+            Err(VerbError::PeerDead | VerbError::NodeAbsent(_)) => {
+                Ok(match self.endpoint.region_state(table.node()).await {
+                    RegionState::Gone | RegionState::Away => Answer::Gone,
+                    RegionState::Silent | RegionState::Unknown => Answer::Nothing,
+                })
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Marks a memory node whose region is gone. No compute node has a copy of its objects then,
@@ -159,7 +211,7 @@ impl<E: Endpoint> Near<E> {
                     // Another client may have been faster.
                     let _ = swap(&self.endpoint, at, number, number + 1).await?;
                 }
-                Standing::Used | Standing::Unknown => return Ok(None),
+                Standing::Used(_) | Standing::Early | Standing::Unknown => return Ok(None),
             }
         };
         if !self.open.lacks(Hole::CopiesOfLostNode) {
@@ -169,13 +221,13 @@ impl<E: Endpoint> Near<E> {
     }
 
     /// Brings a memory node into use again, whose region is gone and was made anew. The new region
-    /// is all zero but for objects that the application has written there already. This client's
-    /// endpoint must have been made since: an endpoint that reached the old region never reaches
-    /// the new one. All clients of the new region use the node then.
+    /// is all zero but for objects that the application has written there already. This client must
+    /// reach the new region, which no endpoint does that has reached the old one. Over `tcp:` that
+    /// is an endpoint of a fabric that was opened since.
     ///
-    /// A compute node keeps its near region: a client with a new endpoint
-    /// [attaches](Near::attach) to it. Clients that reached the old region still hit copies, and
-    /// all else fails for them.
+    /// A compute node keeps its near region: a client with such an endpoint
+    /// [attaches](Near::attach) to it. Clients that reached the old region hit copies of the new
+    /// objects, too; their other accesses fail.
     ///
     /// # Errors
     /// [`NearError::NodeAway`] if this client does not reach an empty region, or the old one may
@@ -197,22 +249,23 @@ impl<E: Endpoint> Near<E> {
             self.begin_stripes(table).await?;
             let _ = swap(&self.endpoint, table.incarnation_at(), 0, number + 1).await?;
         }
-        let _ = swap(&self.endpoint, self.directory.incarnation_at(node), number, number + 1).await?;
+        let in_home = swap(&self.endpoint, self.directory.incarnation_at(node), number, number + 1).await?;
+        if in_home.is_err_and(|found| found > number + 1) {
+            // That was the number of an earlier region, which has ended meanwhile.
+            let _ = swap(&self.endpoint, table.incarnation_at(), number + 1, 0).await?;
+        }
         self.look_before_use(node).await
     }
 
-    /// Puts every stripe of a new region in transition, and makes every node its owner.
+    /// Makes every node an owner of every stripe of a new region: a node may remember that it is.
     async fn begin_stripes(&self, table: Table) -> Result<(), NearError> {
-        let mode = self.directory.word_of(ModeWord::AFTER_LOSS);
-        let mode = if self.open.lacks(Hole::ModesOfLostNode) { 0 } else { mode };
         let owners = if self.open.lacks(Hole::OwnersOfLostNode) { 0 } else { OwnersWord::everyone().bits() };
         for part in self.directory.parts(table, WALK_BYTES) {
             let mut stripes = part.stripes().peekable();
             while stripes.peek().is_some() {
                 let mut batch = Batch::new();
-                for stripe in stripes.by_ref().take(BATCH_VERBS_MAX / 2) {
+                for stripe in stripes.by_ref().take(BATCH_VERBS_MAX) {
                     // A client that was here before may be using the region already.
-                    batch.compare_and_swap(stripe.mode_at, 0, mode);
                     batch.compare_and_swap(stripe.owners_at(), 0, owners);
                 }
                 self.endpoint.post(&mut batch).await?;
@@ -236,19 +289,28 @@ mod tests {
             Used,
             Absent,
             Gone,
+            Early,
             Unknown,
         }
-        let rows: [Row<Case, Says>; 5] = [
+        let rows: [Row<Case, Says>; 7] = [
             ("an odd number", |(number, ..)| number % 2 == 1, Says::Absent),
+            ("0", |(number, answer, _)| number % 2 == 0 && *answer == Answer::Number(0), Says::Gone),
             (
                 "the same number",
                 |(number, answer, _)| number % 2 == 0 && *answer == Answer::Number(*number),
                 Says::Used,
             ),
             (
-                "another number",
-                |(number, answer, _)| number % 2 == 0 && matches!(answer, Answer::Number(found) if found != number),
-                Says::Gone,
+                "a later number",
+                |(number, answer, _)| number % 2 == 0 && matches!(answer, Answer::Number(found) if found > number),
+                Says::Early,
+            ),
+            (
+                "an earlier number",
+                |(number, answer, _)| {
+                    number % 2 == 0 && matches!(answer, Answer::Number(found) if found < number && *found != 0)
+                },
+                Says::Unknown,
             ),
             (
                 "gone, and seen before",
@@ -269,9 +331,10 @@ mod tests {
             [2, 3, 4, 5].into_iter().flat_map(move |number| [0, 2, 4].map(|seen| (number, answer, seen)))
         });
         follow(&rows, cases, |(number, answer, seen)| match Standing::of(*number, *answer, *seen) {
-            Standing::Used => Says::Used,
+            Standing::Used(_) => Says::Used,
             Standing::Absent(_) => Says::Absent,
             Standing::Gone(_) => Says::Gone,
+            Standing::Early => Says::Early,
             Standing::Unknown => Says::Unknown,
         });
     }

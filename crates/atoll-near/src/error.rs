@@ -48,16 +48,17 @@ pub enum NearError {
         "no manager of the near caches answers: start one with `Manager::start`; if there was one, create the directory anew"
     )]
     NoManager,
-    /// The memory node has ended, or was made anew and is not in use yet.
+    /// The memory node has ended, or was made anew and is not in use yet, or this client cannot
+    /// tell.
     #[error(
-        "memory node {node} has ended: once it is there again, call Near::renew_memory_node, from a client that was made since"
+        "this client cannot use memory node {node}: if it has ended, make its region anew, and call Near::renew_memory_node of a client that reaches it"
     )]
     NodeAway {
         /// The memory node.
         node: u8,
     },
-    /// With [`Promise::Linearizable`](crate::Promise): another client of this compute node has
-    /// written an object of the same stripe, and the outcome is unknown. Nothing was written.
+    /// With [`Promise::Linearizable`](crate::Promise): an earlier write of this compute node to an
+    /// object of the same stripe has an unknown outcome. Nothing was written.
     #[error("a write of this compute node has an unknown outcome: end all clients of the node, and join again")]
     Unsettled,
     /// A compute node's near region cannot be reached, and the fabric does not say that it is dead.

@@ -27,8 +27,6 @@ pub enum Hole {
     ModesOfNewcomers,
     /// 11: a newcomer is a member before it READs the modes.
     MemberBeforeModes,
-    /// 11: a newcomer believes nothing of the stripes whose modes it cannot READ.
-    ModesWhileAbsent,
     /// 12: a node is an owner before it READs what it copies.
     OwnerBits,
     /// 12: a writer that has told the owners looks whether all are to be told.
@@ -37,7 +35,7 @@ pub enum Hole {
     PinnedAtomics,
     /// Memory nodes that end: no copy outlives the region.
     CopiesOfLostNode,
-    /// Memory nodes that end: every stripe of the new region begins in transition.
+    /// Memory nodes that end: a compute node forgets the modes before it uses the new region.
     ModesOfLostNode,
     /// Memory nodes that end: every node may be an owner of a stripe of the new region.
     OwnersOfLostNode,

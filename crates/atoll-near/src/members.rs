@@ -37,8 +37,8 @@
 //! | the member | not known to be dead, asked few times | asks again after a pause |
 //! | the member | not known to be dead, asked often | gives up: [`NearError::Silent`](crate::NearError) |
 //!
-//! A client that cannot reach a table of modes leaves the last two steps to others.
-//! One client does them, because another node may use the place afterwards. It writes
+//! A client that cannot reach a table of modes leaves the last two steps to another one. One client
+//! does these steps, because another node may use the place afterwards. It writes
 //! its identity into the place's burial word first. Another client takes over once it is dead.
 //!
 //! An application that releases the locks of a dead node calls [`Near::look_after_members`] first.
@@ -361,10 +361,11 @@ impl<E: Endpoint> Near<E> {
         let mut is_freed = false;
         if !self.is_burying.get() && self.begin_burial(place).await? {
             let burying = Burying::begin(&self.is_burying);
-            is_freed = self.free_place(place, member).await?;
+            let freed = self.free_place(place, member).await;
             drop(burying);
             let own = u64::from(self.endpoint.identity().bits());
             let _ = swap(&self.endpoint, self.directory.burial_at(place), own, 0).await?;
+            is_freed = freed?;
         }
         Ok(is_freed)
     }
@@ -408,11 +409,11 @@ impl<E: Endpoint> Near<E> {
     async fn clear_writer(&self, place: usize) -> Result<bool, NearError> {
         for table in self.directory.tables() {
             let is_clear = match self.look_at_table(table).await? {
-                Standing::Used => self.clear_writer_in(table, place).await?,
+                Standing::Used(_) => self.clear_writer_in(table, place).await?,
                 // With the region its bits are gone, and a dead writer sets none in the next one.
                 Standing::Absent(_) | Standing::Gone(_) => true,
                 // Another client reaches it.
-                Standing::Unknown => false,
+                Standing::Early | Standing::Unknown => false,
             };
             if !is_clear {
                 return Ok(false);

@@ -16,7 +16,7 @@
 //! | On | On | is done |
 //! | On | Off, pinned | swaps it to Transition, tells every node to forget the mode and its copies, swaps it to Off |
 //! | Transition, seen not long ago | On | leaves it to the client that switches |
-//! | Transition, seen for a while, or begun by no client (`absence`) | On | tells every node, swaps it to Off, begins again |
+//! | Transition, seen for a while | On | tells every node, swaps it to Off, begins again |
 //! | Transition | Off, pinned | the same |
 //!
 //! | mode | a read | a write |
@@ -75,7 +75,7 @@ pub(crate) enum Step {
 
 impl Step {
     /// The step from this mode to the one that is wanted. `was_left` says whether the transition
-    /// has been there for a while, or was begun by no client.
+    /// has been there for a while.
     pub(crate) fn of(mode: Mode, is_pinned: bool, to: Switch, was_left: bool) -> Self {
         match (mode, to) {
             (Mode::On, Switch::On) | (Mode::Off, Switch::Off) => Self::Done,
@@ -139,15 +139,6 @@ impl ModeWord {
         let [_, pinned, version, writers] = FIELDS.unpack(self.0);
         let version = (version + 1) & FIELDS.max(2);
         Self(FIELDS.pack([MODES.number(mode), pinned, version, writers]))
-    }
-
-    /// The word of a stripe whose former mode is lost with its memory node: a transition that no
-    /// client has begun, and the only one of version 0 until versions wrap around.
-    pub(crate) const AFTER_LOSS: Self = Self(1);
-
-    /// Whether no client has begun this transition.
-    pub(crate) fn is_after_loss(self) -> bool {
-        self.without_writers() == Self::AFTER_LOSS.0
     }
 
     /// The same word, off for good.

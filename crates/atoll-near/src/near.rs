@@ -57,7 +57,7 @@ pub struct Near<E> {
     pub(crate) filling: Cell<Filling>,
     /// WRITEs of records that are under way.
     pub(crate) publishing: Cell<u32>,
-    /// The memory nodes that this client uses.
+    /// What this client knows of memory nodes.
     pub(crate) seen: Seen,
     pub(crate) latencies: Latencies,
     pub(crate) counting: Counting,
@@ -203,8 +203,7 @@ impl<E: Endpoint> Near<E> {
     pub(crate) async fn stripe_in_use(&self, object: &Object) -> Result<Option<(Stripe, u64)>, NearError> {
         let found = self.stripe(object);
         if let Some((stripe, _)) = found
-            && !self.has_seen(stripe.node())
-            && self.directory.options().protocol.is_decentralized()
+            && !self.uses(stripe.node())
         {
             self.look_before_use(stripe.node()).await?;
         }

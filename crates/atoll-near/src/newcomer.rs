@@ -16,7 +16,7 @@
 //! | the first one | nothing | is right |
 //! | the first one | a client switches it | is told in the transition, before another mode is set |
 //! | another one, a transition, a writer's bit while On | | asks when it needs the mode |
-//! | none: the memory node has ended (`absence`), or is not reached | | the same |
+//! | none: the memory node has ended, or is not reached | | forgets all before its first use: `absence` |
 //!
 //! **Why it is told.** The client that switches swaps the mode, tells the members that it
 //! remembers, and READs `joins` of its node. It swapped after the newcomer's READ, and so after the
@@ -31,10 +31,11 @@ use crate::error::NearError;
 use crate::hole::Hole;
 use crate::near::Near;
 use crate::stripe::{Belief, GENERATION, OWN_CHANGES};
+use crate::verbs::swap;
 use atoll_fabric::{BATCH_VERBS_MAX, Batch, Buffer, Endpoint, VerbError};
 
 /// Bytes of a table of modes that a newcomer READs at once.
-const WALK_BYTES: u64 = 64 << 10;
+pub(crate) const WALK_BYTES: u64 = 64 << 10;
 
 impl<E: Endpoint> Near<E> {
     /// READs the modes of all stripes; the node then believes the first mode of those alone that
@@ -45,15 +46,12 @@ impl<E: Endpoint> Near<E> {
             return Ok(());
         }
         for table in self.directory.tables() {
-            let is_learnt = match self.look_at_table(table).await? {
-                Standing::Used if !protocol.is_adaptive() => true,
-                Standing::Used => self.learn_table(table).await?,
-                Standing::Absent(_) | Standing::Gone(_) | Standing::Unknown => false,
-            };
-            if !is_learnt && !self.open.lacks(Hole::ModesWhileAbsent) {
-                for part in self.directory.parts(table, WALK_BYTES) {
-                    self.believe_nothing(part.stripes()).await?;
-                }
+            // Without its modes the node forgets before it uses the memory node.
+            if let Standing::Used(number) = self.look_at_table(table).await?
+                && (!protocol.is_adaptive() || self.learn_table(table).await?)
+            {
+                let _ = swap(&self.endpoint, self.layout.incarnation_at(table.node()), 0, number).await?;
+                self.begin_use(table.node());
             }
         }
         Ok(())
@@ -75,7 +73,7 @@ impl<E: Endpoint> Near<E> {
     }
 
     /// What the node believed of these stripes counts no more.
-    async fn believe_nothing(&self, stripes: impl Iterator<Item = Stripe>) -> Result<(), NearError> {
+    pub(crate) async fn believe_nothing(&self, stripes: impl Iterator<Item = Stripe>) -> Result<(), NearError> {
         let mut stripes = stripes.peekable();
         while stripes.peek().is_some() {
             let mut batch = Batch::new();

@@ -5,7 +5,8 @@
 //!   64  losses                              atomics by any node: no earlier record is valid
 //!  128  joins                               atomics of other nodes: a member has joined
 //!  192  cursor of segments                  atomics of this node
-//!  256  stripes x 64 bytes                  see `stripe`
+//!  256  64 x incarnation of a memory node   atomics of this node: whose modes it believes
+//!  768  stripes x 64 bytes                  see `stripe`
 //!       buckets x 8 slots                   atomics of this node; see `records`
 //!       segments x (generation, owner)      atomics of this node
 //!       segments                            owned: the client in the owner word WRITEs
@@ -16,7 +17,7 @@
 //! the clients of this node. Invalidation words are never reset, and they stay at their place for
 //! as long as the region exists. So a late fetch-and-add costs a miss, and harms nothing.
 
-use crate::directory::{Directory, MAGIC, Stripe};
+use crate::directory::{Directory, MAGIC, Stripe, TABLES_MAX};
 use crate::error::NearError;
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, Identity, Kind, Lifetime, RegionAttributes};
 
@@ -27,7 +28,8 @@ const BUCKETS: u64 = 32;
 const LOSSES: u64 = 64;
 const JOINS: u64 = 128;
 const CURSOR: u64 = 192;
-const STRIPES: u64 = 256;
+const INCARNATIONS: u64 = 256;
+const STRIPES: u64 = INCARNATIONS + 8 * TABLES_MAX as u64;
 const HEADER_WORDS: usize = 5;
 /// Bytes of a stripe, and of a bucket.
 pub(crate) const LINE_BYTES: u64 = 64;
@@ -127,6 +129,11 @@ impl Layout {
 
     pub(crate) fn cursor_at(&self) -> Address {
         self.base.add(CURSOR)
+    }
+
+    /// The incarnation of a memory node whose modes this compute node believes; 0 for none.
+    pub(crate) fn incarnation_at(&self, node: u8) -> Address {
+        self.base.add(INCARNATIONS + 8 * u64::from(node))
     }
 
     pub(crate) fn bucket_at(&self, bucket: u64) -> Address {

@@ -203,10 +203,8 @@ impl<E: Endpoint> Near<E> {
             let miss = Miss { object: *object, part: part.clone(), copying: None };
             (Looked::Miss(miss, buffer), None)
         };
-        if object.is_uncached(part) {
-            return Ok(bypass(into));
-        }
-        let Some((stripe, hash)) = self.stripe_in_use(object).await? else { return Ok(bypass(into)) };
+        let found = self.stripe_in_use(object).await?;
+        let Some((stripe, hash)) = found.filter(|_| !object.is_uncached(part)) else { return Ok(bypass(into)) };
         let is_adaptive = self.directory.options().protocol.is_adaptive();
         let stripe_at = self.layout.stripe_at(stripe);
         let count = is_adaptive.then(|| (stripe_at.add(stripe::COUNTS), ONE_OPERATION + ONE_READ + ONE_HIT));

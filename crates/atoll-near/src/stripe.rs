@@ -7,7 +7,7 @@
 //!      3  counts          this node's atomics    operations 16 | reads 16 | hits 16 | invalid 16
 //!      4  tuning          this node's atomics    interval 16 | threshold 16, per mille
 //!      5  bypasses        this node's atomics    WRITEs under way that invalidate nothing
-//!      6  writer          this node's atomics    identity of the one that writes, 0, or all bits
+//!      6  writer          this node's atomics    identity of the one that writes; see `write`
 //!      7  owner           this node's atomics    1 + word 0 when the node's bit was set: `owners`
 //! ```
 //!
@@ -35,8 +35,9 @@ pub(crate) const COUNTS: u64 = 24;
 pub(crate) const TUNING: u64 = 32;
 pub(crate) const BYPASSES: u64 = 40;
 pub(crate) const WRITER: u64 = 48;
-/// In the place of a writer: one whose write has an unknown outcome.
-pub(crate) const UNSETTLED: u64 = u64::MAX;
+/// In the place of a writer's identity, with the incarnation of the memory node: nobody knows whether
+/// the node's bit is set.
+pub(crate) const UNSETTLED: u64 = 1 << 63;
 pub(crate) const OWNER: u64 = 56;
 
 const BELIEF_FIELDS: Fields<3> = Fields::new([2, 31, 31]);

@@ -134,13 +134,10 @@ impl<E: Endpoint> Near<E> {
         Ok(false)
     }
 
-    /// Whether no client ends this transition: this one has seen it a while ago, or none began it.
+    /// Whether this client has seen the same transition a while ago.
     fn is_left_in_transition(&self, stripe: Stripe, word: ModeWord) -> bool {
         if word.mode() != Mode::Transition {
             return false;
-        }
-        if word.is_after_loss() {
-            return true;
         }
         let now_ns = self.endpoint.now_ns();
         let (number, seen, first_ns) = self.transition.get();

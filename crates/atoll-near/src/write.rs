@@ -104,8 +104,10 @@ impl<E: Endpoint + Messenger> Near<E> {
         let part = start..start + u32::try_from(from.len()).expect("a part of an object");
         object.check(&part);
         let at = object.at().add(start.into());
-        let cached = if object.is_uncached(&part) { None } else { self.stripe_in_use(object).await? };
-        let Some((stripe, hash)) = cached else { return self.post_write(at, from).await };
+        let found = self.stripe_in_use(object).await?;
+        let Some((stripe, hash)) = found.filter(|_| !object.is_uncached(&part)) else {
+            return self.post_write(at, from).await;
+        };
         if self.has_manager() {
             return self.write_by_manager(object, part, (stripe, hash), from).await;
         }
@@ -242,30 +244,34 @@ impl<E: Endpoint> Near<E> {
     /// Writes while no copy exists.
     async fn write_exclusively(&self, stripe: Stripe, at: Address, from: Buffer) -> Result<(Buffer, bool), NearError> {
         let turn = self.begin_writing(stripe).await?;
-        let written = self.write_as_writer(turn, stripe, at, from).await;
-        if written.as_ref().err().is_none_or(has_no_later_effect) {
-            self.end_writing(stripe).await?;
-        } else {
-            // The WRITE, or a change of the bit, may still land: until this client is dead.
-            let (at, own) = (self.layout.stripe_at(stripe).add(stripe::WRITER), self.endpoint.identity().bits());
-            let _ = swap(&self.endpoint, at, own.into(), stripe::UNSETTLED).await;
+        let mut bit = Bit::Clear;
+        let written = self.write_as_writer(turn, &mut bit, stripe, at, from).await;
+        match bit {
+            Bit::Clear => self.end_writing(stripe, 0).await?,
+            // The error tells more than one of this.
+            Bit::Unknown => {
+                let number = self.incarnation_in_use(stripe.node());
+                let _ = self.end_writing(stripe, stripe::UNSETTLED | number).await;
+            }
         }
         written
     }
 
-    /// The same, as this node's writer.
+    /// The same, as this node's writer. `bit` says what is known of the node's bit afterwards.
     async fn write_as_writer(
         &self,
         turn: Turn,
+        bit: &mut Bit,
         stripe: Stripe,
         at: Address,
         from: Buffer,
     ) -> Result<(Buffer, bool), NearError> {
         let lacks_bit = self.open.lacks(Hole::WriterBits);
-        let bit = if lacks_bit { 0 } else { ModeWord::writer(self.place.get()) };
+        let own = if lacks_bit { 0 } else { ModeWord::writer(self.place.get()) };
         let mode = match turn {
             Turn::Clean => None,
             Turn::AfterDeath => {
+                *bit = Bit::Unknown;
                 let mode = self.directory.mode_of(read_word(&self.endpoint, stripe.mode_at).await?);
                 // The dead writer may have set the bit.
                 mode.is_writer(self.place.get()).then_some(mode)
@@ -273,27 +279,43 @@ impl<E: Endpoint> Near<E> {
         };
         let mode = match mode {
             Some(mode) => mode,
-            None => self.directory.mode_of(add(&self.endpoint, stripe.mode_at, bit).await?),
+            None => match add(&self.endpoint, stripe.mode_at, own).await {
+                Ok(word) => self.directory.mode_of(word),
+                Err(error) => {
+                    *bit = if error.took_no_effect() { *bit } else { Bit::Unknown };
+                    return Err(error.into());
+                }
+            },
         };
+        *bit = Bit::Unknown;
         let is_off = !mode.needs_invalidations();
-        if !is_off && let Err(error) = self.invalidate(stripe, GENERATION).await {
+        let told = if is_off { Ok(()) } else { self.invalidate(stripe, GENERATION).await };
+        if let Err(error) = told {
             // Nothing was written. If the client can go on, the bit must not stay.
-            add(&self.endpoint, stripe.mode_at, bit.wrapping_neg()).await?;
+            add(&self.endpoint, stripe.mode_at, own.wrapping_neg()).await?;
+            *bit = Bit::Clear;
             return Err(error);
         }
         let mut batch = Batch::new();
         let written = batch.write(at, from);
-        batch.fetch_and_add(stripe.mode_at, bit.wrapping_neg());
-        self.endpoint.post(&mut batch).await?;
+        batch.fetch_and_add(stripe.mode_at, own.wrapping_neg());
+        let posted = self.endpoint.post(&mut batch).await;
+        if posted.as_ref().is_err_and(VerbError::took_no_effect) {
+            add(&self.endpoint, stripe.mode_at, own.wrapping_neg()).await?;
+        }
+        if posted.as_ref().err().is_none_or(VerbError::took_no_effect) {
+            *bit = Bit::Clear;
+        }
+        posted?;
         Ok((batch.take(written), !is_off))
     }
 
-    /// Lets another client of this node write.
-    async fn end_writing(&self, stripe: Stripe) -> Result<(), NearError> {
+    /// Is this node's writer no more, and leaves this word in its place.
+    async fn end_writing(&self, stripe: Stripe, left: u64) -> Result<(), NearError> {
         let own = u64::from(self.endpoint.identity().bits());
-        let _ = swap(&self.endpoint, self.layout.stripe_at(stripe).add(stripe::WRITER), own, 0).await?;
+        let ended = swap(&self.endpoint, self.layout.stripe_at(stripe).add(stripe::WRITER), own, left).await;
         self.writing.borrow_mut().retain(|number| *number != stripe.number);
-        Ok(())
+        ended.map(drop).map_err(NearError::from)
     }
 
     /// Becomes the writer of this node.
@@ -303,10 +325,12 @@ impl<E: Endpoint> Near<E> {
             let is_own = self.writing.borrow().contains(&stripe.number);
             if !is_own {
                 self.writing.borrow_mut().push(stripe.number);
-                if let Some(turn) = self.take_turn(stripe).await? {
+                let turn = self.take_turn(stripe).await;
+                if let Ok(Some(turn)) = turn {
                     return Ok(turn);
                 }
                 self.writing.borrow_mut().retain(|number| *number != stripe.number);
+                turn?;
             }
             self.endpoint.pause(pause_ns).await;
             pause_ns = (2 * pause_ns).min(WRITER_PAUSE_NS_MAX);
@@ -322,7 +346,14 @@ impl<E: Endpoint> Near<E> {
             Ok(()) => Ok(Some(Turn::Clean)),
             // An earlier client of the same identity is dead.
             Err(found) if found == own => Ok(Some(Turn::AfterDeath)),
-            Err(stripe::UNSETTLED) => Err(NearError::Unsettled),
+            Err(found) if found & stripe::UNSETTLED != 0 => {
+                let is_of_this_region = found == stripe::UNSETTLED | self.incarnation_in_use(stripe.node());
+                if is_of_this_region {
+                    return Err(NearError::Unsettled);
+                }
+                // The bit was in a region that is gone.
+                Ok(swap(&self.endpoint, at, found, own).await?.is_ok().then_some(Turn::Clean))
+            }
             Err(found) => {
                 let is_dead = self.endpoint.is_dead(Identity::from_bits(found as u32)).await?;
                 let is_taken = is_dead && swap(&self.endpoint, at, found, own).await?.is_ok();
@@ -341,12 +372,20 @@ enum Turn {
     AfterDeath,
 }
 
-/// Whether nothing of what has failed takes effect later.
+/// What is known of the node's bit in a mode after a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bit {
+    Clear,
+    /// It may be set, or be changed later.
+    Unknown,
+}
+
+/// Whether nothing of a WRITE that has failed takes effect later.
 fn has_no_later_effect(error: &NearError) -> bool {
     match error {
         NearError::Verb(VerbError::PeerDead | VerbError::NodeAbsent(_)) => true,
         NearError::Verb(error) => error.took_no_effect(),
-        // Before the WRITE.
+        // Nothing was posted.
         _ => true,
     }
 }

@@ -12,7 +12,8 @@ use std::rc::Rc;
 use std::task::Poll;
 
 /// A handle on a simulation, for tasks inside it and for the test that runs it; cheap to clone. See
-/// [`Sim::control`](crate::Sim::control). A timed run has no faults: to ask for one panics.
+/// [`Sim::control`](crate::Sim::control). A timed run has no faults but lost memory nodes: to ask
+/// for another one panics.
 ///
 /// **Owner of an endpoint**: the client that polled a post on it last. A scenario may join a pool
 /// from one task and use it from another. What a killed task owns is dropped with it.
@@ -180,9 +181,7 @@ impl Control {
     /// now that touch the node end in [`VerbError::PeerDead`](atoll_fabric::VerbError::PeerDead).
     /// That holds for batches in flight, too, of which no further verb takes effect.
     pub fn lose_node(&self, node: u8) {
-        let mut world = self.shared.world.borrow_mut();
-        world.assert_untimed();
-        world.lose_node(node);
+        self.shared.world.borrow_mut().lose_node(node);
     }
 
     /// As [`Control::lose_node`], and the node is away: verbs of later endpoints to it end in

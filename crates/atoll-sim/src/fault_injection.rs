@@ -395,6 +395,10 @@ impl World {
         self.losses.retain(|(lost, _)| *lost != node);
         self.losses.push((node, self.ports.len() as u32));
         self.memory.zero(node);
+        if self.timed.is_some() {
+            // Its batches on their way continue, take no effect any more, and fail at their ends.
+            return;
+        }
         self.cut_all(Failure::PeerDead, |world, id| world.flights[id as usize].nodes() >> node & 1 == 1);
     }
 

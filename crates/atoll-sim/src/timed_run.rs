@@ -1,5 +1,6 @@
 //! The steps of a timed run: events happen in the order of virtual time.
 
+use crate::flight::Failure;
 use crate::network::events::Event;
 use crate::world::{Next, World};
 
@@ -41,7 +42,7 @@ impl World {
                         timed.send(id, &self.flights[id as usize], &self.memory);
                     }
                 }
-                Event::Completion(id) => self.arrive(id, None),
+                Event::Completion(id) => self.arrive(id, self.lost_meanwhile(id)),
                 Event::MailOut(id) => {
                     let (ports, bytes) = self.post.on_the_way(id);
                     timed.mail_out(id, ports, bytes);
@@ -72,12 +73,22 @@ impl World {
 
     /// A verb takes effect, unless its batch was cut by a fence.
     fn effect_timed(&mut self, id: u32, index: u8) {
+        if self.lost_meanwhile(id).is_some() {
+            return self.flights[id as usize].cut();
+        }
         let flight = &mut self.flights[id as usize];
         let lane = flight.lane;
         if let Some(effect) = flight.effect(index as usize, &mut self.memory) {
             self.tally.verbs += 1;
             self.record(lane, id, Some(effect));
         }
+    }
+
+    /// Whether a batch touches a region that was lost since its endpoint was made.
+    fn lost_meanwhile(&self, id: u32) -> Option<Failure> {
+        let flight = &self.flights[id as usize];
+        let is_lost = |(node, ports): &(u8, u32)| flight.endpoint < *ports && flight.nodes() >> node & 1 == 1;
+        self.losses.iter().any(is_lost).then_some(Failure::PeerDead)
     }
 
     /// Sends a batch off that has boarded its flight.

@@ -1,12 +1,13 @@
 //! Timed runs: what they promise of time, order and limits.
 
-use atoll_fabric::{Address, Batch, Buffer, Endpoint, Kind, Messenger, Purpose, purpose::Scope};
+use atoll_fabric::{Address, Batch, Buffer, Endpoint, Kind, Messenger, Purpose, VerbError, purpose::Scope};
 use atoll_sim::network::bound::VerbShape;
 use atoll_sim::network::traffic::{Limit, VerbKind};
 use atoll_sim::network::{CpuCosts, Home, Network, Profile, Service, Stop, profiles};
 use atoll_sim::sim::region;
 use atoll_sim::{Relaxations, Sim, SimOptions};
 use std::cell::{Cell, RefCell};
+use std::future::Future;
 use std::rc::Rc;
 
 const AT: Address = Address::new(0, 0, 0);
@@ -321,6 +322,36 @@ fn a_kill_is_refused() {
     let sim = timed(network(1));
     let client = sim.spawn("client", async {});
     sim.control().kill(client);
+}
+
+#[test]
+fn a_lost_memory_node_fails_what_is_on_its_way_and_only_later_endpoints_reach_it() {
+    let sim = timed(network(1));
+    let control = sim.control();
+    let [before, other] = ["before", "other"].map(|name| sim.endpoint(name));
+    sim.block_on(async move {
+        let write = |word_of: u8, value| {
+            let mut batch = Batch::new();
+            batch.write_word(Address::new(word_of, 0, 8), value);
+            batch
+        };
+        before.post(&mut write(1, 7)).await.unwrap();
+        let mut on_its_way = write(1, 8);
+        let mut posted = std::pin::pin!(before.post(&mut on_its_way));
+        assert!(
+            std::future::poll_fn(|context| std::task::Poll::Ready(posted.as_mut().poll(context).is_pending())).await
+        );
+        control.lose_node(1);
+        assert_eq!(posted.await, Err(VerbError::PeerDead));
+        assert_eq!(other.post(&mut write(1, 9)).await, Err(VerbError::PeerDead));
+        other.post(&mut write(0, 9)).await.unwrap();
+        let after = control.endpoint("after");
+        let mut batch = Batch::new();
+        let found = batch.read_word(Address::new(1, 0, 8));
+        after.post(&mut batch).await.unwrap();
+        assert_eq!(batch.word(found), 0, "nothing that was on its way has landed");
+    })
+    .unwrap();
 }
 
 #[test]

@@ -165,9 +165,19 @@ fn a_write_that_is_refused_leaves_no_bypass_behind() {
     });
 }
 
+/// What the clients of a new region do first.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Begin {
+    Nothing,
+    /// One brings it into use.
+    Renew,
+    /// So it does, and the reader switches on.
+    RenewAndSwitch,
+}
+
 /// The first node has a copy, and its memory node ends. A further client of it reads from the new
 /// region, one of the second node writes there. What the first node reads then.
-fn read_after_loss(options: DirectoryOptions, hole: Option<Hole>, is_renewed: bool) -> Result<u64, NearError> {
+fn read_after_loss(options: DirectoryOptions, hole: Option<Hole>, begin: Begin) -> Result<u64, NearError> {
     play(options, async move |stage| {
         write(&stage.first, BEFORE).await.unwrap();
         cache(&stage.first).await;
@@ -175,12 +185,15 @@ fn read_after_loss(options: DirectoryOptions, hole: Option<Hole>, is_renewed: bo
         let reader = stage.attach(&stage.first, hole).await;
         let writer = stage.attach(&stage.second, hole).await;
         stage.restore(RESTORED).await;
-        if is_renewed {
+        if begin != Begin::Nothing {
             writer.renew_memory_node(1).await?;
+        }
+        if begin == Begin::RenewAndSwitch {
+            cache(&reader).await;
         }
         for _ in 0..2 {
             let found = reader.read(&object(), Buffer::new()).await?.words()[0];
-            assert!(found == RESTORED || !is_renewed, "{found}");
+            assert!(found == RESTORED || begin == Begin::Nothing, "{found}");
         }
         write(&writer, WRITTEN).await?;
         Ok(read(&reader).await)
@@ -188,23 +201,24 @@ fn read_after_loss(options: DirectoryOptions, hole: Option<Hole>, is_renewed: bo
 }
 
 #[test]
-fn every_stripe_of_a_region_made_anew_begins_in_transition() {
-    let run = |hole| read_after_loss(options(), hole, true).unwrap();
+fn a_compute_node_forgets_the_modes_before_it_uses_a_region_made_anew() {
+    let run = |hole| read_after_loss(options(), hole, Begin::Renew).unwrap();
     assert_eq!(with_and_without(Hole::ModesOfLostNode, run), [WRITTEN, RESTORED]);
 }
 
 #[test]
 fn every_node_may_be_an_owner_of_a_stripe_of_a_region_made_anew() {
     for protocol in [Protocol::Difache, Protocol::DifacheNoAc] {
-        let run =
-            |hole| read_after_loss(DirectoryOptions { protocol, owners_from: 1, ..options() }, hole, true).unwrap();
+        let options = DirectoryOptions { protocol, owners_from: 1, ..options() };
+        let run = |hole| read_after_loss(options, hole, Begin::RenewAndSwitch).unwrap();
         assert_eq!(with_and_without(Hole::OwnersOfLostNode, run), [WRITTEN, RESTORED], "{protocol:?}");
     }
 }
 
 #[test]
 fn no_client_uses_a_region_that_is_not_known_to_be_in_use() {
-    let [guarded, unguarded] = with_and_without(Hole::UnmarkedRegions, |hole| read_after_loss(options(), hole, false));
+    let [guarded, unguarded] =
+        with_and_without(Hole::UnmarkedRegions, |hole| read_after_loss(options(), hole, Begin::Nothing));
     assert!(matches!(guarded, Err(NearError::NodeAway { node: 1 })), "{guarded:?}");
     assert!(matches!(unguarded, Ok(BEFORE | RESTORED)), "an old value: {unguarded:?}");
 }
@@ -229,7 +243,53 @@ fn a_newcomer_believes_nothing_of_modes_that_it_cannot_read() {
             read(&reader).await
         })
     };
-    assert_eq!(with_and_without(Hole::ModesWhileAbsent, run), [WRITTEN, RESTORED]);
+    assert_eq!(with_and_without(Hole::ModesOfLostNode, run), [WRITTEN, RESTORED]);
+}
+
+#[test]
+fn an_atomic_after_a_loss_relies_on_no_mode_from_before() {
+    for promise in [Promise::Regular, Promise::Linearizable] {
+        let run = |hole| {
+            play(DirectoryOptions { promise, cached_at_first: true, ..options() }, async move |stage| {
+                for addend in [BEFORE, 0] {
+                    stage.first.fetch_and_add(&object(), 0, addend).await.unwrap();
+                }
+                assert!(!stage.second.switch(&object(), Switch::On).await.unwrap(), "it is off for good");
+                stage.control.lose_node(1);
+                let [adder, reader] = [stage.attach(&stage.first, hole).await, stage.attach(&stage.second, hole).await];
+                stage.restore(RESTORED).await;
+                adder.renew_memory_node(1).await.unwrap();
+                cache(&reader).await;
+                adder.fetch_and_add(&object(), 0, WRITTEN - RESTORED).await.unwrap();
+                read(&reader).await
+            })
+        };
+        assert_eq!(with_and_without(Hole::ModesOfLostNode, run), [WRITTEN, RESTORED], "{promise:?}");
+    }
+}
+
+#[test]
+fn a_write_of_unknown_outcome_refuses_later_ones_of_its_stripe_until_the_memory_node_is_another() {
+    play(DirectoryOptions { promise: Promise::Linearizable, ..options() }, async |stage| {
+        cache(&stage.first).await;
+        let sibling = stage.attach(&stage.first, None).await;
+        assert_eq!(read(&sibling).await, 0);
+        stage.control.silence_node(1);
+        assert!(matches!(write(&stage.first, 9).await, Err(NearError::Verb(VerbError::NodeAbsent(_)))));
+        stage.control.hear_node(1);
+        for near in [&stage.first, &sibling, &stage.first] {
+            let refused = write(near, 9).await;
+            assert!(matches!(refused, Err(NearError::Unsettled)), "{refused:?}");
+        }
+        write(&stage.second, 7).await.unwrap();
+        assert_eq!(read(&sibling).await, 7);
+        stage.control.lose_node(1);
+        let successor = stage.attach(&stage.first, None).await;
+        successor.renew_memory_node(1).await.unwrap();
+        write(&successor, WRITTEN).await.unwrap();
+        cache(&successor).await;
+        assert_eq!(read(&successor).await, WRITTEN);
+    });
 }
 
 #[test]
@@ -242,8 +302,8 @@ fn no_copy_outlives_the_region_of_its_object() {
             let renewer = stage.attach(&stage.second, hole).await;
             stage.restore(RESTORED).await;
             renewer.renew_memory_node(1).await.unwrap();
-            read(&stage.attach(&stage.first, hole).await).await
+            stage.first.read(&object(), Buffer::new()).await.map(|buffer| buffer.words()[0]).ok()
         })
     };
-    assert_eq!(with_and_without(Hole::CopiesOfLostNode, run), [RESTORED, BEFORE]);
+    assert_eq!(with_and_without(Hole::CopiesOfLostNode, run), [None, Some(BEFORE)]);
 }

@@ -6,7 +6,7 @@
 
 use crate::case::{NearCase, is_of_absent_node};
 use crate::regular;
-use atoll_fabric::{Address, Batch, Buffer, Endpoint, Kind};
+use atoll_fabric::{Batch, Buffer, Endpoint, Kind};
 use atoll_near::{Directory, Hole, Near, NearError, Promise, Switch};
 use atoll_sim::history::{Call, Evictions, Outcome};
 use atoll_sim::sim::region;
@@ -187,7 +187,7 @@ impl SmallCase {
         history: &Rc<History>,
         done: &Rc<RefCell<Vec<Near<SimEndpoint>>>>,
     ) -> Result<(), String> {
-        let (mut done, object, case, directory) = (done.take(), case.object(0), case.clone(), directory.clone());
+        let (done, object, case, directory) = (done.take(), case.object(0), case.clone(), directory.clone());
         let control = sim.control();
         let read = sim.block_on(async move {
             let mut read = Vec::new();
@@ -195,13 +195,13 @@ impl SmallCase {
                 near.look_after_members().await?;
             }
             // Endpoints that reached the old region hit copies at most.
-            let regions: Vec<Address> = done.iter().map(Near::region).filter(|_| case.absences > 0).collect();
-            for region in regions {
-                done.push(Near::attach(control.endpoint("judge"), directory.clone(), region).await?);
-            }
             for near in &done {
                 match near.read(&object, Buffer::new()).await {
-                    Err(error) if case.absences > 0 && is_of_absent_node(&error) => {}
+                    Err(error) if case.absences > 0 && is_of_absent_node(&error) => {
+                        let endpoint = control.endpoint("judge");
+                        let successor = Near::attach(endpoint, directory.clone(), near.region()).await?;
+                        read.push(successor.read(&object, Buffer::new()).await?.words()[0]);
+                    }
                     buffer => read.push(buffer?.words()[0]),
                 }
             }

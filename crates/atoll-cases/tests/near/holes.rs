@@ -18,7 +18,7 @@
 //! | 12 owner sets | a node is an owner before it READs; a writer looks whether all are to be told | `a_node_is_an_owner...`, `a_writer_that_has_told...` |
 //! | 13 counters carry into mode bits | separate words | none can be written |
 //! | 14 a READ of 64 bytes is not atomic | a slot is one word; a record is checked after it was copied | `a_reader_looks...` |
-//! | a memory node ends, and modes and owners with it | no copy outlives it; its stripes begin in transition, owned by all; no client uses it before | `no_copy_outlives...`, and those in `absences` |
+//! | a memory node ends, and modes and owners with it | no copy outlives it; each node forgets its modes; all are owners; no client uses it before | `no_copy_outlives...`, and those in `absences` |
 //! | 15 atomics in a cached object | they switch caching off for good | `an_atomic_switches...` |
 //!
 //! The guards of the central manager, the peer, have their tests at the end.
