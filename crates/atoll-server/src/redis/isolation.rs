@@ -4,7 +4,9 @@
 //! near, a batch ends after [`TURN_TIME`], so that the others of its worker run. A command on many
 //! keys yields as often ([`Turn`]), and gives up its share meanwhile. A transaction runs alone: the
 //! connection that has it waits until no other batch runs, and none begins before the transaction
-//! has ended. Other processes of the pool do not wait; see `transaction`.
+//! has ended. Other processes of the pool do not wait; see `transaction`. A script pauses as often
+//! as a batch ends; those that wait for it may be told so, and those that end it need not wait
+//! (`script`).
 //!
 //! Each worker has a lock of its own, which its batches share: so workers do not disturb each
 //! other. What runs alone takes the locks of all workers, in order.
@@ -15,7 +17,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// How long a batch runs, where memory is near, before those of other connections do.
-const TURN_TIME: Duration = Duration::from_millis(1);
+pub(super) const TURN_TIME: Duration = Duration::from_millis(1);
 /// Workers beyond this number share the locks of others.
 const LOCKS: usize = 64;
 /// Batches of a worker at a time, at most. What runs alone takes so many shares of a lock.
@@ -60,7 +62,8 @@ impl Isolation {
     /// matters whether something runs alone.
     #[inline]
     pub(crate) fn batch(&self, worker: usize) -> Batch<'_> {
-        Batch { isolation: self, lock: &self.0[worker % LOCKS], has_share: Cell::new(false), began: None }
+        let lock = &self.0[worker % LOCKS];
+        Batch { isolation: self, lock, has_share: Cell::new(false), is_refused: false, began: None }
     }
 }
 
@@ -69,6 +72,8 @@ pub(crate) struct Batch<'a> {
     isolation: &'a Isolation,
     lock: &'a Lock,
     has_share: Cell<bool>,
+    /// Whether its command is told of a script that has run for long, and does not run.
+    pub(super) is_refused: bool,
     /// When its turn began, once that was asked for.
     began: Option<Instant>,
 }
@@ -129,6 +134,24 @@ impl<'a> Batch<'a> {
         }
     }
 
+    /// Begins if nothing runs alone, or waits to; returns whether it has begun.
+    #[inline]
+    pub(crate) fn try_enter(&self) -> bool {
+        if !self.has_share.get()
+            && let Ok(share) = self.lock.0.try_acquire()
+        {
+            share.forget();
+            self.has_share.set(true);
+        }
+        self.has_share.get()
+    }
+
+    /// Whether it has begun, and nothing runs alone.
+    #[inline]
+    pub(crate) fn has_begun(&self) -> bool {
+        self.has_share.get()
+    }
+
     fn give_back(&self) {
         if self.has_share.replace(false) {
             self.lock.0.add_permits(1);
@@ -146,10 +169,11 @@ impl<'a> Batch<'a> {
         Alone { _locks: locks }
     }
 
-    /// Runs beside others again.
-    pub(crate) async fn go_on(&mut self, alone: Alone<'a>) {
+    /// Runs beside others again, if nothing waits to run alone. Otherwise it has to
+    /// [enter](Self::enter) before its next command: the replies so far need not wait for that.
+    pub(crate) fn go_on(&mut self, alone: Alone<'a>) {
         drop(alone);
-        self.enter().await;
+        self.try_enter();
     }
 }
 
@@ -196,7 +220,8 @@ mod tests {
                                     tokio::time::sleep(Duration::from_micros(50)).await;
                                 }
                                 alone.fetch_sub(1, SeqCst);
-                                batch.go_on(held).await;
+                                batch.go_on(held);
+                                batch.enter().await;
                             }
                         }
                     });
