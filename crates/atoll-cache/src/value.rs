@@ -85,8 +85,7 @@ impl Value {
         self.meta
     }
 
-    /// The value of the last hit, for writing: a change of it is made where it is. The object in the
-    /// pool stays as it is.
+    /// The value of the last hit, for writing. The object in the pool stays as it is.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.buffer.bytes_mut()[self.start..self.start + self.meta.value_bytes]
     }

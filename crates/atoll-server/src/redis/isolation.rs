@@ -18,6 +18,9 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// How long a batch runs, where memory is near, before those of other connections do.
 pub(super) const TURN_TIME: Duration = Duration::from_millis(1);
+/// How long replies wait for what runs alone. Scripts and transactions of a pipeline that come in
+/// turns with those of other connections end within it, and are answered together.
+const SOON: Duration = Duration::from_millis(5);
 /// Workers beyond this number share the locks of others.
 const LOCKS: usize = 64;
 /// Batches of a worker at a time, at most. What runs alone takes so many shares of a lock.
@@ -150,6 +153,12 @@ impl<'a> Batch<'a> {
     #[inline]
     pub(crate) fn has_begun(&self) -> bool {
         self.has_share.get()
+    }
+
+    /// Begins soon, or not at all: replies that wait to be sent wait no longer. Returns whether it
+    /// has begun.
+    pub(crate) async fn enter_soon(&self) -> bool {
+        self.try_enter() || tokio::time::timeout(SOON, self.enter()).await.is_ok()
     }
 
     fn give_back(&self) {

@@ -202,15 +202,22 @@ impl Protocol for Redis {
         output: &mut Output,
     ) -> Ended {
         let mut batch = self.0.isolation.batch(client.worker);
+        let mut has_run = false;
         let ended = loop {
             self.0.users.refresh(&mut state.session);
             state.parser.set_stranger(state.session.standing.is_stranger());
             let mut stopped = scratch.ahead.parse(&mut state.parser, input, *start);
+            let mut is_beside = false;
             batch.is_refused = false;
             if scratch.ahead.len() > 0 && !batch.try_enter() {
+                if has_run && !Box::pin(batch.enter_soon()).await {
+                    state.parser.restart();
+                    break Ended::Full;
+                }
                 let (id, args, _) = scratch.ahead.command(0, &state.parser, input);
                 let admitted = Box::pin(self.0.scripts.admit(&batch, id, args)).await;
-                if !matches!(admitted, Admitted::Entered(())) && scratch.ahead.keep_first() {
+                is_beside = !matches!(admitted, Admitted::Entered(()));
+                if is_beside && scratch.ahead.keep_first() {
                     // Those behind are parsed again, and wait then.
                     state.parser.restart();
                     stopped = Stopped::Enough;
@@ -222,6 +229,7 @@ impl Protocol for Redis {
             if let Some(ended) = ended {
                 break ended;
             }
+            has_run = !is_beside;
             match stopped {
                 Stopped::Enough => {}
                 Stopped::Drained => break Ended::Drained,
@@ -296,7 +304,7 @@ async fn run_parsed<'i, G: Engine>(
         if session.closing || session.peer.handle.is_ending() {
             return Some(Ended::Closing);
         }
-        let must_wait = index < ahead.len() && !batch.has_begun();
+        let must_wait = index < ahead.len() && !batch.has_begun() && !Box::pin(batch.enter_soon()).await;
         let is_over = must_wait || ahead.len() > 1 && batch.has_had_its_turn(client.cache.engine());
         if output.len() >= OUTPUT_BYTES_MAX || is_over {
             // What has been parsed behind this command is parsed again.

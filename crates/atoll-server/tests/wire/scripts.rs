@@ -347,6 +347,23 @@ fn commands_that_wait_for_a_script_are_told_so_after_the_threshold() {
 }
 
 #[test]
+fn a_reply_does_not_wait_for_the_script_of_another_connection() {
+    let server = start(options());
+    let (mut one, mut other) = (Raw::connect(server.address), Raw::connect(server.address));
+    let brief = "local began = os.clock() while os.clock() < began + 0.2 do end return 1";
+    one.send(&[common::command(&["EVAL", brief, "0"]), common::command(&["SET", "k", "v"])].concat());
+    std::thread::sleep(Duration::from_millis(100));
+    // It runs next.
+    other.send(&common::command(&["EVAL", "while true do end", "0"]));
+    let begun = Instant::now();
+    assert_eq!(one.reply(), b":1\r\n");
+    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    assert_eq!(Raw::connect(server.address).call(&["SCRIPT", "KILL"]), b"+OK\r\n");
+    assert_eq!(one.reply(), b"+OK\r\n");
+    assert!(String::from_utf8(other.reply()).unwrap().contains("Script killed by user"));
+}
+
+#[test]
 fn a_server_stops_while_a_script_runs() {
     let mut server = start(ServerOptions { threads: 1, ..options() });
     let mut raw = Raw::connect(server.address);

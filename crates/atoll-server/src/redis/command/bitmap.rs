@@ -130,7 +130,7 @@ impl Span {
         Self { first: self.first - skipped, end: self.end - skipped }
     }
 
-    /// Its parts, one after the other, each short enough that other connections do not wait for long.
+    /// Its parts of [`PIECE_BITS`], one after the other.
     fn pieces(&self) -> impl Iterator<Item = Self> + use<> {
         let end = self.end;
         (self.first..end).step_by(PIECE_BITS).map(move |first| Self { first, end: end.min(first + PIECE_BITS) })

@@ -8,9 +8,9 @@
 //! | memory | [`MEMORY_BYTES_MAX`] for all scripts of a worker | by the interpreter, at each allocation |
 //! | time | [`TIME_MAX`] | every [`INSTRUCTIONS`] instructions, in each match of a pattern, and by functions that do much in one instruction |
 //!
-//! Where the time is looked at, a script that has had its turn pauses, so that its worker serves its
-//! other connections: they may end the script. Lua 5.1 cannot yield there. So an interpreter runs
-//! its scripts on a stack of its own, which is left and entered again ([`Stage`]).
+//! Where the time is looked at, a script that has had its turn pauses, so that its worker serves
+//! its other connections: they may end the script. Lua 5.1 cannot yield there. So an interpreter
+//! runs its scripts on a stack of its own, which is left and entered again ([`Stage`]).
 
 use super::bits;
 use super::json;

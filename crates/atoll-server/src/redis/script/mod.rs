@@ -3,9 +3,9 @@
 //! A script runs alone among all commands of this server, as a transaction does
 //! (`transaction`). It promises other processes the same: with one key it is
 //! one step, for which it may run several times. It runs as a coroutine, which yields the command
-//! that it calls: so a command of a script may wait for the fabric as any other. Every millisecond it
-//! leaves its worker to the other connections. Those of their commands that touch no key, and end the
-//! script, run beside it; the others wait, and are refused once it has run for
+//! that it calls: so a command of a script may wait for the fabric as any other. Every millisecond
+//! it leaves its worker to the other connections. What a peer needs to end a script runs beside it
+//! ([`runs_beside`]). Other commands wait, and are refused once it has run for
 //! `busy-reply-threshold`.
 //!
 //! | module | concept |
