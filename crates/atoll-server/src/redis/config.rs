@@ -282,6 +282,18 @@ fn shown(limit: OutputLimit) -> String {
     format!("{} {} {}", limit.hard_bytes, limit.soft_bytes, limit.soft_s)
 }
 
+/// Whether a text is a value of a parameter, or why it is none; `None` if there is no such
+/// parameter. For tests of what peers send.
+pub fn check(name: &str, text: &[u8]) -> Option<Result<(), String>> {
+    let parameter = PARAMETERS.iter().find(|parameter| parameter.name == name)?;
+    Some(parameter.parse(text).map(drop))
+}
+
+/// The names of all parameters, in order.
+pub fn names() -> impl ExactSizeIterator<Item = &'static str> {
+    PARAMETERS.iter().map(|parameter| parameter.name)
+}
+
 impl Parameter {
     /// Why a text is no value of it.
     fn invalid(&self, why: String) -> String {

@@ -33,7 +33,7 @@ mod ahead;
 mod census;
 mod channels;
 pub mod command;
-mod config;
+pub mod config;
 pub mod database;
 pub(crate) mod events;
 pub mod extended;

@@ -90,6 +90,11 @@ impl Watch {
         self.over.get()
     }
 
+    /// Ends the script that has begun at that time.
+    pub(super) fn end_at(&self, ends: Instant) {
+        self.ends.set(Some(ends));
+    }
+
     /// Lets the worker's other connections run.
     fn pause(&self) {
         let pause = self.pause.borrow().clone();

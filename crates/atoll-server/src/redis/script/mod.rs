@@ -16,6 +16,7 @@
 //! | `number` | numbers as texts and integers |
 //! | `stage` | the stack that scripts run on, which they leave for others |
 //! | `pattern` | the patterns of `string`, matched within the time |
+//! | [`sandbox`] | scripts without a server, for tests of what they may do |
 //! | `shebang` | the first line of a script, which may have flags |
 //! | `prelude.lua` | the part that is written in Lua |
 //!
@@ -33,6 +34,7 @@ mod json;
 mod number;
 pub mod pattern;
 mod reply;
+pub mod sandbox;
 mod shebang;
 mod stage;
 
@@ -73,7 +75,10 @@ pub(crate) struct Scripts {
     is_killed: Arc<AtomicBool>,
     /// When the script began that runs.
     began: Mutex<Option<Instant>>,
-    /// Notified when one begins, and when `busy_ms` changes.
+    /// Whether the script that runs has paused.
+    has_paused: AtomicBool,
+    /// Notified when a script pauses for the first time, and when `busy_ms` changes. Most scripts
+    /// end before, and need not be told of.
     changed: Notify,
     /// After how many milliseconds other commands are told of a script that runs; 0 for never.
     busy_ms: BusyThreshold,
@@ -169,9 +174,16 @@ impl Scripts {
     fn begin(&self) -> Running<'_> {
         *self.began() = Some(Instant::now());
         self.is_killed.store(false, Relaxed);
+        self.has_paused.store(false, Relaxed);
         self.is_running.store(true, Relaxed);
-        self.changed.notify_waiters();
         Running(self)
+    }
+
+    /// The script that runs pauses.
+    fn pause(&self) {
+        if !self.has_paused.swap(true, Relaxed) {
+            self.changed.notify_waiters();
+        }
     }
 
     /// After how many milliseconds other commands are told of a script that runs; 0 for never.
@@ -364,12 +376,20 @@ enum Ended {
 
 /// Resumes a script until it ends or calls a command. Where it has had its turn, the worker's other
 /// connections run.
-async fn on_stage(interpreter: &Interpreter, thread: &mlua::Thread, given: (Value, bool)) -> mlua::Result<MultiValue> {
+async fn on_stage(
+    scripts: &Scripts,
+    interpreter: &Interpreter,
+    thread: &mlua::Thread,
+    given: (Value, bool),
+) -> mlua::Result<MultiValue> {
     let mut left = interpreter.stage.borrow_mut().resume(thread.clone(), given);
     loop {
         match left {
             Left::Resumed(values) => return values,
-            Left::Paused => tokio::task::yield_now().await,
+            Left::Paused => {
+                scripts.pause();
+                tokio::task::yield_now().await;
+            }
         }
         left = interpreter.stage.borrow_mut().go_on();
     }
@@ -388,7 +408,7 @@ async fn play<G: Engine>(
     let mut command = Command::default();
     let mut given = (Value::Function(function), false);
     loop {
-        let mut values: MultiValue = match on_stage(interpreter, &thread, given).await {
+        let mut values: MultiValue = match on_stage(&c.instance.scripts, interpreter, &thread, given).await {
             Ok(values) => values,
             // Only what must end a script passes its protection.
             Err(error) => match interpreter.watch.over.get() {
