@@ -1,4 +1,4 @@
-//! JSON of scripts: any bytes are a value or an error, and what is made of a value is a value again.
+//! JSON of scripts: any bytes are a value or an error, and what is made of a value is one again.
 #![no_main]
 
 use atoll_server::redis::script::sandbox::Sandbox;

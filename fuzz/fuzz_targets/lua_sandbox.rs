@@ -1,8 +1,8 @@
-//! Scripts: any text replies or fails within its time and memory, and leaves an interpreter that runs
-//! the next one.
+//! Scripts: any text replies or fails within its time and memory, and leaves an interpreter that
+//! runs the next one.
 //!
-//! Texts that are no Lua end at once: give cargo-fuzz the words of the language, or scripts to begin
-//! with.
+//! Texts that are no Lua end at once, so the corpus decides how deep it looks: give cargo-fuzz
+//! scripts to begin with.
 #![no_main]
 
 use atoll_server::redis::script::sandbox::Sandbox;

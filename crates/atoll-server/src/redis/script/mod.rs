@@ -196,10 +196,10 @@ impl Scripts {
         self.changed.notify_waiters();
     }
 
-    /// When commands that wait are told of the script that runs.
+    /// When commands that wait are told of the script that runs. One that was killed ends soon.
     fn busy_at(&self) -> Option<Instant> {
         let (began, ms) = ((*self.began())?, self.busy_ms());
-        if ms == 0 { None } else { began.checked_add(Duration::from_millis(ms)) }
+        if ms == 0 || self.is_killed.load(Relaxed) { None } else { began.checked_add(Duration::from_millis(ms)) }
     }
 
     /// A batch whose first command is `id` waits until it may run. The batch

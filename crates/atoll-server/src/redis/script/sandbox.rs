@@ -27,8 +27,8 @@ impl Sandbox {
         Self(Interpreter::new(Default::default(), Default::default()).expect("memory for an interpreter"))
     }
 
-    /// Runs a script for so long at most, and gives its reply, or the words of its error. Each command
-    /// that it calls fails, and pauses end at once.
+    /// Runs a script for so long at most, and gives its reply, or the words of its error. Each
+    /// command that it calls fails, and pauses end at once.
     pub fn run(&mut self, script: &[u8], args: &[&[u8]], time: Duration) -> Result<Vec<u8>, String> {
         if self.0.is_spent() {
             *self = Self::new();
