@@ -11,6 +11,7 @@
 //! Each worker has a lock of its own, which its batches share: so workers do not disturb each
 //! other. What runs alone takes the locks of all workers, in order.
 
+use crate::serve::woken_by_itself;
 use atoll_cache::Engine;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -36,7 +37,7 @@ impl Lock {
     async fn share(&self) {
         match self.0.try_acquire() {
             Ok(share) => share.forget(),
-            Err(_) => self.0.acquire().await.expect(OPEN).forget(),
+            Err(_) => woken_by_itself(self.0.acquire()).await.expect(OPEN).forget(),
         }
     }
 }
@@ -158,7 +159,7 @@ impl<'a> Batch<'a> {
     /// Begins soon, or not at all: replies that wait to be sent wait no longer. Returns whether it
     /// has begun.
     pub(crate) async fn enter_soon(&self) -> bool {
-        self.try_enter() || tokio::time::timeout(SOON, self.enter()).await.is_ok()
+        self.try_enter() || woken_by_itself(tokio::time::timeout(SOON, self.enter())).await.is_ok()
     }
 
     fn give_back(&self) {

@@ -46,7 +46,7 @@ use super::resp::parser::Span;
 use super::resp::{Args, Protocol, Reply};
 use super::session::Session;
 use super::transaction;
-use crate::serve::{Output, first};
+use crate::serve::{Output, first, woken_by_itself};
 use atoll_cache::Engine;
 use futures_util::future::{Either, select};
 pub(super) use interpreter::TIME_MAX;
@@ -229,7 +229,8 @@ impl Scripts {
                     None => std::future::pending().await,
                 }
             };
-            if let Either::Left((entered, _)) = select(may_run.as_mut(), pin!(first(changed, until_busy))).await {
+            let told = pin!(first(changed, until_busy));
+            if let Either::Left((entered, _)) = woken_by_itself(select(may_run.as_mut(), told)).await {
                 return Admitted::Entered(entered);
             }
         }
@@ -388,7 +389,7 @@ async fn on_stage(
             Left::Resumed(values) => return values,
             Left::Paused => {
                 scripts.pause();
-                tokio::task::yield_now().await;
+                woken_by_itself(tokio::task::yield_now()).await;
             }
         }
         left = interpreter.stage.borrow_mut().go_on();
