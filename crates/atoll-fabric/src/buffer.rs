@@ -131,3 +131,26 @@ impl Buffer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_grows_keeps_its_bytes_and_has_zeros_behind_them() {
+        for more in [1, 9, 1000, FRESH_BYTES_MIN, 3 * FRESH_BYTES_MIN] {
+            for had in [0, 5, 8, FRESH_BYTES_MIN - 3] {
+                let mut buffer = Buffer::sized(had + 64);
+                buffer.bytes_mut().fill(7);
+                buffer.truncate(had);
+                buffer.extend(had + more);
+                assert_eq!(buffer.len(), had + more);
+                assert!(buffer.bytes()[..had].iter().all(|byte| *byte == 7));
+                assert!(buffer.bytes()[had..].iter().all(|byte| *byte == 0), "{had} and {more}");
+                buffer.bytes_mut().fill(9);
+                buffer.resize(2 * (had + more));
+                assert!(buffer.bytes()[..had + more].iter().all(|byte| *byte == 9), "{had} and {more}");
+            }
+        }
+    }
+}
