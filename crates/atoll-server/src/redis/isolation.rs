@@ -179,6 +179,13 @@ impl<'a> Batch<'a> {
         Alone { _locks: locks }
     }
 
+    /// The same, if nothing else runs or waits to run alone.
+    pub(crate) fn try_be_alone(&mut self) -> Option<Alone<'a>> {
+        self.give_back();
+        let locks = self.isolation.0.iter().map(|lock| lock.0.try_acquire_many(SHARES).ok());
+        Some(Alone { _locks: locks.collect::<Option<Vec<_>>>()? })
+    }
+
     /// Runs beside others again, if nothing waits to run alone. Otherwise it has to
     /// [enter](Self::enter) before its next command: the replies so far need not wait for that.
     pub(crate) fn go_on(&mut self, alone: Alone<'a>) {
@@ -223,7 +230,10 @@ mod tests {
                                 Turn::begin(Some(&batch)).pass().await;
                             }
                             if round % 7 == worker {
-                                let held = batch.be_alone().await;
+                                let held = match batch.try_be_alone() {
+                                    Some(held) => held,
+                                    None => batch.be_alone().await,
+                                };
                                 assert_eq!(alone.fetch_add(1, SeqCst), 0);
                                 assert_eq!(running.load(SeqCst), 0);
                                 if round % 70 == worker {

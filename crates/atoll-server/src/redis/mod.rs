@@ -354,12 +354,13 @@ async fn run_one<'i, G: Engine>(
     }
     let way = context.session.way(id);
     let alone = match way {
-        Way::Alone | Way::Script | Way::Exec => {
-            match Box::pin(instance.scripts.admit_where(false, batch.be_alone())).await {
+        Way::Alone | Way::Script | Way::Exec => match batch.try_be_alone() {
+            Some(alone) => Some(alone),
+            None => match Box::pin(instance.scripts.admit_where(false, batch.be_alone())).await {
                 Admitted::Entered(alone) => Some(alone),
                 _ => return reject(context, Some(id), script::BUSY.into()),
-            }
-        }
+            },
+        },
         _ => None,
     };
     match way {
