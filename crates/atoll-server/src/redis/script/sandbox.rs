@@ -79,6 +79,29 @@ impl Default for Sandbox {
 mod tests {
     use super::*;
 
+    /// Its own stack is part of what it gives back.
+    #[test]
+    fn an_interpreter_that_is_dropped_leaves_nothing() {
+        let resident_kib = || {
+            let status = std::fs::read_to_string("/proc/self/status").unwrap();
+            let line = status.lines().find(|line| line.starts_with("VmRSS")).unwrap();
+            line.split_ascii_whitespace().nth(1).unwrap().parse::<u64>().unwrap()
+        };
+        let many = || {
+            for number in 0..300 {
+                let mut sandbox = Sandbox::new();
+                let script: &[u8] = if number % 2 == 0 { b"return {}" } else { b"while true do end" };
+                let _ = sandbox.run(script, &[], Duration::from_millis(number % 4));
+            }
+        };
+        many();
+        let before = resident_kib();
+        (0..4).for_each(|_| many());
+        // Each has some hundred.
+        let more = resident_kib().saturating_sub(before);
+        assert!(more < 50_000, "{more} KiB more after 1200 interpreters");
+    }
+
     #[test]
     fn a_script_replies_fails_or_is_ended() {
         let (mut sandbox, time) = (Sandbox::new(), Duration::from_millis(50));
