@@ -26,6 +26,7 @@
 //! extents that it has bound lately once another client has died ([`LatelyBound`]).
 
 mod rounds;
+pub(crate) mod turns;
 
 use crate::CacheError;
 use crate::record::{Hasher, Header, LARGE_EXTENTS, LargeBody, PIECE_BYTES};
@@ -34,6 +35,7 @@ use atoll_pool::{Chunk, ChunkId, ChunkState, Client, Layout, chunks};
 use rounds::{in_lanes, rounds};
 use std::collections::BTreeMap;
 use std::ops::Range;
+use turns::Turn;
 
 /// An empty chunk in state Open that its client owns, with its generation.
 pub(crate) type OpenChunk = (ChunkId, u32);
@@ -246,12 +248,14 @@ impl<E: Endpoint> ExtentIo<'_, E> {
         self.read_span(extents, 0, key, &mut spare).await?;
         let mut checksum = body.key_hash;
         let end = key.len() + value.len();
+        let mut turn = Turn::begin();
         for piece in value.chunks_mut(PIECE_BYTES) {
             self.read_span(extents, start, piece, &mut spare).await?;
             start += piece.len();
             // It comes while the piece before it is hashed.
             self.expect_span(extents, start, end.min(start + PIECE_BYTES), Intent::Read);
             checksum = self.hasher.with_piece(checksum, piece);
+            turn.copied(piece.len()).await;
         }
         Ok(self.hasher.hash(key) == body.key_hash && checksum == body.checksum)
     }
@@ -275,7 +279,7 @@ impl<E: Endpoint> ExtentIo<'_, E> {
         mut into: &mut [u8],
         spare: &mut Buffer,
     ) -> Result<(), CacheError> {
-        let layout = &self.client.pool.layout;
+        let (layout, mut turn) = (&self.client.pool.layout, Turn::begin());
         while !into.is_empty() {
             let (index, within) = layout.divide(start as u64);
             let bytes = into.len().min((layout.chunk_bytes - within) as usize);
@@ -283,6 +287,7 @@ impl<E: Endpoint> ExtentIo<'_, E> {
             let at = layout.chunk(extents.body[index as usize].chunk).add(within);
             self.client.endpoint.read_into(at, part, spare).await?;
             (start, into) = (start + bytes, rest);
+            turn.copied(bytes).await;
         }
         Ok(())
     }
@@ -328,7 +333,7 @@ impl<E: Endpoint> ExtentIo<'_, E> {
         let rest = &value[shared..];
         let start = head.len();
         let mut checksum = key_hash;
-        let mut written = 0;
+        let (mut written, mut turn) = (0, Turn::begin());
         for piece in value.chunks(PIECE_BYTES) {
             let place = start + written;
             self.expect_span(extents, place, (start + rest.len()).min(place + PIECE_BYTES), Intent::Write);
@@ -336,6 +341,7 @@ impl<E: Endpoint> ExtentIo<'_, E> {
             let part = &rest[written..rest.len().min(written + PIECE_BYTES)];
             self.write_span(extents, place, part, spare).await?;
             written += part.len();
+            turn.copied(piece.len()).await;
         }
         assert_eq!(written, rest.len(), "the value has been written whole");
         Ok((key_hash, checksum))
@@ -357,10 +363,13 @@ impl<E: Endpoint> ExtentIo<'_, E> {
             self.read_rounds(extents, bytes, place).await?;
             return Ok(buffer);
         }
+        let mut turn = Turn::begin();
         for (index, extent) in extents.body.iter().enumerate().take(bytes.div_ceil(chunk_bytes)) {
             let start = index * chunk_bytes;
-            buffer.narrow(start, (bytes - start).min(chunk_bytes).next_multiple_of(8));
+            let length = (bytes - start).min(chunk_bytes);
+            buffer.narrow(start, length.next_multiple_of(8));
             buffer = self.client.endpoint.read(layout.chunk(extent.chunk), buffer).await?;
+            turn.copied(length).await;
         }
         buffer.resize(bytes);
         Ok(buffer)

@@ -81,6 +81,7 @@ pub use cache::{
 };
 pub use engine::{CacheError, Change, Engine, Flushed, Lookup, Mark, Old, Verdict, Want};
 pub use engines::{Chosen, ChosenPool, EngineId, EngineKind, EngineOptions};
+pub use extent::turns::{Pause, pause_with};
 pub use lasting::Lasting;
 pub use near::{Copied, Near, NearCache};
 pub use pooled::{Ahead, EnginePool, Pooled};

@@ -85,6 +85,25 @@ impl Value {
         self.meta
     }
 
+    /// The value of the last hit, for writing. The object in the pool stays as it is.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.buffer.bytes_mut()[self.start..self.start + self.meta.value_bytes]
+    }
+
+    /// Makes it hold no bytes.
+    pub fn clear(&mut self) {
+        (self.start, self.meta) = (0, Meta::default());
+    }
+
+    /// Makes the value of the last hit as long as `bytes`, with zeros behind it if it was shorter.
+    pub fn resize(&mut self, bytes: usize) {
+        // Behind the value stand other bytes that the engine read.
+        let had = self.meta.value_bytes.min(bytes);
+        self.buffer.truncate(self.start + had);
+        self.buffer.extend(self.start + bytes);
+        self.meta.value_bytes = bytes;
+    }
+
     /// Whether it holds all bytes of a value that has at most so many.
     pub(crate) fn has_at_most(&self, bytes_max: usize) -> bool {
         self.deferred.is_none() && self.meta.value_bytes <= bytes_max

@@ -79,6 +79,13 @@ impl Ahead {
         Stopped::Enough
     }
 
+    /// Forgets all commands but the first; returns whether there were others.
+    pub(crate) fn keep_first(&mut self) -> bool {
+        let has_others = self.commands.len() > 1;
+        self.commands.truncate(1);
+        has_others
+    }
+
     /// How many commands there are.
     pub(crate) fn len(&self) -> usize {
         self.commands.len()

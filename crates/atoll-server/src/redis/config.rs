@@ -12,6 +12,7 @@
 
 use super::acl::{Password, Users};
 use super::events;
+use super::script::Scripts;
 use super::slow::Slow;
 use super::tracking::Tracking;
 use crate::serve::counters::Shared;
@@ -107,7 +108,7 @@ parameters! {
     "auto-aof-rewrite-min-size"   Bytes, Noted("67108864");
     "auto-aof-rewrite-percentage" INT, Noted("100");
     "bind"                        Text, START;
-    "busy-reply-threshold"        LONG, Shown("a script may run for 5 seconds");
+    "busy-reply-threshold"        LONG, Real;
     "client-output-buffer-limit"  Outputs, Real;
     "client-query-buffer-limit"   Bytes, Shown("a command may have this many bytes");
     "cluster-enabled"             Flag, ALONE;
@@ -140,7 +141,7 @@ parameters! {
     "list-max-listpack-size"      Integer(i32::MIN as i64, i32::MAX as i64), Noted("-2");
     "logfile"                     Text, START;
     "loglevel"                    Word(&["debug", "verbose", "notice", "warning"]), Noted("notice");
-    "lua-time-limit"              LONG, Shown("a script may run for 5 seconds");
+    "lua-time-limit"              LONG, Real;
     "maxclients"                  Integer(1, u32::MAX as i64), Real;
     "maxmemory"                   Bytes, POOL;
     "maxmemory-clients"           Bytes, Shown("no connection is evicted");
@@ -281,6 +282,18 @@ fn shown(limit: OutputLimit) -> String {
     format!("{} {} {}", limit.hard_bytes, limit.soft_bytes, limit.soft_s)
 }
 
+/// Whether a text is a value of a parameter, or why it is none; `None` if there is no such
+/// parameter. For tests of what peers send.
+pub fn check(name: &str, text: &[u8]) -> Option<Result<(), String>> {
+    let parameter = PARAMETERS.iter().find(|parameter| parameter.name == name)?;
+    Some(parameter.parse(text).map(drop))
+}
+
+/// The names of all parameters, in order.
+pub fn names() -> impl ExactSizeIterator<Item = &'static str> {
+    PARAMETERS.iter().map(|parameter| parameter.name)
+}
+
 impl Parameter {
     /// Why a text is no value of it.
     fn invalid(&self, why: String) -> String {
@@ -372,7 +385,7 @@ impl Parameter {
             "unixsocketperm" => "0".to_owned(),
             "appendfilename" => "appendonly.aof".to_owned(),
             "dbfilename" => "dump.rdb".to_owned(),
-            "busy-reply-threshold" | "lua-time-limit" => super::script::TIME_MAX.as_millis().to_string(),
+            "busy-reply-threshold" | "lua-time-limit" => started.scripts.busy_ms().to_string(),
             "client-query-buffer-limit" => super::resp::parser::COMMAND_BYTES_MAX.to_string(),
             "proto-max-bulk-len" => super::resp::parser::BULK_BYTES_MAX.to_string(),
             "maxmemory-clients" => "0".to_owned(),
@@ -412,6 +425,7 @@ pub(crate) struct Started<'a> {
     /// Which clients are told of changes.
     pub(crate) tracking: &'a Tracking,
     pub(crate) is_protected: bool,
+    pub(crate) scripts: &'a Scripts,
     /// Its users.
     pub(crate) users: &'a Users,
 }
@@ -421,7 +435,7 @@ pub(crate) struct Started<'a> {
 pub(crate) fn set(
     config: &Config,
     shared: &Shared,
-    Started { slow, events, tracking, users, .. }: &Started<'_>,
+    Started { slow, events, tracking, scripts, users, .. }: &Started<'_>,
     values: Vec<(&'static Parameter, Value)>,
 ) -> Result<(), (&'static str, String)> {
     let limits = &shared.limits;
@@ -443,6 +457,7 @@ pub(crate) fn set(
             ("slowlog-log-slower-than", _) => slow.threshold_us.store(-1, Relaxed),
             ("slowlog-max-len", Value::Number(most)) => slow.entries_max.store(most, Relaxed),
             ("latency-monitor-threshold", Value::Number(ms)) => slow.event_ms.store(ms, Relaxed),
+            ("busy-reply-threshold" | "lua-time-limit", Value::Number(ms)) => scripts.set_busy_ms(ms),
             ("notify-keyspace-events", Value::Number(classes)) => events.set(classes as u32),
             ("tracking-table-max-keys", Value::Number(most)) => tracking.keys_max.store(most, Relaxed),
             ("acllog-max-len", Value::Number(most)) => users.log.entries_max.store(most, Relaxed),

@@ -121,6 +121,12 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
+    /// None, with room for so many. A table that grows would read all fields again at once.
+    pub fn with_room(count: usize) -> Self {
+        let in_table = if count < TABLE_FIELDS_MIN { 0 } else { count };
+        Self { list: Vec::with_capacity(count), table: HashMap::with_capacity(in_table) }
+    }
+
     /// The place of a field, if it is among them.
     pub fn place(&self, field: &[u8]) -> Option<usize> {
         match self.list.len() {
@@ -138,7 +144,7 @@ impl<'a> Fields<'a> {
         self.list.push(field);
         match self.list.len() {
             ..TABLE_FIELDS_MIN => {}
-            TABLE_FIELDS_MIN => self.table = self.list.iter().copied().zip(0..).collect(),
+            TABLE_FIELDS_MIN => self.table.extend(self.list.iter().copied().zip(0..)),
             _ => _ = self.table.insert(field, place),
         }
         place

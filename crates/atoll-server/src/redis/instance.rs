@@ -71,6 +71,7 @@ impl Instance {
             slow: &self.slow,
             events: &self.events,
             tracking: &self.tracking,
+            scripts: &self.scripts,
             is_protected: !self.is_open,
             users: &self.users,
         }

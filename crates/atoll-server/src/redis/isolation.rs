@@ -4,18 +4,24 @@
 //! near, a batch ends after [`TURN_TIME`], so that the others of its worker run. A command on many
 //! keys yields as often ([`Turn`]), and gives up its share meanwhile. A transaction runs alone: the
 //! connection that has it waits until no other batch runs, and none begins before the transaction
-//! has ended. Other processes of the pool do not wait; see `transaction`.
+//! has ended. Other processes of the pool do not wait; see `transaction`. A script pauses as often
+//! as a batch ends; those that wait for it may be told so, and those that end it need not wait
+//! (`script`).
 //!
 //! Each worker has a lock of its own, which its batches share: so workers do not disturb each
 //! other. What runs alone takes the locks of all workers, in order.
 
+use crate::serve::woken_by_itself;
 use atoll_cache::Engine;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// How long a batch runs, where memory is near, before those of other connections do.
-const TURN_TIME: Duration = Duration::from_millis(1);
+pub(super) const TURN_TIME: Duration = Duration::from_millis(1);
+/// How long replies wait for what runs alone. Scripts and transactions of a pipeline that come in
+/// turns with those of other connections end within it, and are answered together.
+const SOON: Duration = Duration::from_millis(5);
 /// Workers beyond this number share the locks of others.
 const LOCKS: usize = 64;
 /// Batches of a worker at a time, at most. What runs alone takes so many shares of a lock.
@@ -31,7 +37,7 @@ impl Lock {
     async fn share(&self) {
         match self.0.try_acquire() {
             Ok(share) => share.forget(),
-            Err(_) => self.0.acquire().await.expect(OPEN).forget(),
+            Err(_) => woken_by_itself(self.0.acquire()).await.expect(OPEN).forget(),
         }
     }
 }
@@ -60,7 +66,8 @@ impl Isolation {
     /// matters whether something runs alone.
     #[inline]
     pub(crate) fn batch(&self, worker: usize) -> Batch<'_> {
-        Batch { isolation: self, lock: &self.0[worker % LOCKS], has_share: Cell::new(false), began: None }
+        let lock = &self.0[worker % LOCKS];
+        Batch { isolation: self, lock, has_share: Cell::new(false), is_refused: false, began: None }
     }
 }
 
@@ -69,6 +76,8 @@ pub(crate) struct Batch<'a> {
     isolation: &'a Isolation,
     lock: &'a Lock,
     has_share: Cell<bool>,
+    /// Whether its command is told of a script that has run for long, and does not run.
+    pub(super) is_refused: bool,
     /// When its turn began, once that was asked for.
     began: Option<Instant>,
 }
@@ -129,6 +138,30 @@ impl<'a> Batch<'a> {
         }
     }
 
+    /// Begins if nothing runs alone, or waits to; returns whether it has begun.
+    #[inline]
+    pub(crate) fn try_enter(&self) -> bool {
+        if !self.has_share.get()
+            && let Ok(share) = self.lock.0.try_acquire()
+        {
+            share.forget();
+            self.has_share.set(true);
+        }
+        self.has_share.get()
+    }
+
+    /// Whether it has begun, and nothing runs alone.
+    #[inline]
+    pub(crate) fn has_begun(&self) -> bool {
+        self.has_share.get()
+    }
+
+    /// Begins soon, or not at all: replies that wait to be sent wait no longer. Returns whether it
+    /// has begun.
+    pub(crate) async fn enter_soon(&self) -> bool {
+        self.try_enter() || woken_by_itself(tokio::time::timeout(SOON, self.enter())).await.is_ok()
+    }
+
     fn give_back(&self) {
         if self.has_share.replace(false) {
             self.lock.0.add_permits(1);
@@ -146,10 +179,18 @@ impl<'a> Batch<'a> {
         Alone { _locks: locks }
     }
 
-    /// Runs beside others again.
-    pub(crate) async fn go_on(&mut self, alone: Alone<'a>) {
+    /// The same, if nothing else runs or waits to run alone.
+    pub(crate) fn try_be_alone(&mut self) -> Option<Alone<'a>> {
+        self.give_back();
+        let locks = self.isolation.0.iter().map(|lock| lock.0.try_acquire_many(SHARES).ok());
+        Some(Alone { _locks: locks.collect::<Option<Vec<_>>>()? })
+    }
+
+    /// Runs beside others again, if nothing waits to run alone. Otherwise it has to
+    /// [enter](Self::enter) before its next command: the replies so far need not wait for that.
+    pub(crate) fn go_on(&mut self, alone: Alone<'a>) {
         drop(alone);
-        self.enter().await;
+        self.try_enter();
     }
 }
 
@@ -189,14 +230,18 @@ mod tests {
                                 Turn::begin(Some(&batch)).pass().await;
                             }
                             if round % 7 == worker {
-                                let held = batch.be_alone().await;
+                                let held = match batch.try_be_alone() {
+                                    Some(held) => held,
+                                    None => batch.be_alone().await,
+                                };
                                 assert_eq!(alone.fetch_add(1, SeqCst), 0);
                                 assert_eq!(running.load(SeqCst), 0);
                                 if round % 70 == worker {
                                     tokio::time::sleep(Duration::from_micros(50)).await;
                                 }
                                 alone.fetch_sub(1, SeqCst);
-                                batch.go_on(held).await;
+                                batch.go_on(held);
+                                batch.enter().await;
                             }
                         }
                     });

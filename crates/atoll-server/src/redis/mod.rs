@@ -33,7 +33,7 @@ mod ahead;
 mod census;
 mod channels;
 pub mod command;
-mod config;
+pub mod config;
 pub mod database;
 pub(crate) mod events;
 pub mod extended;
@@ -68,7 +68,7 @@ use instance::Instance;
 use isolation::Batch;
 use peers::Peer;
 use resp::{Args, Parser, ProtocolError, Reply};
-use script::Interpreters;
+use script::{Admitted, Interpreters};
 use session::{Replies, Session, Way};
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -202,23 +202,34 @@ impl Protocol for Redis {
         output: &mut Output,
     ) -> Ended {
         let mut batch = self.0.isolation.batch(client.worker);
+        let mut has_run = false;
         let ended = loop {
             self.0.users.refresh(&mut state.session);
             state.parser.set_stranger(state.session.standing.is_stranger());
-            let stopped = scratch.ahead.parse(&mut state.parser, input, *start);
-            let is_beside = self.0.scripts.are_running()
-                && (0..scratch.ahead.len()).all(|index| {
-                    let (id, args, _) = scratch.ahead.command(index, &state.parser, input);
-                    script::runs_beside(id, args)
-                });
-            if !is_beside {
-                batch.enter().await;
+            let mut stopped = scratch.ahead.parse(&mut state.parser, input, *start);
+            let mut is_beside = false;
+            batch.is_refused = false;
+            if scratch.ahead.len() > 0 && !batch.try_enter() {
+                if has_run && !Box::pin(batch.enter_soon()).await {
+                    state.parser.restart();
+                    break Ended::Full;
+                }
+                let (id, args, _) = scratch.ahead.command(0, &state.parser, input);
+                let admitted = Box::pin(self.0.scripts.admit(&batch, id, args)).await;
+                is_beside = !matches!(admitted, Admitted::Entered(()));
+                if is_beside && scratch.ahead.keep_first() {
+                    // Those behind are parsed again, and wait then.
+                    state.parser.restart();
+                    stopped = Stopped::Enough;
+                }
+                batch.is_refused = matches!(admitted, Admitted::Busy);
             }
             let parsed = (&mut *state, &mut *scratch);
             let ended = pin!(run_parsed((&self.0, &mut batch), parsed, client, input, start, output)).await;
             if let Some(ended) = ended {
                 break ended;
             }
+            has_run = !is_beside;
             match stopped {
                 Stopped::Enough => {}
                 Stopped::Drained => break Ended::Drained,
@@ -293,7 +304,8 @@ async fn run_parsed<'i, G: Engine>(
         if session.closing || session.peer.handle.is_ending() {
             return Some(Ended::Closing);
         }
-        let is_over = ahead.len() > 1 && batch.has_had_its_turn(client.cache.engine());
+        let must_wait = index < ahead.len() && !batch.has_begun() && !Box::pin(batch.enter_soon()).await;
+        let is_over = must_wait || ahead.len() > 1 && batch.has_had_its_turn(client.cache.engine());
         if output.len() >= OUTPUT_BYTES_MAX || is_over {
             // What has been parsed behind this command is parsed again.
             parser.restart();
@@ -337,29 +349,37 @@ async fn run_one<'i, G: Engine>(
     if let Err(refusal) = acl::admit(&mut context, id, happened) {
         return reject(context, Some(id), refusal);
     }
-    match context.session.way(id) {
+    if batch.is_refused {
+        return reject(context, Some(id), script::BUSY.into());
+    }
+    let way = context.session.way(id);
+    let alone = match way {
+        Way::Alone | Way::Script | Way::Exec => match batch.try_be_alone() {
+            Some(alone) => Some(alone),
+            None => match Box::pin(instance.scripts.admit_where(false, batch.be_alone())).await {
+                Admitted::Entered(alone) => Some(alone),
+                _ => return reject(context, Some(id), script::BUSY.into()),
+            },
+        },
+        _ => None,
+    };
+    match way {
         Way::Beside => {
             let context = Context { batch: Some(batch), ..context };
             pin!(run_sampled(id, context)).await;
         }
         Way::Alone => {
-            let alone = batch.be_alone().await;
             pin!(run_sampled(id, context)).await;
-            batch.go_on(alone).await;
         }
         Way::Script => {
-            let alone = batch.be_alone().await;
             pin!(transaction::run_alone(id, context, interpreters)).await;
-            batch.go_on(alone).await;
         }
         Way::Queue => match context.session.queue(id, args) {
             Ok(()) => context.reply.simple("QUEUED"),
             error => context.conclude(error),
         },
         Way::Exec => {
-            let alone = batch.be_alone().await;
             pin!(transaction::run(context, interpreters)).await;
-            batch.go_on(alone).await;
         }
         Way::Refuse => {
             if let Some(place) = subcommand::place(id, args) {
@@ -367,6 +387,9 @@ async fn run_one<'i, G: Engine>(
             }
             context.conclude(Err(command::pubsub::refusal(id, args)));
         }
+    }
+    if let Some(alone) = alone {
+        batch.go_on(alone);
     }
 }
 

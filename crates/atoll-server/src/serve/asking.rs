@@ -5,6 +5,9 @@
 //! | has a descriptor ([`Arrivals`](atoll_fabric::Arrivals)) | once what it waits for has arrived there or its pause is over; and in its turn among [`LOOKS_MAX`] of a [`LOOK_PERIOD`], so that it continues with operations that others have left |
 //! | has none | at the worker's next turn |
 //!
+//! A future that waits for its worker's other connections, not for the fabric, is woken by what it
+//! waits for ([`woken_by_itself`]).
+//!
 //! Futures that begin to wait in one turn of the worker are sent together: the driver first lets
 //! the others run.
 
@@ -139,6 +142,24 @@ async fn found<F: Future>(mut event: Pin<&mut F>, polling: &mut BusyPolling) -> 
     }
 }
 
+thread_local! {
+    /// Whether the future that was polled last is pending in [`woken_by_itself`].
+    static IS_WOKEN: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Waits within a future of the cache for what wakes it, as all of tokio does. To poll it in turns
+/// would keep the worker busy for as long as it waits. Nothing else of that future may be under
+/// way.
+pub(crate) async fn woken_by_itself<F: Future>(future: F) -> F::Output {
+    let mut future = std::pin::pin!(future);
+    poll_fn(|context| {
+        let polled = future.as_mut().poll(context);
+        IS_WOKEN.set(polled.is_pending());
+        polled
+    })
+    .await
+}
+
 /// A future of the cache.
 pub(super) struct Asking<'a, F> {
     future: Pin<&'a mut F>,
@@ -168,9 +189,13 @@ impl<F: Future> Future for Asking<'_, F> {
     #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let Self { future, waiters, key } = &mut *self;
+        IS_WOKEN.set(false);
         let polled = future.as_mut().poll(context);
         if polled.is_pending() {
-            waiters.note(key, context.waker());
+            match IS_WOKEN.take() {
+                true => _ = key.take().map(|key| waiters.forget(key)),
+                false => waiters.note(key, context.waker()),
+            }
         }
         polled
     }
@@ -229,5 +254,39 @@ pub(super) async fn drive<P: Protocol, G: Engine + 'static>(worker: Rc<Worker<P,
             looked = Instant::now();
             waiters.wake_some();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_future_that_is_woken_by_what_it_waits_for_is_not_polled_in_turns() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let (waiters, event, polls) = (Waiters::default(), Notify::new(), Cell::new(0));
+            waiters.is_driven.set(true);
+            // It waits for the fabric first.
+            let both = async {
+                tokio::task::yield_now().await;
+                woken_by_itself(event.notified()).await;
+                tokio::task::yield_now().await;
+            };
+            let mut both = std::pin::pin!(both);
+            let mut asking = Asking::new(both.as_mut(), &waiters);
+            let noted = [1, 0, 1, 1];
+            poll_fn(|context| {
+                let polled = Pin::new(&mut asking).poll(context);
+                assert_eq!(waiters.wakers.borrow().len(), noted[polls.get()]);
+                polls.set(polls.get() + 1);
+                if polls.get() == 2 {
+                    event.notify_one();
+                }
+                polled
+            })
+            .await;
+            assert_eq!(polls.get(), 4);
+        });
     }
 }

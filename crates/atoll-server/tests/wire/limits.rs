@@ -3,6 +3,11 @@
 use crate::common::{Raw, command, options, start, start_on};
 use atoll_cache::EngineOptions;
 use atoll_server::ServerOptions;
+use atoll_sim::requirement::offered;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 fn text(reply: Vec<u8>) -> String {
@@ -123,4 +128,98 @@ fn counts_begin_anew_after_a_reset() {
     assert_eq!(misses(&mut raw), "0");
     raw.call(&["GET", "absent"]);
     assert_eq!(misses(&mut raw), "1");
+}
+
+/// Connections of the test below.
+const CROWD: usize = 10_000;
+/// Names the process that serves it.
+const SERVES: &str = "ATOLL_TEST_SERVES_THE_CROWD";
+
+/// The server of the test below, in a process of its own: one process may not have both ends of so
+/// many connections open.
+#[test]
+#[ignore = "another test runs it"]
+fn serves_a_crowd_until_its_input_ends() {
+    if std::env::var_os(SERVES).is_none() {
+        return;
+    }
+    let options = ServerOptions { threads: 2, clients_max: CROWD + 100, ..options() };
+    let mut server = start_on(&EngineOptions::default(), options);
+    println!("{SERVES} {}", server.address);
+    std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+    server.stop();
+}
+
+/// Memory of a process.
+fn resident_bytes(process: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS")).unwrap();
+    1024 * line.split_ascii_whitespace().nth(1).unwrap().parse::<u64>().unwrap()
+}
+
+/// Lets this process have so many files open.
+fn open_files(needed: u64) -> Result<(), String> {
+    let present = getrlimit(Resource::Nofile);
+    let wanted = Rlimit { current: Some(needed), maximum: present.maximum };
+    if present.current.is_none_or(|files| files >= needed) || setrlimit(Resource::Nofile, wanted).is_ok() {
+        return Ok(());
+    }
+    Err(format!("{needed} open files are needed, and this process may have {present:?} (`ulimit -Hn`)"))
+}
+
+#[test]
+fn ten_thousand_idle_connections_are_answered_and_disturb_no_other() {
+    // A child process has the limits of its parent.
+    if offered("open-files", open_files(CROWD as u64 + 500)).is_none() {
+        return;
+    }
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["limits::serves_a_crowd_until_its_input_ends", "--exact", "--ignored", "--nocapture"])
+        .env(SERVES, "1")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let address = lines.find_map(|line| line.unwrap().split(SERVES).nth(1).map(|address| address.trim().to_owned()));
+    let address: SocketAddr = address.expect("the server says where it listens").parse().unwrap();
+    let mut working = Raw::connect(address);
+    assert_eq!(text(working.call(&["PING"])), "+PONG\r\n");
+    let (began, before) = (Instant::now(), resident_bytes(child.id()));
+    let mut crowd: Vec<TcpStream> = (0..CROWD).map(|_| TcpStream::connect(address).unwrap()).collect();
+    // Each is served, not only accepted by the system.
+    let answers = |crowd: &mut Vec<TcpStream>| {
+        for stream in &mut *crowd {
+            stream.write_all(b"PING\r\n").unwrap();
+        }
+        for stream in crowd {
+            let mut reply = [0; 7];
+            stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+            stream.read_exact(&mut reply).unwrap();
+            assert_eq!(&reply, b"+PONG\r\n");
+        }
+    };
+    answers(&mut crowd);
+    let each = resident_bytes(child.id()).saturating_sub(before) / CROWD as u64;
+    println!("{CROWD} connections within {:?}, {each} bytes each", began.elapsed());
+    // A connection that waits has no buffer: what it has is the state of its task, 13 KiB.
+    assert!(each < 16 << 10, "{each} bytes for each idle connection");
+    let worked = Instant::now();
+    for number in 0..2000 {
+        assert_eq!(text(working.call(&["SET", "k", &number.to_string()])), "+OK\r\n");
+        assert!(text(working.call(&["GET", "k"])).contains(&number.to_string()));
+    }
+    println!("4000 round trips beside them took {:?}", worked.elapsed());
+    let info = text(working.call(&["INFO", "clients"]));
+    assert!(info.contains(&format!("connected_clients:{}\r\n", CROWD + 1)), "{info}");
+    answers(&mut crowd);
+    drop(crowd);
+    let ended = Instant::now();
+    while !text(working.call(&["INFO", "clients"])).contains("connected_clients:1\r\n") {
+        assert!(ended.elapsed() < Duration::from_secs(30), "connections end when their peers do");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    drop(child.stdin.take());
+    assert!(child.wait().unwrap().success());
+    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
 }

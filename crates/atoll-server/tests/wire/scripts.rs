@@ -1,7 +1,7 @@
 //! What scripts may use up, and what they cannot reach.
 
 use crate::common;
-use crate::common::{Raw, options, start, start_redis};
+use crate::common::{Raw, options, start, start_redis, with_memcached};
 use atoll_server::{Redis, RedisOptions, ServerOptions};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -250,4 +250,161 @@ fn a_script_that_nobody_kills_is_ended_after_five_seconds() {
             }
         })
     });
+}
+
+/// A server with one worker, whose only worker runs the script.
+#[test]
+fn the_only_worker_reads_what_ends_its_script() {
+    let server = start(ServerOptions { threads: 1, ..options() });
+    // The other connections wait for the script wherever it is: within functions of Lua that call
+    // back, too, and within those of this server.
+    for script in [
+        "while true do end",
+        "while true do pcall(function() while true do end end) end",
+        "while true do redis.call('ping') end",
+        "table.sort({3, 2, 1}, function() while true do end end)",
+        "local t = setmetatable({}, {__index = function() while true do end end}) return t.x",
+        "for x in function() while true do end end do end",
+        "return ('x'):gsub('.', function() while true do end end)",
+        "return (('a'):rep(30000):find(('a*'):rep(20) .. 'b'))",
+        "local t = {} for i = 1, 30 do t = {a=t, b=t} end return cjson.encode(t)",
+    ] {
+        let mut raw = Raw::connect(server.address);
+        // A transaction runs its scripts in the same way.
+        let is_within = script.contains("ping");
+        let script = common::command(&["EVAL", script, "0"]);
+        match is_within {
+            true => raw.send(&[b"multi\r\n".as_slice(), &script, b"exec\r\n"].concat()),
+            false => raw.send(&script),
+        }
+        std::thread::sleep(Duration::from_millis(50));
+        let (mut waiting, mut other) = (Raw::connect(server.address), Raw::connect(server.address));
+        waiting.send(&common::command(&["SET", "k", "v"]));
+        let begun = Instant::now();
+        assert!(other.call(&["HELLO", "2"]).starts_with(b"*"));
+        assert_eq!(other.call(&["CLIENT", "SETINFO", "LIB-NAME", "x"]), b"+OK\r\n");
+        // What is behind it in the pipeline waits for the script to end.
+        other.send(b"script kill\r\nping\r\n");
+        assert_eq!(other.reply(), b"+OK\r\n");
+        assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+        assert_eq!(other.reply(), b"+PONG\r\n");
+        assert_eq!(waiting.reply(), b"+OK\r\n");
+        if is_within {
+            assert_eq!([raw.reply(), raw.reply()], [&b"+OK\r\n"[..], b"+QUEUED\r\n"]);
+        }
+        let reply = String::from_utf8(raw.reply()).unwrap();
+        assert!(reply.contains("Script killed by user with SCRIPT KILL"), "{reply}");
+    }
+}
+
+#[test]
+fn commands_that_wait_for_a_script_are_told_so_after_the_threshold() {
+    const BUSY: &[u8] = b"-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.\r\n";
+    for threads in [1, 2] {
+        let server = start(ServerOptions { threads, ..with_memcached() });
+        let mut raw = Raw::connect(server.address);
+        let shown = raw.call(&["CONFIG", "GET", "busy-reply-threshold"]);
+        assert_eq!(shown, b"*2\r\n$20\r\nbusy-reply-threshold\r\n$4\r\n5000\r\n");
+        assert_eq!(raw.call(&["CONFIG", "SET", "busy-reply-threshold", "300"]), b"+OK\r\n");
+        let mut others = [server.address; 4].map(Raw::connect);
+        let mut memcached = Raw::connect(server.memcached());
+        let begun = Instant::now();
+        raw.send(&common::command(&["EVAL", "while true do end", "0"]));
+        std::thread::sleep(Duration::from_millis(100));
+        // Those came before it is over, and are told when it is.
+        others[0].send(b"ping\r\n");
+        others[1].send(b"get a\r\nset a 1\r\n");
+        others[2].send(&common::command(&["EVAL", "return 1", "0"]));
+        others[3].send(b"multi\r\nget a\r\nexec\r\nnothing\r\nping\r\n");
+        memcached.send(b"set m 0 0 1\r\n1\r\n");
+        for (other, replies) in others.iter_mut().zip([1, 2, 1]) {
+            (0..replies).for_each(|_| assert_eq!(other.reply(), BUSY));
+        }
+        assert!(begun.elapsed() >= Duration::from_millis(300), "{:?}", begun.elapsed());
+        assert_eq!([others[3].reply(), others[3].reply()], [b"+OK\r\n", BUSY]);
+        let exec = String::from_utf8(others[3].reply()).unwrap();
+        assert!(exec.starts_with("-EXECABORT Transaction discarded because of: BUSY Redis is busy"), "{exec}");
+        assert!(others[3].reply().starts_with(b"-ERR unknown command"));
+        assert_eq!(others[3].reply(), BUSY);
+        assert_eq!(others[0].call(&["PING"]), BUSY);
+        assert_eq!(others[0].call(&["SCRIPT", "KILL"]), b"+OK\r\n");
+        assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+        assert_eq!(others[1].call(&["GET", "a"]), b"$-1\r\n");
+        // The other protocol has no such reply: its commands wait.
+        let mut stored = [0; 8];
+        std::io::Read::read_exact(&mut memcached.stream(), &mut stored).unwrap();
+        assert_eq!(&stored, b"STORED\r\n");
+        assert!(String::from_utf8(raw.reply()).unwrap().contains("Script killed by user"));
+        // None is told so if the threshold is 0.
+        assert_eq!(raw.call(&["CONFIG", "SET", "lua-time-limit", "0"]), b"+OK\r\n");
+        raw.send(&common::command(&["EVAL", "while true do end", "0"]));
+        std::thread::sleep(Duration::from_millis(100));
+        others[1].send(b"ping\r\n");
+        std::thread::sleep(Duration::from_millis(100));
+        assert_eq!(others[0].call(&["SCRIPT", "KILL"]), b"+OK\r\n");
+        assert_eq!(others[1].reply(), b"+PONG\r\n");
+    }
+}
+
+#[test]
+fn a_reply_does_not_wait_for_the_script_of_another_connection() {
+    let server = start(options());
+    let (mut one, mut other) = (Raw::connect(server.address), Raw::connect(server.address));
+    let brief = "local began = os.clock() while os.clock() < began + 0.2 do end return 1";
+    one.send(&[common::command(&["EVAL", brief, "0"]), common::command(&["SET", "k", "v"])].concat());
+    std::thread::sleep(Duration::from_millis(100));
+    // It runs next.
+    other.send(&common::command(&["EVAL", "while true do end", "0"]));
+    let begun = Instant::now();
+    assert_eq!(one.reply(), b":1\r\n");
+    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    assert_eq!(Raw::connect(server.address).call(&["SCRIPT", "KILL"]), b"+OK\r\n");
+    assert_eq!(one.reply(), b"+OK\r\n");
+    assert!(String::from_utf8(other.reply()).unwrap().contains("Script killed by user"));
+}
+
+#[test]
+fn a_server_stops_while_a_script_runs() {
+    let mut server = start(ServerOptions { threads: 1, ..options() });
+    let mut raw = Raw::connect(server.address);
+    raw.send(&common::command(&["EVAL", "while true do pcall(function() while true do end end) end", "0"]));
+    std::thread::sleep(Duration::from_millis(100));
+    let begun = Instant::now();
+    Raw::connect(server.address).send(b"shutdown nosave\r\n");
+    server.wait();
+    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+}
+
+/// Scripts have a stack of their own, which must hold whatever Lua permits.
+#[test]
+fn calls_within_each_other_end_at_the_limits_of_lua() {
+    let server = start(options());
+    let mut raw = Raw::connect(server.address);
+    for script in [
+        "local function f(n) if n == 0 then return 1 end local t = setmetatable({}, {__index = function() return f(n - 1) end}) return t.x end return f(60)",
+        "return #loadstring('return ' .. ('('):rep(150) .. '1' .. (')'):rep(150)) and 1 or 1",
+    ] {
+        let reply = evaluate(&mut raw, script);
+        assert!(reply == ":1\r\n" || reply.starts_with("-ERR"), "{reply}");
+    }
+    assert!(
+        evaluate(
+            &mut raw,
+            "local f f = function() return setmetatable({}, {__index = function() return f() end}).x end return f()"
+        )
+        .starts_with("-ERR")
+    );
+    assert!(
+        evaluate(
+            &mut raw,
+            "local t = setmetatable({}, {}) getmetatable(t).__index = function(t, k) return t[k .. 'x'] end return t.x"
+        )
+        .contains("overflow")
+    );
+    let nested = format!("return {}", "(".repeat(3000));
+    assert!(evaluate(&mut raw, &nested).starts_with("-ERR"));
+    let nested = "local s = ('('):rep(1e5) local _, why = loadstring('return ' .. s) return why";
+    assert!(evaluate(&mut raw, nested).contains("overflow") || evaluate(&mut raw, nested).contains("levels"));
+    assert_eq!(evaluate(&mut raw, "return (('a'):rep(1000):find(('(a'):rep(30) .. (')'):rep(30)))"), ":1\r\n");
+    assert_eq!(evaluate(&mut raw, "return 1"), ":1\r\n");
 }

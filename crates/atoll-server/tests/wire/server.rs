@@ -1,7 +1,7 @@
 //! The server around the commands: limits, hostile peers, workers, metrics, stopping.
 
 use crate::common::memcached::Text;
-use crate::common::{Random, Raw, command, facts, options, start, start_on, start_with, with_memcached};
+use crate::common::{Random, Raw, TestPool, command, facts, options, start, start_on, start_with, with_memcached};
 use atoll_cache::ditto::DittoOptions;
 use atoll_cache::{Cache, EngineOptions, model::Model};
 use atoll_fabric::Clock;
@@ -377,6 +377,128 @@ fn commands_on_many_keys_make_no_other_client_wait_while_scripts_run() {
         assert!(longest < took / 4, "{name}: a PING took {longest:?} while four took {took:?}");
         assert!(looked.load(Relaxed) > 8, "{name}: {looked:?} scripts ran within {took:?}");
     }
+}
+
+/// COPY and RENAME are not among them: they run alone, so that the keys of both change in one step.
+#[test]
+fn commands_on_a_large_value_make_no_other_client_wait() {
+    const BYTES: usize = 64 << 20;
+    let server = start_with(options(), TestPool::of(&EngineOptions::default(), 512 << 20).process());
+    let (mut busy, mut other) = (Raw::connect(server.address), Raw::connect(server.address));
+    let (bytes, last) = ("x".repeat(BYTES), (BYTES - 1).to_string());
+    let fields: Vec<String> = (0..500_000).map(|field| format!("field{field}")).collect();
+    let many = |name| [name, "h"].into_iter().chain(fields.iter().map(String::as_str)).collect::<Vec<_>>();
+    assert_eq!(busy.call(&["HSET", "h", "field7", "v"]), b":1\r\n");
+    for words in [
+        vec!["SET", "k", &bytes],
+        vec!["GET", "k"],
+        vec!["SETBIT", "k", "ROUND", "1"],
+        vec!["BITFIELD", "k", "INCRBY", "u32", "#77", "7"],
+        vec!["BITCOUNT", "k", "5", "-5"],
+        vec!["BITPOS", "k", "0", "9", "-5"],
+        vec!["SETRANGE", "k", &last, "ROUND"],
+        vec!["APPEND", "k", "y"],
+        many("HMGET"),
+        many("HDEL"),
+    ] {
+        // The machine may have other work.
+        let measured: Vec<_> = (0..6)
+            .map(|round| {
+                let round = round.to_string();
+                let words: Vec<_> = words.iter().map(|word| if *word == "ROUND" { &round } else { *word }).collect();
+                let sent = command(&words);
+                longest_meanwhile(&mut other, || {
+                    busy.send(&sent);
+                    assert!(!busy.reply().starts_with(b"-"), "{}", words[0]);
+                })
+            })
+            .collect();
+        let is_short = measured.iter().any(|(longest, took)| *longest < *took / 4);
+        assert!(is_short, "{}: a PING and all: {measured:?}", words[0]);
+    }
+}
+
+/// Values of a megabyte and more are changed and counted in another way than small ones.
+#[test]
+fn large_values_are_changed_and_counted_as_small_ones_are() {
+    let server = start_on(&EngineOptions::default(), options());
+    let mut raw = Raw::connect(server.address);
+    let mut random = Random(77);
+    let mut bytes = vec![0_u8; 1_300_000];
+    raw.call(&["CONFIG", "SET", "notify-keyspace-events", "KEA"]);
+    let mut events = Raw::connect(server.address);
+    events.call(&["SUBSCRIBE", "__keyspace@0__:k"]);
+    raw.call(&["SETRANGE", "k", &(bytes.len() - 1).to_string(), "\0"]);
+    assert!(String::from_utf8(events.reply()).unwrap().contains("setrange"));
+    for round in 0..120 {
+        // Bytes of another value lie behind a short one in the same memory.
+        let other = "\u{7f}".repeat(random.below(3_000_000));
+        assert_eq!(raw.call(&["SET", "other", &other]), b"+OK\r\n");
+        raw.call(&["GET", "other"]);
+        let (place, far) = (random.below(bytes.len()), random.below(40_000));
+        let event = match round % 4 {
+            0 => {
+                assert_eq!(raw.call(&["APPEND", "k", "abc"]), format!(":{}\r\n", bytes.len() + 3).into_bytes());
+                bytes.extend_from_slice(b"abc");
+                "append"
+            }
+            1 => {
+                let at = if round % 8 == 1 { place } else { bytes.len() + far };
+                bytes.resize(bytes.len().max(at + 3), 0);
+                bytes[at..at + 3].copy_from_slice(b"xyz");
+                let length = format!(":{}\r\n", bytes.len()).into_bytes();
+                assert_eq!(raw.call(&["SETRANGE", "k", &at.to_string(), "xyz"]), length);
+                "setrange"
+            }
+            2 => {
+                let bit = 8 * if round % 8 == 2 { place } else { bytes.len() + far } + 5;
+                bytes.resize(bytes.len().max(bit / 8 + 1), 0);
+                let was = bytes[bit / 8] >> 2 & 1;
+                bytes[bit / 8] ^= 4;
+                let reply = raw.call(&["SETBIT", "k", &bit.to_string(), &(1 - was).to_string()]);
+                assert_eq!(reply, format!(":{was}\r\n").into_bytes());
+                "setbit"
+            }
+            _ => {
+                let at = if round % 8 == 3 { place.min(bytes.len() - 4) } else { bytes.len() + far };
+                bytes.resize(bytes.len().max(at + 4), 0);
+                let was = u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap());
+                bytes[at..at + 4].copy_from_slice(&was.wrapping_add(7).to_be_bytes());
+                let reply = raw.call(&[
+                    "BITFIELD",
+                    "k",
+                    "GET",
+                    "u32",
+                    &(8 * at).to_string(),
+                    "INCRBY",
+                    "u32",
+                    &(8 * at).to_string(),
+                    "7",
+                ]);
+                assert_eq!(reply, format!("*2\r\n:{was}\r\n:{}\r\n", was.wrapping_add(7)).into_bytes());
+                "setbit"
+            }
+        };
+        let told = String::from_utf8(events.reply()).unwrap();
+        assert!(told.contains(event), "{told}");
+        let (one, two) = (random.below(8 * bytes.len()), random.below(8 * bytes.len()));
+        let (first, last) = (one.min(two), one.max(two).min(one.min(two) + (8 << random.below(22))));
+        let bit = |number: usize| bytes[number / 8] >> (7 - number % 8) & 1;
+        let range = [first.to_string(), last.to_string()];
+        let count = (first..=last).filter(|number| bit(*number) == 1).count();
+        assert_eq!(raw.call(&["BITCOUNT", "k", &range[0], &range[1], "BIT"]), format!(":{count}\r\n").into_bytes());
+        let wanted = round as u8 % 2;
+        let place = (first..=last).find(|number| bit(*number) == wanted).map_or(-1, |number| number as i64);
+        let reply = raw.call(&["BITPOS", "k", &wanted.to_string(), &range[0], &range[1], "BIT"]);
+        assert_eq!(reply, format!(":{place}\r\n").into_bytes(), "{range:?}");
+        let at = (8 * bytes.len() - 40).to_string();
+        let read = u16::from_be_bytes([bytes[bytes.len() - 5], bytes[bytes.len() - 4]]);
+        assert_eq!(raw.call(&["BITFIELD_RO", "k", "GET", "u16", &at]), format!("*1\r\n:{read}\r\n").into_bytes());
+    }
+    let whole = raw.call(&["GET", "k"]);
+    assert_eq!(whole, [format!("${}\r\n", bytes.len()).as_bytes(), &bytes, b"\r\n"].concat());
+    let whole = bytes.iter().map(|byte| byte.count_ones()).sum::<u32>();
+    assert_eq!(raw.call(&["BITCOUNT", "k"]), format!(":{whole}\r\n").into_bytes());
 }
 
 #[test]

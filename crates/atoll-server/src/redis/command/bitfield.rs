@@ -8,7 +8,7 @@
 
 use super::arguments::{integer, is};
 use super::bitmap::{BITS, bit_number};
-use super::modify::{Modified, check_length, modify};
+use super::modify::{Modified, check_length, edit};
 use super::{CommandError, Context, Outcome, string};
 use crate::redis::resp::Args;
 use atoll_cache::{Engine, cache::parse_integer};
@@ -207,11 +207,11 @@ pub async fn bitfield<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     };
     check_length(c, bytes)?;
     let key = c.key(1);
-    let numbers = modify(c, &key, BITS, |old, new| {
-        let old = old.unwrap_or_default();
-        new.extend_from_slice(old);
-        new.resize(new.len().max(bytes), 0);
-        let has_grown = new.len() > old.len();
+    let numbers = edit(c, &key, BITS, |_, value| {
+        let length = value.bytes().len();
+        let has_grown = bytes > length;
+        value.resize(length.max(bytes));
+        let new = value.bytes_mut();
         // A write that fails, or that puts the number that is there, changes nothing.
         let (mut numbers, mut has_changed) = (Vec::with_capacity(parts.len()), false);
         for part in &parts {
@@ -242,9 +242,13 @@ pub async fn bitfield_ro<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 }
 
 async fn look<G: Engine>(c: &mut Context<'_, G>, parts: &[Part]) -> Outcome {
-    let is_there = c.look(1, BITS.kind).await?;
+    let first = parts.iter().map(|part| part.first / 8).min().unwrap_or(0);
+    let end = parts.iter().map(Part::bytes).max().unwrap_or(0);
+    let asked = move |length: usize| first.min(length)..end.min(length);
+    let is_there = c.look_at_part(1, BITS.kind, asked).await?.is_some();
     let bytes = if is_there { c.value.bytes() } else { &[] };
-    let numbers: Vec<_> = parts.iter().map(|part| Some(part.kind.read(bytes, part.first) as i64)).collect();
+    let number = |part: &Part| Some(part.kind.read(bytes, part.first - 8 * first) as i64);
+    let numbers: Vec<_> = parts.iter().map(number).collect();
     string::forget(c.value);
     reply(c, &numbers);
     Ok(())

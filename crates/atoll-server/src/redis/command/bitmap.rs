@@ -5,15 +5,19 @@
 //! change a key in between.
 
 use super::arguments::{integer, is};
-use super::modify::{Modified, Subject, check_length, modify};
+use super::modify::{Modified, Subject, check_length, edit};
 use super::{CommandError, Context, Outcome, string};
 use crate::redis::events::Class;
 use crate::redis::kind::Kind;
 use crate::redis::resp::parser::BULK_BYTES_MAX;
 use atoll_cache::{Engine, SetOptions};
+use std::ops::Range;
 
 const OFFSET: &str = "ERR bit offset is not an integer or out of range";
 const BIT: &str = "ERR bit is not an integer or out of range";
+
+/// Bits that are looked at before other connections run.
+const PIECE_BITS: usize = 8 << 22;
 
 /// What the commands on bits change.
 pub(super) const BITS: Subject = Subject { kind: Kind::STRING, class: Class::STRING, event: "setbit" };
@@ -37,16 +41,14 @@ pub async fn setbit<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     };
     check_length(c, number / 8 + 1)?;
     let key = c.key(1);
-    let was = modify(c, &key, BITS, |old, new| {
-        let old = old.unwrap_or_default();
-        let was = bit(old, number);
-        if was == (to == 1) && number / 8 < old.len() {
+    let was = edit(c, &key, BITS, |_, value| {
+        let (was, length) = (bit(value.bytes(), number), value.bytes().len());
+        if was == (to == 1) && number / 8 < length {
             return Ok(Modified::Kept(was));
         }
-        new.extend_from_slice(old);
-        new.resize(old.len().max(number / 8 + 1), 0);
-        let place = 7 - number % 8;
-        new[number / 8] = new[number / 8] & !(1 << place) | to << place;
+        value.resize(length.max(number / 8 + 1));
+        let (place, byte) = (7 - number % 8, &mut value.bytes_mut()[number / 8]);
+        *byte = *byte & !(1 << place) | to << place;
         Ok(Modified::Put(was))
     });
     let was = was.await?;
@@ -58,11 +60,32 @@ pub async fn setbit<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 pub async fn getbit<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let number = bit_number(integer(c.args.get(2)).ok())?;
     let byte = move |length: usize| (number / 8).min(length)..(number / 8 + 1).min(length);
-    let is_there = c.look_at_part(1, Kind::STRING, byte).await?;
-    let is_set = is_there && bit(c.value.bytes(), number % 8);
+    let length = c.look_at_part(1, Kind::STRING, byte).await?;
+    let is_set = length.is_some() && bit(c.value.bytes(), number % 8);
     string::forget(c.value);
     c.reply.yes(is_set);
     Ok(())
+}
+
+/// The bits that a command asks for: from `start` to an inclusive `end`, both counted from the
+/// value's end if negative.
+#[derive(Clone, Copy)]
+struct Asked {
+    start: i64,
+    end: i64,
+    in_bits: bool,
+}
+
+impl Asked {
+    /// Them, of a value of so many bytes.
+    fn of(self, bytes: usize) -> Option<Span> {
+        Span::of(bytes, self.start, self.end, self.in_bits)
+    }
+
+    /// The bytes that they lie in.
+    fn part(self, bytes: usize) -> Range<usize> {
+        self.of(bytes).map_or(0..0, |span| span.first / 8..span.end.div_ceil(8))
+    }
 }
 
 /// The bits that a command looks at: from the first to before the last.
@@ -99,6 +122,18 @@ impl Span {
             }
             each(index * 8, byte, mask)
         })
+    }
+
+    /// The same bits, if the value began with the byte of the first of them.
+    fn in_part(&self) -> Self {
+        let skipped = self.first / 8 * 8;
+        Self { first: self.first - skipped, end: self.end - skipped }
+    }
+
+    /// Its parts of [`PIECE_BITS`], one after the other.
+    fn pieces(&self) -> impl Iterator<Item = Self> + use<> {
+        let end = self.end;
+        (self.first..end).step_by(PIECE_BITS).map(move |first| Self { first, end: end.min(first + PIECE_BITS) })
     }
 
     /// The bytes in front of its first whole eight bytes, those, and the bytes behind them.
@@ -155,60 +190,81 @@ fn in_bits(word: &[u8]) -> Result<bool, CommandError> {
 
 /// `BITCOUNT key [start end [BYTE | BIT]]`
 pub async fn bitcount<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    if !c.look(1, Kind::STRING).await? {
-        c.reply.count(0);
-        return Ok(());
-    }
-    let span = |bytes: &[u8]| match c.args.len() {
-        2 => Ok(Span::of(bytes.len(), 0, -1, false)),
+    let args = c.args;
+    let asked = || match args.len() {
+        2 => Ok(Some(Asked { start: 0, end: -1, in_bits: false })),
         4 | 5 => {
-            let (start, end) = (integer(c.args.get(2))?, integer(c.args.get(3))?);
+            let (start, end) = (integer(args.get(2))?, integer(args.get(3))?);
             // Redis says this before it looks at the last word, and before it clamps.
             if start < 0 && end < 0 && start > end {
                 return Ok(None);
             }
-            let in_bits = c.args.len() == 5 && in_bits(c.args.get(4))?;
-            Ok(Span::of(bytes.len(), start, end, in_bits))
+            let in_bits = args.len() == 5 && in_bits(args.get(4))?;
+            Ok(Some(Asked { start, end, in_bits }))
         }
         _ => Err(CommandError::Syntax),
     };
-    let bytes = c.value.bytes();
-    let count = span(bytes).map(|span| span.map_or(0, |span| span.count(bytes)));
+    // What is asked matters only if there is a value.
+    let asked = asked();
+    let part = asked.as_ref().ok().copied().flatten();
+    let length = c.look_at_part(1, Kind::STRING, move |length| part.map_or(0..0, |asked| asked.part(length))).await?;
+    let Some(length) = length else {
+        c.reply.count(0);
+        return Ok(());
+    };
+    let mut count = 0;
+    if let Some(span) = asked?.and_then(|asked| asked.of(length)) {
+        let mut turn = c.turn();
+        for piece in span.in_part().pieces() {
+            count += piece.count(c.value.bytes());
+            turn.yield_if_over().await;
+        }
+    }
     string::forget(c.value);
-    c.reply.count(count?);
+    c.reply.count(count);
     Ok(())
 }
 
 /// `BITPOS key bit [start [end [BYTE | BIT]]]`
 pub async fn bitpos<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    let wanted = match integer(c.args.get(2))? {
+    let args = c.args;
+    let wanted = match integer(args.get(2))? {
         wanted @ (0 | 1) => wanted == 1,
         _ => return Err("ERR The bit argument must be 1 or 0.".into()),
     };
-    if !c.look(1, Kind::STRING).await? {
+    let asked = || {
+        let start = if args.len() > 3 { integer(args.get(3))? } else { 0 };
+        let in_bits = args.len() == 6 && in_bits(args.get(5))?;
+        let end = if args.len() > 4 { integer(args.get(4))? } else { -1 };
+        if args.len() > 6 { Err(CommandError::Syntax) } else { Ok(Asked { start, end, in_bits }) }
+    };
+    let asked = asked();
+    let part = asked.as_ref().ok().copied();
+    let length = c.look_at_part(1, Kind::STRING, move |length| part.map_or(0..0, |asked| asked.part(length))).await?;
+    let Some(length) = length else {
         // What is not there is zeros without end.
         c.reply.integer(if wanted { -1 } else { 0 });
         return Ok(());
-    }
-    let find = |bytes: &[u8]| {
-        let args = c.args.len();
-        let start = if args > 3 { integer(c.args.get(3))? } else { 0 };
-        let in_bits = args == 6 && in_bits(c.args.get(5))?;
-        let end = if args > 4 { integer(c.args.get(4))? } else { -1 };
-        if args > 6 {
-            return Err(CommandError::Syntax);
-        }
-        let Some(span) = Span::of(bytes.len(), start, end, in_bits) else { return Ok(-1) };
-        Ok(match span.position(bytes, wanted) {
-            Some(number) => number as i64,
-            // Behind a value whose end was not given stand zeros.
-            None if !wanted && args <= 4 => bytes.len() as i64 * 8,
-            None => -1,
-        })
     };
-    let found = find(c.value.bytes());
+    let mut found = None;
+    let span = asked?.of(length);
+    if let Some(span) = &span {
+        let mut turn = c.turn();
+        for piece in span.in_part().pieces() {
+            found = piece.position(c.value.bytes(), wanted).map(|number| span.first / 8 * 8 + number);
+            if found.is_some() {
+                break;
+            }
+            turn.yield_if_over().await;
+        }
+    }
     string::forget(c.value);
-    c.reply.integer(found?);
+    c.reply.integer(match found {
+        Some(number) => number as i64,
+        // Behind a value whose end was not given stand zeros.
+        None if span.is_some() && !wanted && args.len() <= 4 => length as i64 * 8,
+        None => -1,
+    });
     Ok(())
 }
 

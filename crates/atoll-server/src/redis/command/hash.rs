@@ -18,6 +18,7 @@ use crate::redis::events::Class;
 use crate::redis::extended::{Extended, Sum};
 use crate::redis::glob;
 use crate::redis::hash::{Fields, Hash, Pair, TooLong, remove, set};
+use crate::redis::isolation::Turn;
 use crate::redis::kind::Kind;
 use crate::redis::resp::{Protocol, Reply};
 use atoll_cache::Engine;
@@ -63,6 +64,16 @@ fn bulk_or_null(reply: &mut Reply<'_>, bytes: Option<&[u8]>) {
     }
 }
 
+/// Fields of a command that are read before other connections run.
+const STEP_FIELDS: usize = 4096;
+
+/// The field of this number was read.
+async fn pass(turn: &mut Turn<'_>, index: usize) {
+    if index % STEP_FIELDS == STEP_FIELDS - 1 {
+        turn.yield_if_over().await;
+    }
+}
+
 /// `HGET key field`
 pub async fn hget<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let field = c.args.get(2);
@@ -71,27 +82,30 @@ pub async fn hget<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 
 /// `HMGET key field...`
 pub async fn hmget<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+    let (mut fields, mut places, mut turn) = (Fields::with_room(c.args.len() - 2), Vec::new(), c.turn());
+    for (index, field) in c.args.from(2).enumerate() {
+        places.push(fields.add(field));
+        pass(&mut turn, index).await;
+    }
     let is_there = c.look(1, Kind::HASH).await?;
-    let replied = reply_fields(c, is_there);
+    let replied = reply_fields(c, is_there, &fields, &places);
     string::forget(c.value);
     replied
 }
 
 /// Replies with the fields from argument 2 on of the hash that was looked up.
-fn reply_fields<G: Engine>(c: &mut Context<'_, G>, is_there: bool) -> Outcome {
+fn reply_fields<G: Engine>(c: &mut Context<'_, G>, is_there: bool, fields: &Fields<'_>, places: &[usize]) -> Outcome {
     let hash = is_there.then(|| read(c.value.bytes())).transpose()?;
-    let mut fields = Fields::default();
-    let places: Vec<usize> = c.args.from(2).map(|field| fields.add(field)).collect();
     let mut found = vec![None; fields.list().len()];
     for (field, value) in hash.iter().flat_map(Hash::pairs) {
         if let Some(place) = fields.place(field) {
             found[place].get_or_insert(value);
         }
     }
-    let bytes = places.iter().filter_map(|&place| found[place]).map(|value| value.len() + AROUND_BYTES);
+    let bytes = places.iter().filter_map(|place| found[*place]).map(|value| value.len() + AROUND_BYTES);
     check_repeated(bytes.sum())?;
     c.reply.array(places.len());
-    places.into_iter().for_each(|place| bulk_or_null(&mut c.reply, found[place]));
+    places.iter().for_each(|place| bulk_or_null(&mut c.reply, found[*place]));
     Ok(())
 }
 
@@ -303,12 +317,13 @@ async fn set_pairs<G: Engine>(c: &mut Context<'_, G>) -> Result<usize, CommandEr
     if c.args.len() % 2 == 1 {
         return Err(CommandError::Arity(c.spec.name));
     }
-    let (mut fields, mut values) = (Fields::default(), Vec::new());
-    let mut rest = c.args.from(2);
+    let (mut fields, mut values) = (Fields::with_room(c.args.len() / 2), Vec::new());
+    let (mut rest, mut turn) = (c.args.from(2), c.turn());
     while let (Some(field), Some(value)) = (rest.next(), rest.next()) {
         let place = fields.add(field);
         values.resize(fields.list().len(), &[][..]);
         values[place] = value;
+        pass(&mut turn, place).await;
     }
     let key = c.key(1);
     modify(c, &key, subject("hset"), |old, new| {
@@ -391,8 +406,12 @@ pub async fn hincrbyfloat<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 
 /// `HDEL key field...`
 pub async fn hdel<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    let (key, mut fields) = (c.key(1), Fields::default());
-    c.args.from(2).for_each(|field| _ = fields.add(field));
+    let (key, mut fields) = (c.key(1), Fields::with_room(c.args.len() - 2));
+    let mut turn = c.turn();
+    for (index, field) in c.args.from(2).enumerate() {
+        fields.add(field);
+        pass(&mut turn, index).await;
+    }
     let removed = modify(c, &key, subject("hdel"), |old, new| {
         let Some(old) = old else { return Ok(Modified::Kept(0)) };
         let removed = remove(read(old)?, &fields, new);

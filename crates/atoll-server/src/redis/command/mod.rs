@@ -151,8 +151,14 @@ impl<G: Engine> Context<'_, G> {
 
 impl<G: Engine> Context<'_, G> {
     /// Looks up a part of the value of argument `index`, which is a key: the bytes that `part`
-    /// chooses, given the length. As [`look`](Self::look) otherwise.
-    pub(crate) async fn look_at_part<P>(&mut self, index: usize, kind: Kind, part: P) -> Result<bool, CommandError>
+    /// chooses, given the length. Gives the length of a value that is there. As
+    /// [`look`](Self::look) otherwise.
+    pub(crate) async fn look_at_part<P>(
+        &mut self,
+        index: usize,
+        kind: Kind,
+        part: P,
+    ) -> Result<Option<usize>, CommandError>
     where
         P: Fn(usize) -> Range<usize> + 'static,
     {
@@ -160,7 +166,7 @@ impl<G: Engine> Context<'_, G> {
         let meta = self.cache.get_part(&self.key(index), chosen, self.value).await?;
         self.looked(self.args.get(index), meta.is_some());
         meta.map_or(Ok(()), |meta| kind.check(meta))?;
-        Ok(meta.is_some())
+        Ok(meta.map(|meta| meta.value_bytes))
     }
 }
 

@@ -1,12 +1,13 @@
 //! A value that is replaced by what a command makes of it, in one atomic step for the whole pool.
 //!
 //! The command looks the value up, makes the new one, and puts it only if no other client was
-//! faster; otherwise it begins again. Some client always succeeds.
+//! faster; otherwise it begins again. Some client always succeeds. A change of a part is made where
+//! the lookup put the value: to copy a large one would keep the worker's other connections waiting.
 
 use super::{CommandError, Context, range, string};
 use crate::redis::events::Class;
 use crate::redis::kind::Kind;
-use atoll_cache::{CacheError, Condition, Engine, Expiry, Meta, SetOptions};
+use atoll_cache::{CacheError, Condition, Engine, Expiry, Meta, SetOptions, Value};
 
 /// The values that a command changes, and how its changes are told.
 #[derive(Clone, Copy, Debug)]
@@ -41,38 +42,87 @@ pub(super) async fn modify<G: Engine, T>(
 ) -> Result<T, CommandError> {
     let mut new = Vec::new();
     loop {
-        let is_there = c.cache.get(key, c.value).await?;
-        let (condition, attributes, is_right) = if is_there {
-            let meta @ Meta { token, attributes, .. } = c.value.meta();
-            (Condition::IfToken(token), attributes, subject.kind.check(meta))
-        } else {
-            (Condition::IfAbsent, subject.kind.attributes(), Ok(()))
-        };
+        let present = look(c, key, subject).await?;
         new.clear();
-        let made = is_right.and_then(|()| make(is_there.then(|| c.value.bytes()), &mut new));
+        let made = make(present.map(|_| c.value.bytes()), &mut new);
         string::forget(c.value);
-        let (outcome, is_change, is_removed) = match made? {
-            Modified::Kept(outcome) => return Ok(outcome),
-            Modified::Put(outcome) => (outcome, true, false),
-            Modified::Grown(outcome) => (outcome, false, false),
-            Modified::Removed(outcome) => (outcome, true, true),
-        };
-        // A moment that is past removes the key, if its token is still the same.
-        let expiry = if is_removed { Expiry::AtMs(0) } else { Expiry::Keep };
-        let options = SetOptions { condition, expiry, attributes };
-        if c.cache.set(key, &new, &options).await.map_err(range::too_long)?.stored {
-            if !is_there {
-                c.notify(Class::NEW, "new", c.args.get(1));
-            }
-            if is_change {
-                c.notify(subject.class, subject.event, c.args.get(1));
-            }
-            if is_removed {
-                c.notify(Class::GENERIC, "del", c.args.get(1));
-            }
+        if let Some(outcome) = put(c, key, (subject, present), &new, made?).await? {
             return Ok(outcome);
         }
     }
+}
+
+/// The same for changes of a part of the value, which may be large: `make(whether it is there, the
+/// value)` changes the value where it is, without a copy. An absent one is empty.
+pub(super) async fn edit<G: Engine, T>(
+    c: &mut Context<'_, G>,
+    key: &[u8],
+    subject: Subject,
+    mut make: impl FnMut(bool, &mut Value) -> Result<Modified<T>, CommandError>,
+) -> Result<T, CommandError> {
+    loop {
+        let present = look(c, key, subject).await?;
+        if present.is_none() {
+            c.value.clear();
+        }
+        let put = match make(present.is_some(), c.value) {
+            Ok(made) => put(c, key, (subject, present), c.value.bytes(), made).await,
+            Err(error) => Err(error),
+        };
+        string::forget(c.value);
+        if let Some(outcome) = put? {
+            return Ok(outcome);
+        }
+    }
+}
+
+/// The metadata of what a command found, if it is there and one of its values.
+type Present = Option<Meta>;
+
+/// Looks the value up that a command is to change.
+async fn look<G: Engine>(c: &mut Context<'_, G>, key: &[u8], subject: Subject) -> Result<Present, CommandError> {
+    if !c.cache.get(key, c.value).await? {
+        return Ok(None);
+    }
+    subject.kind.check(c.value.meta()).inspect_err(|_| string::forget(c.value))?;
+    Ok(Some(c.value.meta()))
+}
+
+/// Puts the new value if `present` is still there; returns nothing if another client came in
+/// between.
+async fn put<G: Engine, T>(
+    c: &Context<'_, G>,
+    key: &[u8],
+    (subject, present): (Subject, Present),
+    new: &[u8],
+    made: Modified<T>,
+) -> Result<Option<T>, CommandError> {
+    let (outcome, is_change, is_removed) = match made {
+        Modified::Kept(outcome) => return Ok(Some(outcome)),
+        Modified::Put(outcome) => (outcome, true, false),
+        Modified::Grown(outcome) => (outcome, false, false),
+        Modified::Removed(outcome) => (outcome, true, true),
+    };
+    let (condition, attributes) = match present {
+        Some(Meta { token, attributes, .. }) => (Condition::IfToken(token), attributes),
+        None => (Condition::IfAbsent, subject.kind.attributes()),
+    };
+    // A moment that is past removes the key, if its token is still the same.
+    let expiry = if is_removed { Expiry::AtMs(0) } else { Expiry::Keep };
+    let options = SetOptions { condition, expiry, attributes };
+    if !c.cache.set(key, new, &options).await.map_err(range::too_long)?.stored {
+        return Ok(None);
+    }
+    if present.is_none() {
+        c.notify(Class::NEW, "new", c.args.get(1));
+    }
+    if is_change {
+        c.notify(subject.class, subject.event, c.args.get(1));
+    }
+    if is_removed {
+        c.notify(Class::GENERIC, "del", c.args.get(1));
+    }
+    Ok(Some(outcome))
 }
 
 /// Refuses a value that would be longer than any may be, before memory is taken for it.

@@ -1,7 +1,9 @@
 //! Commands on parts of values, and on their lengths.
 
 use super::arguments::integer;
+use super::modify::{Modified, Subject, edit};
 use super::{CommandError, Context, Outcome, string};
+use crate::redis::events::Class;
 use crate::redis::kind::Kind;
 use crate::redis::resp::parser::BULK_BYTES_MAX;
 use atoll_cache::{CacheError, Engine};
@@ -17,11 +19,41 @@ pub(super) fn too_long(error: CacheError) -> CommandError {
 /// `APPEND key value`
 pub async fn append<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let key = c.key(1);
-    let is_new = c.seems_new(&key).await?;
-    let length = c.cache.append(&key, c.args.get(2)).await.map_err(too_long)?;
-    c.notify_put(is_new, "append", c.args.get(1));
+    let suffix = c.args.get(2);
+    let length = match is_large(c, &key).await? {
+        true => {
+            let max = c.cache.value_bytes_max();
+            let appended = edit(c, &key, Subject { event: "append", ..STRINGS }, |_, value| {
+                let (from, bytes) = (value.bytes().len(), value.bytes().len() + suffix.len());
+                if bytes > max {
+                    return Err(too_long(CacheError::ValueTooLarge { bytes, max }));
+                }
+                value.resize(bytes);
+                value.bytes_mut()[from..].copy_from_slice(suffix);
+                Ok(Modified::Put(bytes))
+            });
+            appended.await?
+        }
+        false => {
+            let is_new = c.seems_new(&key).await?;
+            let length = c.cache.append(&key, suffix).await.map_err(too_long)?;
+            c.notify_put(is_new, "append", c.args.get(1));
+            length
+        }
+    };
     c.reply.count(length);
     Ok(())
+}
+
+/// What APPEND and SETRANGE change.
+const STRINGS: Subject = Subject { kind: Kind::STRING, class: Class::STRING, event: "" };
+
+/// A value of so many bytes is changed where its lookup put it.
+const LARGE_BYTES_MIN: usize = 1 << 20;
+
+/// Whether the present value is so large that a copy of it would keep other connections waiting.
+async fn is_large<G: Engine>(c: &Context<'_, G>, key: &[u8]) -> Result<bool, CommandError> {
+    Ok(c.cache.peek(key).await?.is_some_and(|meta| meta.value_bytes >= LARGE_BYTES_MIN))
 }
 
 /// `STRLEN key`
@@ -37,7 +69,7 @@ pub async fn strlen<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 pub async fn getrange<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let (start, end) = (integer(c.args.get(2))?, integer(c.args.get(3))?);
     let part = move |length| bounds(length, start, end).map_or(0..0, |(start, end)| start..end);
-    if c.look_at_part(1, Kind::STRING, part).await? {
+    if c.look_at_part(1, Kind::STRING, part).await?.is_some() {
         c.reply.bulk(c.value.bytes());
         string::forget(c.value);
     } else {
@@ -67,6 +99,21 @@ pub async fn setrange<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
         // Redis looks first whether a string is there.
         c.cache.peek(&key).await?.map_or(Ok(()), |meta| Kind::STRING.check(meta))?;
         return Err(CommandError::TooLong);
+    }
+    if !bytes.is_empty() && is_large(c, &key).await? {
+        let max = c.cache.value_bytes_max();
+        let length = edit(c, &key, Subject { event: "setrange", ..STRINGS }, |_, value| {
+            let (end, length) = (offset + bytes.len(), value.bytes().len());
+            if end > max {
+                return Err(too_long(CacheError::ValueTooLarge { bytes: end, max }));
+            }
+            value.resize(length.max(end));
+            value.bytes_mut()[offset..end].copy_from_slice(bytes);
+            Ok(Modified::Put(length.max(end)))
+        });
+        let length = length.await?;
+        c.reply.count(length);
+        return Ok(());
     }
     let is_new = c.seems_new(&key).await?;
     let length = c.cache.set_range(&key, offset, bytes).await.map_err(too_long)?;

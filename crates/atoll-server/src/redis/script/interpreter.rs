@@ -7,14 +7,20 @@
 //! |---|---|---|
 //! | memory | [`MEMORY_BYTES_MAX`] for all scripts of a worker | by the interpreter, at each allocation |
 //! | time | [`TIME_MAX`] | every [`INSTRUCTIONS`] instructions, in each match of a pattern, and by functions that do much in one instruction |
+//!
+//! Where the time is looked at, a script that has had its turn pauses, so that its worker serves
+//! its other connections: they may end the script. Lua 5.1 cannot yield there. So an interpreter
+//! runs its scripts on a stack of its own, which is left and entered again ([`Stage`]).
 
 use super::bits;
 use super::json;
 use super::pattern;
+use super::stage::Stage;
 use crate::redis::command::info::REDIS_VERSION;
+use crate::redis::isolation::TURN_TIME;
 use mlua::state::{GcIncParams, GcMode};
 use mlua::{Function, HookTriggers, LightUserData, Lua, LuaOptions, StdLib, Table, Value, VmState};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -55,6 +61,10 @@ impl Over {
 #[derive(Default)]
 pub(super) struct Watch {
     ends: Cell<Option<Instant>>,
+    /// When the script pauses next, while it runs.
+    pauses: Cell<Option<Instant>>,
+    /// Pauses the script. It returns when the script goes on.
+    pub(super) pause: RefCell<Option<Function>>,
     pub(super) over: Cell<Option<Over>>,
 }
 
@@ -67,13 +77,35 @@ impl Watch {
     /// Looks at the time, and whether the script is to be killed.
     fn look(&self, is_killed: &AtomicBool) -> Option<Over> {
         if self.over.get().is_none() {
+            let now = Instant::now();
+            if self.pauses.get().is_some_and(|pauses| now >= pauses) {
+                self.pause();
+            }
             if is_killed.load(Relaxed) {
                 self.over.set(Some(Over::Killed));
-            } else if self.ends.get().is_some_and(|ends| Instant::now() >= ends) {
+            } else if self.ends.get().is_some_and(|ends| now >= ends) {
                 self.over.set(Some(Over::TooLong));
             }
         }
         self.over.get()
+    }
+
+    /// Ends the script that has begun at that time.
+    pub(super) fn end_at(&self, ends: Instant) {
+        self.ends.set(Some(ends));
+    }
+
+    /// Lets the worker's other connections run.
+    fn pause(&self) {
+        let pause = self.pause.borrow().clone();
+        // A script without memory for the call pauses when it has some again.
+        if let Some(pause) = pause {
+            let _ = pause.call::<()>(());
+        }
+        // It may have ended meanwhile.
+        if self.pauses.get().is_some() {
+            self.pauses.set(Some(Instant::now() + TURN_TIME));
+        }
     }
 }
 
@@ -85,6 +117,8 @@ pub(super) struct Interpreter {
     globals: Table,
     /// Runs a script, and returns what it returns or raises.
     pub(super) run: Function,
+    /// Where scripts run. Dropped before `lua`, which it uses.
+    pub(super) stage: RefCell<Stage>,
     compiled: HashMap<[u8; 20], Function>,
     pub(super) watch: Rc<Watch>,
     /// The bytes of all interpreters, and what this one has in it.
@@ -151,7 +185,8 @@ impl Interpreter {
             looked().map(|()| VmState::Continue)
         })?;
         let (compiled, bytes_counted) = (HashMap::new(), Cell::new(0));
-        Ok(Self { lua, environment, globals, run, compiled, watch, bytes, bytes_counted })
+        let stage = RefCell::new(Stage::new(&lua, watch.clone())?);
+        Ok(Self { lua, environment, globals, run, stage, compiled, watch, bytes, bytes_counted })
     }
 
     /// Whether a script can be compiled.
@@ -191,7 +226,9 @@ impl Interpreter {
         self.globals.raw_set("KEYS", strings(&mut { keys })?)?;
         self.globals.raw_set("ARGV", strings(&mut { args })?)?;
         self.watch.over.set(None);
-        self.watch.ends.set(Some(Instant::now() + TIME_MAX));
+        let now = Instant::now();
+        self.watch.ends.set(Some(now + TIME_MAX));
+        self.watch.pauses.set(Some(now + TURN_TIME));
         Ok(())
     }
 
@@ -211,6 +248,7 @@ impl Interpreter {
     pub(super) fn end(&self) {
         self.count(self.lua.used_memory());
         self.watch.ends.set(None);
+        self.watch.pauses.set(None);
         let _ = self.globals.raw_set("KEYS", mlua::Nil).and_then(|()| self.globals.raw_set("ARGV", mlua::Nil));
     }
 }

@@ -3,7 +3,10 @@
 //! A script runs alone among all commands of this server, as a transaction does
 //! (`transaction`). It promises other processes the same: with one key it is
 //! one step, for which it may run several times. It runs as a coroutine, which yields the command
-//! that it calls: so a command of a script may wait for the fabric as any other.
+//! that it calls: so a command of a script may wait for the fabric as any other. Every millisecond
+//! it leaves its worker to the other connections. What a peer needs to end a script runs beside it
+//! ([`runs_beside`]). Other commands wait, and are refused once it has run for
+//! `busy-reply-threshold`.
 //!
 //! | module | concept |
 //! |---|---|
@@ -11,7 +14,9 @@
 //! | `reply` | replies as values of Lua, and the other way |
 //! | `json`, `bits` | the libraries `cjson` and `bit` |
 //! | `number` | numbers as texts and integers |
+//! | `stage` | the stack that scripts run on, which they leave for others |
 //! | `pattern` | the patterns of `string`, matched within the time |
+//! | [`sandbox`] | scripts without a server, for tests of what they may do |
 //! | `shebang` | the first line of a script, which may have flags |
 //! | `prelude.lua` | the part that is written in Lua |
 //!
@@ -29,28 +34,34 @@ mod json;
 mod number;
 pub mod pattern;
 mod reply;
+pub mod sandbox;
 mod shebang;
+mod stage;
 
 use super::acl::{self, Happened};
 use super::command::arguments::{integer, is};
 use super::command::{self, CommandError, Context, Flag, Id, Outcome, SPECS, subcommand};
+use super::isolation::Batch;
 use super::resp::parser::Span;
 use super::resp::{Args, Protocol, Reply};
 use super::session::Session;
 use super::transaction;
-use crate::serve::Output;
+use crate::serve::{Output, first, woken_by_itself};
 use atoll_cache::Engine;
+use futures_util::future::{Either, select};
 pub(super) use interpreter::TIME_MAX;
 use interpreter::{Interpreter, Over};
 use mlua::{MultiValue, Value};
 use sha1::{Digest, Sha1};
+use stage::Left;
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::ops::ControlFlow;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
 
 /// The most bytes of scripts that are cached.
 const CACHED_BYTES_MAX: usize = 64 << 20;
@@ -62,8 +73,26 @@ pub(crate) struct Scripts {
     /// Whether a script runs, and whether it is to end.
     is_running: AtomicBool,
     is_killed: Arc<AtomicBool>,
+    /// When the script began that runs.
+    began: Mutex<Option<Instant>>,
+    /// Whether the script that runs has paused.
+    has_paused: AtomicBool,
+    /// Notified when a script pauses for the first time, and when `busy_ms` changes. Most scripts
+    /// end before, and need not be told of.
+    changed: Notify,
+    /// After how many milliseconds other commands are told of a script that runs; 0 for never.
+    busy_ms: BusyThreshold,
     /// Bytes of all interpreters.
     lua_bytes: Arc<AtomicUsize>,
+}
+
+/// Milliseconds; at first as many as a script may run.
+struct BusyThreshold(AtomicU64);
+
+impl Default for BusyThreshold {
+    fn default() -> Self {
+        Self(AtomicU64::new(TIME_MAX.as_millis() as u64))
+    }
 }
 
 #[derive(Default)]
@@ -137,6 +166,76 @@ impl Scripts {
         self.is_running.load(Relaxed)
     }
 
+    fn began(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.began.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A script begins, until what is returned is dropped.
+    fn begin(&self) -> Running<'_> {
+        *self.began() = Some(Instant::now());
+        self.is_killed.store(false, Relaxed);
+        self.has_paused.store(false, Relaxed);
+        self.is_running.store(true, Relaxed);
+        Running(self)
+    }
+
+    /// The script that runs pauses.
+    fn pause(&self) {
+        if !self.has_paused.swap(true, Relaxed) {
+            self.changed.notify_waiters();
+        }
+    }
+
+    /// After how many milliseconds other commands are told of a script that runs; 0 for never.
+    pub(crate) fn busy_ms(&self) -> u64 {
+        self.busy_ms.0.load(Relaxed)
+    }
+
+    pub(crate) fn set_busy_ms(&self, ms: u64) {
+        self.busy_ms.0.store(ms, Relaxed);
+        self.changed.notify_waiters();
+    }
+
+    /// When commands that wait are told of the script that runs. One that was killed ends soon.
+    fn busy_at(&self) -> Option<Instant> {
+        let (began, ms) = ((*self.began())?, self.busy_ms());
+        if ms == 0 || self.is_killed.load(Relaxed) { None } else { began.checked_add(Duration::from_millis(ms)) }
+    }
+
+    /// A batch whose first command is `id` waits until it may run. The batch
+    /// [enters](Batch::enter), unless the command runs beside a script, or is to be told of it.
+    #[cold]
+    pub(super) async fn admit(&self, batch: &Batch<'_>, id: Option<Id>, args: Args<'_>) -> Admitted {
+        self.admit_where(runs_beside(id, args), batch.enter()).await
+    }
+
+    /// Waits for `may_run`, or until a script runs and the command is one that `runs_beside` it, or
+    /// is to be told of it.
+    pub(super) async fn admit_where<T>(&self, runs_beside: bool, may_run: impl Future<Output = T>) -> Admitted<T> {
+        let mut may_run = pin!(may_run);
+        loop {
+            let mut changed = pin!(self.changed.notified());
+            changed.as_mut().enable();
+            if runs_beside && self.are_running() {
+                return Admitted::Beside;
+            }
+            let busy_at = self.busy_at();
+            if busy_at.is_some_and(|at| at <= Instant::now()) {
+                return Admitted::Busy;
+            }
+            let until_busy = async {
+                match busy_at {
+                    Some(at) => tokio::time::sleep_until(at.into()).await,
+                    None => std::future::pending().await,
+                }
+            };
+            let told = pin!(first(changed, until_busy));
+            if let Either::Left((entered, _)) = woken_by_itself(select(may_run.as_mut(), told)).await {
+                return Admitted::Entered(entered);
+            }
+        }
+    }
+
     /// Ends the script that runs; returns whether there is one.
     pub(crate) fn kill(&self) -> bool {
         let is_running = self.are_running();
@@ -146,6 +245,29 @@ impl Scripts {
         is_running
     }
 }
+
+/// A script runs until this is dropped.
+struct Running<'a>(&'a Scripts);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.is_running.store(false, Relaxed);
+        *self.0.began() = None;
+    }
+}
+
+/// How a command may run while scripts may run.
+pub(super) enum Admitted<T = ()> {
+    /// As any.
+    Entered(T),
+    /// Beside a script.
+    Beside,
+    /// Not at all: a script has run for long.
+    Busy,
+}
+
+/// What a command is told that finds a script that has run for long.
+pub(super) const BUSY: &str = "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
 
 /// Where a worker keeps its interpreter.
 #[derive(Default)]
@@ -208,8 +330,7 @@ async fn evaluate<G: Engine>(id: Id, c: &mut Context<'_, G>, interpreters: &mut 
     }
     // What it is given as its only key is changed in one step.
     let key = (keys > 0).then(|| c.key(3)).filter(|key| (4..3 + keys).all(|other| c.key(other) == *key));
-    scripts.is_killed.store(false, Relaxed);
-    scripts.is_running.store(true, Relaxed);
+    let running = scripts.begin();
     let step = async |c: &mut Context<'_, G>| {
         if let Err(error) = interpreter.begin(c.args.from(3).take(keys), c.args.from(3 + keys)) {
             return ControlFlow::Break(Err(failed(error)));
@@ -238,7 +359,7 @@ async fn evaluate<G: Engine>(id: Id, c: &mut Context<'_, G>, interpreters: &mut 
         }
     };
     let outcome = pin!(transaction::in_one_step(c, (key.as_deref(), true), step)).await;
-    c.instance.scripts.is_running.store(false, Relaxed);
+    drop(running);
     if interpreter.is_spent() {
         interpreters.0 = None;
     }
@@ -254,6 +375,27 @@ enum Ended {
     Overtaken,
 }
 
+/// Resumes a script until it ends or calls a command. Where it has had its turn, the worker's other
+/// connections run.
+async fn on_stage(
+    scripts: &Scripts,
+    interpreter: &Interpreter,
+    thread: &mlua::Thread,
+    given: (Value, bool),
+) -> mlua::Result<MultiValue> {
+    let mut left = interpreter.stage.borrow_mut().resume(thread.clone(), given);
+    loop {
+        match left {
+            Left::Resumed(values) => return values,
+            Left::Paused => {
+                scripts.pause();
+                woken_by_itself(tokio::task::yield_now()).await;
+            }
+        }
+        left = interpreter.stage.borrow_mut().go_on();
+    }
+}
+
 /// Resumes a script until it ends, and runs the commands that it calls.
 async fn play<G: Engine>(
     is_read_only: bool,
@@ -267,7 +409,7 @@ async fn play<G: Engine>(
     let mut command = Command::default();
     let mut given = (Value::Function(function), false);
     loop {
-        let mut values: MultiValue = match thread.resume(given) {
+        let mut values: MultiValue = match on_stage(&c.instance.scripts, interpreter, &thread, given).await {
             Ok(values) => values,
             // Only what must end a script passes its protection.
             Err(error) => match interpreter.watch.over.get() {
@@ -448,12 +590,14 @@ pub(super) async fn script<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     Ok(())
 }
 
-/// Whether a command does not wait for a script that runs: what a peer needs to end it.
+/// Whether a command does not wait for a script that runs: what a peer needs to end it, and what
+/// begins and ends a transaction, so that the rest of a pipeline is not taken for single commands.
 #[cold]
 pub(super) fn runs_beside(id: Option<Id>, args: Args<'_>) -> bool {
     let word = || args.get(1);
     match id {
-        Some(Id::Auth | Id::Hello | Id::Quit | Id::Reset | Id::Shutdown) => true,
+        Some(Id::Auth | Id::Hello | Id::Multi | Id::Discard | Id::Unwatch) => true,
+        Some(Id::Quit | Id::Reset | Id::Shutdown) => true,
         Some(Id::Script) if args.len() > 1 => is(word(), "kill"),
         Some(Id::Client) if args.len() > 1 => {
             ["setinfo", "setname", "getname", "id"].iter().any(|name| is(word(), name))

@@ -79,7 +79,12 @@ pub(crate) struct TestPool {
 impl TestPool {
     /// For that engine.
     pub(crate) fn new(engine: &EngineOptions) -> Self {
-        let settings = engine.for_growth(None, 64 << 20, 0);
+        Self::of(engine, 64 << 20)
+    }
+
+    /// The same, of so many bytes.
+    pub(crate) fn of(engine: &EngineOptions, bytes: u64) -> Self {
+        let settings = engine.for_growth(None, bytes, 0);
         let (region, clock) = (Arc::new(ShmRegion::anonymous(settings.home_bytes()).unwrap()), Clock::host());
         let endpoint = ShmEndpoint::with_regions(vec![region.clone()], clock.clone());
         Self { pool: Arc::new(run_ready(ChosenPool::format(&endpoint, settings)).unwrap()), region, clock }
