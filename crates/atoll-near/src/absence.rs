@@ -7,7 +7,7 @@
 //! ```text
 //! in the home     2, 4, 6...   clients may use the region that has this number
 //!                 3, 5, 7...   the region with the number before is gone
-//! in the table    0            nobody may use this region yet
+//! in the table    0            no client may use this region yet
 //! ```
 //!
 //! | step | by | from then on |
@@ -40,8 +40,8 @@
 //! begins there as a newcomer does: it remembers no mode until it has asked. What an operation on
 //! the old region remembers late has an older generation, and counts no more.
 //!
-//! If the memory node with the home ends, there is no directory any more. Its compute nodes must end
-//! before another one is made.
+//! If the memory node with the home ends, there is no directory any more. Its compute nodes must
+//! end before another one is made.
 
 use crate::directory::{TABLES_MAX, Table};
 use crate::error::NearError;

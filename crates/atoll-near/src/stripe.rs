@@ -35,8 +35,8 @@ pub(crate) const COUNTS: u64 = 24;
 pub(crate) const TUNING: u64 = 32;
 pub(crate) const BYPASSES: u64 = 40;
 pub(crate) const WRITER: u64 = 48;
-/// In the place of a writer's identity, with the incarnation of the memory node: nobody knows whether
-/// the node's bit is set.
+/// In the place of a writer's identity, with the incarnation of the memory node: it is not known
+/// whether the node's bit is set.
 pub(crate) const UNSETTLED: u64 = 1 << 63;
 pub(crate) const OWNER: u64 = 56;
 

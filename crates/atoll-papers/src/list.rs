@@ -43,6 +43,7 @@ experiments! {
     "difache-fig11", difache::fig11: "DiFache Fig. 11: near caches on loads like those of Twitter's 54 clusters, 128 clients";
     "difache-fig12", difache::fig12: "DiFache Fig. 12: latencies and verbs by kind of access, a load like Twitter's cluster 4, 128 clients";
     "difache-fig13", difache::fig13: "DiFache Fig. 13: all nodes told and owners told, 8 to 64 nodes";
+    "difache-fig15", difache::fig15: "DiFache Fig. 15: throughput while compute nodes and the memory node end and come back";
 }
 
 /// The line of an experiment in the list, for people.

@@ -28,6 +28,7 @@ pub(super) mod fig10;
 pub(super) mod fig11;
 pub(super) mod fig12;
 pub(super) mod fig13;
+pub(super) mod fig15;
 pub(super) mod fig4;
 mod manager;
 mod point;
