@@ -5,7 +5,7 @@
 //! one step, for which it may run several times. It runs as a coroutine, which yields the command
 //! that it calls: so a command of a script may wait for the fabric as any other. Every millisecond
 //! it leaves its worker to the other connections. What a peer needs to end a script runs beside it
-//! ([`runs_beside`]). Other commands wait, and are refused once it has run for
+//! (`runs_beside`). Other commands wait, and are refused once it has run for
 //! `busy-reply-threshold`.
 //!
 //! | module | concept |
