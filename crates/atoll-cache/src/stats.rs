@@ -1,8 +1,9 @@
 //! A client's counters. They are plain numbers of one thread; a caller adds them up for a process.
 
-use crate::miniature::choice::CURVE;
+use crate::miniature::choice::{CURVE, ONCE};
 use atoll_fabric::Traffic;
 use atoll_pool::Upkeep;
+use atoll_pool::registry::Lookups;
 use std::cell::Cell;
 
 /// Declares the counters once: as numbers, and as a client counts them.
@@ -166,11 +167,15 @@ pub const MODELLED_MISSES: [&str; CURVE.len()] = [
     "modelled_misses_fourfold",
 ];
 
-/// The hit ratio at each capacity of [`CURVE`], by so many reads and the misses of the miniatures.
-/// `None` without reads, or without miniatures.
-pub fn curve(reads: u64, modelled_misses: [u64; CURVE.len()]) -> Option<[f64; CURVE.len()]> {
-    let ratio = |misses: u64| (1.0 - misses as f64 / reads as f64).max(0.0);
-    (reads > 0 && modelled_misses[0] > 0).then(|| modelled_misses.map(ratio))
+/// The hit ratio at each capacity of [`CURVE`], by the lookups that found their key, those that did
+/// not, and the misses of the miniatures. What the miniatures miss too much or too little at the
+/// pool's own capacity, where the hit ratio is known, they are taken to miss at the others, too.
+/// `None` without lookups, or without miniatures.
+pub fn curve(hits: u64, misses: u64, modelled_misses: [u64; CURVE.len()]) -> Option<[f64; CURVE.len()]> {
+    let reads = hits as f64 + misses as f64;
+    let too_many = modelled_misses[ONCE] as f64 - misses as f64;
+    let ratio = |modelled: u64| (1.0 - (modelled as f64 - too_many) / reads).clamp(0.0, 1.0);
+    (reads > 0.0 && modelled_misses[0] > 0).then(|| modelled_misses.map(ratio))
 }
 
 impl Counters {
@@ -180,10 +185,14 @@ impl Counters {
         counter.add(1);
     }
 
-    /// Lookups that found their key, and those that did not.
-    pub fn lookups(&self) -> [u64; 2] {
+    /// Lookups that found their key, those that did not, and the misses at each capacity of
+    /// [`CURVE`].
+    pub fn lookups(&self) -> Lookups {
         let misses = [&self.misses_absent, &self.misses_evicted, &self.misses_expired];
-        [self.hits.0.get(), misses.iter().map(|counter| counter.0.get()).sum()]
+        let misses = misses.iter().map(|counter| counter.0.get()).sum();
+        let modelled = (0..CURVE.len()).map(|point| self.modelled_misses(point).0.get());
+        let mut all = [self.hits.0.get(), misses].into_iter().chain(modelled);
+        std::array::from_fn(|_| all.next().expect("as many as the curve has points"))
     }
 
     /// The misses that the miniatures model at a capacity of [`CURVE`].
@@ -208,7 +217,7 @@ impl Stats {
             self.modelled_misses_twice,
             self.modelled_misses_fourfold,
         ];
-        curve(self.hits + self.misses(), misses)
+        curve(self.hits, self.misses(), misses)
     }
 
     /// Adds the upkeep that the client of the pool has counted.

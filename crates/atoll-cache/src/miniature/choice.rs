@@ -18,6 +18,9 @@ use arrayvec::ArrayVec;
 
 /// The capacities of the curve, in quarters of the pool's.
 pub const CURVE: [u64; 5] = [1, 2, 4, 8, 16];
+/// The place of the pool's own capacity in [`CURVE`].
+pub const ONCE: usize = 2;
+const _: () = assert!(CURVE[ONCE] == 4, "four quarters");
 /// Most rules of a choice.
 pub const RULES_MAX: usize = LANES_MAX - CURVE.len();
 /// Sampled misses after which an earlier miss counts half.

@@ -3,15 +3,13 @@
 use super::{ENGINE_MARGIN_PP, Point};
 use atoll_cache::experts::{self, DEFAULT_SET, Table};
 use atoll_cache::forge::rules::RULES;
-use atoll_cache::miniature::choice::{CURVE, Choice};
+use atoll_cache::miniature::choice::{Choice, ONCE};
 use atoll_cache::miniature::sample::{Sample, Scale};
 
 /// Objects of a miniature, unless that makes more sampled requests than [`SAMPLED_MAX`].
 const OBJECTS: u64 = 4096;
 /// About so many requests are shown to each miniature at most.
 const SAMPLED_MAX: u64 = 1 << 19;
-/// The place of the whole capacity in a client's curve.
-const ONCE: usize = 2;
 
 /// The engines, in the order of [`Model::misses`].
 const ENGINES: [&str; 2] = ["forge", "ditto"];
@@ -130,8 +128,6 @@ impl Models {
         Some(ENGINES[usize::from(is_better)].to_owned())
     }
 }
-
-const _: () = assert!(CURVE[ONCE] == 4, "four quarters");
 
 #[cfg(test)]
 mod tests {
