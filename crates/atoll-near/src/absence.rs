@@ -29,7 +29,7 @@
 //! | an even number | 0 | gone: a node has one region |
 //! | an even number | a later number | too early to say: it looks again |
 //! | an even number | an earlier number | not known: it reaches an older region |
-//! | an even number, which it has seen in the table before | nothing: the fabric says that the region is gone | gone |
+//! | an even number, seen in the table before | nothing: the fabric says that the region is gone | gone |
 //! | an even number | nothing otherwise | not known |
 //!
 //! A client looks before its first use of a memory node. An endpoint reaches one region of a node
@@ -80,8 +80,6 @@ pub(crate) enum Standing {
     Absent(u64),
     /// It is gone, and its number in the home is still this even one.
     Gone(u64),
-    /// The home has another number by now.
-    Early,
     /// Nothing.
     Unknown,
 }
@@ -97,16 +95,17 @@ enum Answer {
 
 impl Standing {
     /// What this number in the home and this answer of the table say to a client that has seen the
-    /// number `seen` in the table before.
-    fn of(number: u64, answer: Answer, seen: u64) -> Self {
-        match answer {
+    /// number `seen` in the table before. `None` if the home has another number by now.
+    fn of(number: u64, answer: Answer, seen: u64) -> Option<Self> {
+        let standing = match answer {
             _ if !number.is_multiple_of(2) => Self::Absent(number),
             Answer::Number(found) if found == number => Self::Used(number),
             Answer::Number(0) => Self::Gone(number),
-            Answer::Number(found) if found > number => Self::Early,
+            Answer::Number(found) if found > number => return None,
             Answer::Gone if seen == number => Self::Gone(number),
             Answer::Number(_) | Answer::Gone | Answer::Nothing => Self::Unknown,
-        }
+        };
+        Some(standing)
     }
 }
 
@@ -159,15 +158,11 @@ impl<E: Endpoint> Near<E> {
         let seen = &self.seen.numbers[usize::from(table.node())];
         loop {
             let number = read_word(&self.endpoint, self.directory.incarnation_at(table.node())).await?;
-            match Standing::of(number, self.ask_table(table).await?, seen.get()) {
-                Standing::Early => {}
-                standing => {
-                    if standing == Standing::Used(number) {
-                        seen.set(number);
-                    }
-                    return Ok(standing);
-                }
+            let Some(standing) = Standing::of(number, self.ask_table(table).await?, seen.get()) else { continue };
+            if standing == Standing::Used(number) {
+                seen.set(number);
             }
+            return Ok(standing);
         }
     }
 
@@ -211,7 +206,7 @@ impl<E: Endpoint> Near<E> {
                     // Another client may have been faster.
                     let _ = swap(&self.endpoint, at, number, number + 1).await?;
                 }
-                Standing::Used(_) | Standing::Early | Standing::Unknown => return Ok(None),
+                Standing::Used(_) | Standing::Unknown => return Ok(None),
             }
         };
         if !self.open.lacks(Hole::CopiesOfLostNode) {
@@ -331,11 +326,11 @@ mod tests {
             [2, 3, 4, 5].into_iter().flat_map(move |number| [0, 2, 4].map(|seen| (number, answer, seen)))
         });
         follow(&rows, cases, |(number, answer, seen)| match Standing::of(*number, *answer, *seen) {
-            Standing::Used(_) => Says::Used,
-            Standing::Absent(_) => Says::Absent,
-            Standing::Gone(_) => Says::Gone,
-            Standing::Early => Says::Early,
-            Standing::Unknown => Says::Unknown,
+            Some(Standing::Used(_)) => Says::Used,
+            Some(Standing::Absent(_)) => Says::Absent,
+            Some(Standing::Gone(_)) => Says::Gone,
+            None => Says::Early,
+            Some(Standing::Unknown) => Says::Unknown,
         });
     }
 }

@@ -413,7 +413,7 @@ impl<E: Endpoint> Near<E> {
                 // With the region its bits are gone, and a dead writer sets none in the next one.
                 Standing::Absent(_) | Standing::Gone(_) => true,
                 // Another client reaches it.
-                Standing::Early | Standing::Unknown => false,
+                Standing::Unknown => false,
             };
             if !is_clear {
                 return Ok(false);

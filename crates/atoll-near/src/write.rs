@@ -28,7 +28,7 @@
 //! A client that switches a stripe on waits until no bypass is under way. While a bit is set, no
 //! copy is made. So no copy exists while an object changes. Clients of one node take turns, because
 //! they share the bit. If the outcome of such a write is unknown, it may still change the bit at
-//! any time: the other clients' writes of the stripe fail until the node has ended.
+//! any time: later writes of the stripe fail until this node or the memory node has ended.
 
 use crate::directory::{DirectoryOptions, Stripe};
 use crate::error::NearError;
