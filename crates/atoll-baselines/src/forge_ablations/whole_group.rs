@@ -5,8 +5,10 @@
 //! | find the records and their keys | READ the chunk |
 //! | find the slot of each object | READ the bucket of each key |
 //!
-//! A record has no place for the frequency that its object brings from an earlier group. The
-//! evictor takes only that from the group's map, which it READ with the rest.
+//! The map came with the rest. The evictor takes from it the frequency that an object brings from
+//! an earlier group, for which a record has no place. It also takes the home slot of an object that
+//! its bucket does not have: a split may just have moved the object, and then the evictor looks for
+//! it once more by that number.
 
 use atoll_cache::forge::Forge;
 use atoll_cache::forge::group::MapEntry;
@@ -18,8 +20,9 @@ use atoll_fabric::{BATCH_VERBS_MAX, Batch, Buffer, Endpoint};
 use atoll_pool::ChunkId;
 
 /// READs a whole group that this client owns, and finds the slot of each of its objects by the
-/// object's key. `None` if the chunk does not hold as many records as it should. Then the chunk is
-/// damaged, and the map must serve.
+/// object's key. `None` if an object of the map has no record: it was never written, or is
+/// damaged. Then the map must serve. A record that the map does not have is no object's: its
+/// insertion withdrew.
 pub(super) async fn read<E: Endpoint, T: Technique<E>>(
     forge: &Forge<E, T>,
     chunk: ChunkId,
@@ -31,26 +34,29 @@ pub(super) async fn read<E: Endpoint, T: Technique<E>>(
     let mut bytes = Buffer::new();
     bytes.resize(layout.chunk_bytes as usize);
     let mut bytes = client.endpoint.read(layout.chunk(chunk), bytes).await?;
-    let mut records = forge.parse(&mut bytes, generation);
-    if records.len() < objects {
-        return Ok(None);
+    let mut parsed = forge.parse(&mut bytes, generation).into_iter();
+    let map = bytes.words()[bytes.words().len() - objects..].iter().rev();
+    let mut records = Vec::with_capacity(objects);
+    for entry in map.map(|word| MapEntry::from_word(*word)) {
+        // Both are in the order of their places.
+        let Some(record) = parsed.find(|record| record.map_entry(0).offset_units == entry.offset_units) else {
+            return Ok(None);
+        };
+        records.push((record, entry));
     }
-    records.truncate(objects);
     let mut entries = Vec::with_capacity(objects);
     for part in records.chunks(BATCH_VERBS_MAX) {
         let mut batch = Batch::new();
-        for record in part {
+        for (record, _) in part {
             let mut bucket = Buffer::new();
             bucket.resize(8 * BUCKET_SLOTS);
             batch.read(forge.bucket_at(forge.bucket_now(record.hash)), bucket);
         }
         client.endpoint.post(&mut batch).await?;
-        for (index, record) in part.iter().enumerate() {
+        for (index, (record, of_map)) in part.iter().enumerate() {
             let bucket = batch.take_nth(index);
-            let map = &bytes.words()[bytes.words().len() - objects..];
-            let MapEntry { carry, .. } = MapEntry::from_word(map[objects - 1 - entries.len()]);
             let first = forge.home_slot(record.hash, 0);
-            let entry = MapEntry { carry, ..record.map_entry(first) };
+            let entry = MapEntry { carry: of_map.carry, ..record.map_entry(of_map.slot) };
             let words = bucket.words().iter().map(|word| Slot(*word));
             let mut here = words.enumerate().filter(|(_, word)| forge.points_to(*word, chunk, generation, &entry));
             let found = here.next();
