@@ -3,6 +3,7 @@
 use crate::miniature::choice::{CURVE, ONCE};
 use atoll_fabric::Traffic;
 use atoll_pool::Upkeep;
+use atoll_pool::registry::Lookups;
 use std::cell::Cell;
 
 /// Declares the counters once: as numbers, and as a client counts them.
@@ -184,10 +185,14 @@ impl Counters {
         counter.add(1);
     }
 
-    /// Lookups that found their key, and those that did not.
-    pub fn lookups(&self) -> [u64; 2] {
+    /// Lookups that found their key, those that did not, and the misses at each capacity of
+    /// [`CURVE`].
+    pub fn lookups(&self) -> Lookups {
         let misses = [&self.misses_absent, &self.misses_evicted, &self.misses_expired];
-        [self.hits.0.get(), misses.iter().map(|counter| counter.0.get()).sum()]
+        let misses = misses.iter().map(|counter| counter.0.get()).sum();
+        let modelled = (0..CURVE.len()).map(|point| self.modelled_misses(point).0.get());
+        let mut all = [self.hits.0.get(), misses].into_iter().chain(modelled);
+        std::array::from_fn(|_| all.next().expect("as many as the curve has points"))
     }
 
     /// The misses that the miniatures model at a capacity of [`CURVE`].

@@ -272,9 +272,13 @@ fn info(command: &NameCommand, fabric: &impl PoolFabric) -> Result<(), Box<dyn E
         };
         let clients: Vec<_> = info.clients.iter().map(shown).collect();
         let nodes: Vec<_> = info.nodes.iter().map(shown_node).collect();
+        let by_capacity = info
+            .hit_ratio_by_capacity()
+            .map(|curve| curve.map(|(capacity, ratio)| json!({ "capacity": capacity, "hit_ratio": ratio })).to_vec());
         let shown = json!({
             "name": command.name, "fabric": pool.fabric(), "settings": settings, "nodes": nodes, "objects": info.objects,
-            "hits": info.hits, "misses": info.misses, "hit_ratio": info.hit_ratio(), "near_caches": info.near_caches,
+            "hits": info.hits, "misses": info.misses, "hit_ratio": info.hit_ratio(),
+            "hit_ratio_by_capacity": by_capacity, "near_caches": info.near_caches,
             "clock_ms": info.clock_ms, "wall_clock_ahead_ms": info.wall_clock_ahead_ms,
             "chunks": info.chunks, "chunks_free": info.chunks_free, "chunks_retired": info.chunks_retired,
             "chunks_undiscarded": info.chunks_undiscarded, "clients": clients,
@@ -297,6 +301,10 @@ fn info(command: &NameCommand, fabric: &impl PoolFabric) -> Result<(), Box<dyn E
     match info.hit_ratio() {
         Some(ratio) => println!("hit ratio {:.1} % of {} lookups", 100.0 * ratio, info.lookups()),
         None => println!("no lookup yet, or none that its client has told"),
+    }
+    if let Some(curve) = info.hit_ratio_by_capacity() {
+        let points = curve.map(|(capacity, ratio)| format!("{:.1} % at {capacity}", 100.0 * ratio));
+        println!("  by capacity, in multiples of this one, as the clients' miniatures model it: {}", points.join(", "));
     }
     for (name, value) in &info.settings {
         match value.parse() {

@@ -22,7 +22,7 @@
 
 use crate::chunks::Descriptor;
 use crate::client::Client;
-use crate::registry::{self, Place, PlaceState, Roll};
+use crate::registry::{self, Lookups, Place, PlaceState, Roll};
 use crate::retirement::{self, DISCARDS_IN_ROUND};
 use crate::words::read_word;
 use crate::{ChunkState, PoolError, Repaired, loss};
@@ -88,7 +88,7 @@ pub trait Estate {
     async fn count_objects(&self) -> Result<u64, Self::Error>;
 
     /// How many lookups of this client have found their key, and how many have not.
-    fn lookups(&self) -> [u64; 2];
+    fn lookups(&self) -> Lookups;
 
     /// Objects that running operations of this client have counted and not inserted yet.
     fn objects_reserved(&self) -> u64;

@@ -42,7 +42,7 @@ use crate::CacheError;
 use crate::index::{Index, absent, extents, fence_suspect, split, walk};
 use crate::record::{HEADER_BYTES, Header, Record};
 use atoll_fabric::{Buffer, Endpoint, Purpose, VerbError};
-use atoll_pool::registry::{Place, Roll};
+use atoll_pool::registry::{Lookups, Place, Roll};
 use atoll_pool::repair::{self, Estate, Seen};
 use atoll_pool::{Chunk, ChunkId, ChunkState, Client, chunks};
 use std::collections::HashSet;
@@ -287,7 +287,7 @@ impl<E: Endpoint, T: Technique<E>> Estate for Forge<E, T> {
         walk::count_live(self).await
     }
 
-    fn lookups(&self) -> [u64; 2] {
+    fn lookups(&self) -> Lookups {
         self.stats.lookups()
     }
 

@@ -12,6 +12,7 @@
 //! *all* reads of the client: then a popular key distorts nothing, whether it is in the sample or
 //! not (SHARDS-adj: Waldspurger et al., "Efficient MRC construction with SHARDS", FAST 2015).
 
+use super::overlap::Overlap;
 use super::queues::{LANES_MAX, Missed, QueueRule, Queues};
 use super::sample::{Sample, Scale};
 use arrayvec::ArrayVec;
@@ -35,6 +36,7 @@ const MARGIN_MISSES: u32 = 5;
 pub struct Choice {
     rules: ArrayVec<QueueRule, RULES_MAX>,
     sample: Sample,
+    overlap: Overlap,
     /// A lane for each rule, then one for each capacity of [`CURVE`]. `None` before the first
     /// sampled access.
     queues: Option<Queues>,
@@ -52,6 +54,7 @@ impl Choice {
         Self {
             rules: rules.iter().copied().collect(),
             sample: Sample::new(scale, objects_max),
+            overlap: Overlap::default(),
             queues: None,
             misses: [0; RULES_MAX],
             events: 0,
@@ -81,7 +84,14 @@ impl Choice {
         if !missed.is_empty() {
             self.judge(missed);
         }
-        CurveMissed { missed, first: self.rules.len() }
+        let missed = CurveMissed { missed, first: self.rules.len() };
+        if let Some(change) = self.overlap.note(is_hit, missed) {
+            let before = self.sample;
+            if change.apply(&mut self.sample) {
+                self.rescale(before);
+            }
+        }
+        missed
     }
 
     /// Notes that the client has written a sampled key: `overwrites` if the pool had it.
@@ -111,6 +121,7 @@ impl Choice {
     }
 
     fn rescale(&mut self, before: Sample) {
+        self.overlap = Overlap::default();
         if self.sample.shift() != before.shift() {
             // Other keys are in the sample.
             (self.queues, self.misses, self.events) = (None, [0; RULES_MAX], 0);
@@ -241,6 +252,57 @@ mod tests {
             assert!((exact - sampled).abs() < 2.0, "{exact} {sampled}");
         }
         assert!(all.windows(2).all(|pair| pair[0] < pair[1]), "{all:?}");
+    }
+
+    /// The hit ratios in percent of a pool of so many objects, and those that its clients model,
+    /// with eight clients that read `key_of` their number and their step in turn.
+    fn modelled(objects: u64, key_of: impl Fn(u64, u64) -> u64) -> (f64, [f64; CURVE.len()]) {
+        const CLIENTS: u64 = 8;
+        let mut pool = Queues::new([(RULES[0], objects)]);
+        let scale = Scale { objects: 1024, shift_min: 2 };
+        let mut clients: Vec<_> = (0..CLIENTS).map(|_| Choice::new(&RULES[..1], scale, objects)).collect();
+        let (mut evictions, mut hits, mut misses, mut reads) = (0, 0, [0; CURVE.len()], 0);
+        for step in 0..4_000_000 {
+            let (client, hash) = (step % CLIENTS, mix(key_of(step % CLIENTS, step / CLIENTS) + 1));
+            let choice = &mut clients[client as usize];
+            let is_hit = pool.access(hash, true).is_empty();
+            if !is_hit {
+                evictions += 1;
+                choice.evicted(evictions);
+            }
+            // The first reads teach the clients how many they are, and fill the miniatures.
+            let counts = step > 3_000_000;
+            reads += u64::from(counts);
+            hits += u64::from(counts && is_hit);
+            if choice.sample().has(hash) {
+                let stands_for = 1 << choice.sample().shift();
+                let missed = choice.read(hash, is_hit);
+                if !is_hit {
+                    choice.written(hash, false);
+                }
+                for (point, misses) in misses.iter_mut().enumerate().filter(|_| counts) {
+                    *misses += stands_for * u64::from(missed.has(point));
+                }
+            }
+        }
+        (100.0 * hits as f64 / reads as f64, misses.map(|misses| 100.0 * (1.0 - misses as f64 / reads as f64)))
+    }
+
+    #[test]
+    fn clients_that_share_their_keys_model_the_whole_pool_and_others_their_part() {
+        let shared = |_: u64, step: u64| skewed(step, 100_000.0);
+        let own = |client: u64, step: u64| skewed(step, 12_500.0) + client * 12_500;
+        for (name, key_of) in [("shared", &shared as &dyn Fn(u64, u64) -> u64), ("own", &own)] {
+            let curve = [2, 4, 8, 16].map(|quarters| {
+                modelled(8_000 * quarters / 4, |client, step| key_of(client, mix(step) ^ client << 40))
+            });
+            for (point, pair) in curve.windows(2).enumerate() {
+                let [(half, _), (once, modelled)] = [pair[0], pair[1]];
+                println!("{name} {point}: half {half:.1}, once {once:.1}, modelled {modelled:.1?}");
+                assert!((modelled[ONCE] - once).abs() < 4.0, "{name}: {once} where {modelled:?}");
+                assert!((modelled[ONCE - 1] - half).abs() < 4.0, "{name}: {half} where {modelled:?}");
+            }
+        }
     }
 
     #[test]

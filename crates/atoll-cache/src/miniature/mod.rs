@@ -8,22 +8,19 @@
 //! | module | concept |
 //! |---|---|
 //! | [`sample`] | which keys are in the sample, and which part of the pool a client models |
+//! | [`overlap`] | whether others ask for the client's keys too |
 //! | [`queues`] | several caches of `forge`'s two queues, which differ in rule and capacity, on one table of keys |
 //! | [`choice`] | a client's rule among several, and the curve of hit ratio by capacity |
 //!
 //! [`experts`](crate::experts) has the miniatures of `ditto`: one for each policy.
 //!
 //! **Scale.** A client sees its own requests alone: with many clients, a small part of all. A
-//! miniature of the whole pool would evict hardly any of so few objects, and learn nothing. So a
-//! client's miniatures model its share of the cache: the objects, divided by the clients of the
-//! pool. It knows the number of clients from the numbers of its own evictions among all of the
-//! pool's, at no cost.
-//!
-//! | requests | what a miniature of a share models |
-//! |---|---|
-//! | clients have keys of their own, or popularity passes | what the pool does; with many clients, each follows the rule that is best for its own keys |
-//! | all clients ask for the same popular keys | a cache that is too small, for all rules alike |
+//! miniature models the objects that the client's keys compete for. With keys of its own, these
+//! are the pool's objects divided by its clients. A client knows the number of clients from the
+//! numbers of its own evictions among all of the pool's, at no cost. If clients ask for the same
+//! keys, they are more, up to the whole pool: [`overlap`] tells.
 
 pub mod choice;
+pub mod overlap;
 pub mod queues;
 pub mod sample;

@@ -27,6 +27,8 @@ pub struct Sample {
     objects_max: u64,
     /// Clients that share it, including this client, as far as it knows.
     sharers: u64,
+    /// How many clients' parts hold keys of this client: from one to all.
+    parts: u64,
     /// This client's evictions since the window began. `first_number` is the number of the first.
     evictions: u64,
     first_number: u64,
@@ -35,12 +37,12 @@ pub struct Sample {
 impl Sample {
     /// The sample of the only client of a pool of `objects_max` objects, as far as it knows.
     pub fn new(scale: Scale, objects_max: u64) -> Self {
-        Self { scale, objects_max, sharers: 1, evictions: 0, first_number: 0 }
+        Self { scale, objects_max, sharers: 1, parts: 1, evictions: 0, first_number: 0 }
     }
 
-    /// The client's part of the pool's objects, at least one.
+    /// The objects of the pool that this client's keys compete for, at least one.
     pub fn share_objects(&self) -> u64 {
-        (self.objects_max / self.sharers).max(1)
+        (self.objects_max * self.parts / self.sharers).max(1)
     }
 
     /// One key in 2^k is in the sample: the k.
@@ -85,8 +87,23 @@ impl Sample {
         let has_changed = sharers >= 2 * self.sharers || 2 * sharers <= self.sharers;
         if has_changed {
             self.sharers = sharers;
+            self.parts = self.parts.min(sharers);
         }
         has_changed
+    }
+
+    /// Models twice the share, at most the whole pool. True if it was less.
+    pub fn widen(&mut self) -> bool {
+        self.set_parts((2 * self.parts).min(self.sharers))
+    }
+
+    /// Models half the share, at least the part of one client. True if it was more.
+    pub fn narrow(&mut self) -> bool {
+        self.set_parts((self.parts / 2).max(1))
+    }
+
+    fn set_parts(&mut self, parts: u64) -> bool {
+        std::mem::replace(&mut self.parts, parts) != parts
     }
 }
 
@@ -113,4 +130,19 @@ mod tests {
         assert!(!sample.resized(33_000) && sample.resized(64_000));
         assert_eq!(sample.share_objects(), 8000);
     }
+
+    #[test]
+    fn a_share_is_between_one_part_and_the_whole_pool() {
+        let mut sample = Sample::new(SCALE, 32_000);
+        assert!(!sample.widen() && !sample.narrow());
+        (0..300).for_each(|eviction| drop_changed(sample.evicted(eviction * 6)));
+        let widened: Vec<u64> = (0..4).filter(|_| sample.widen()).map(|_| 1).collect();
+        assert_eq!((widened.len(), sample.share_objects()), (3, 32_000));
+        assert!(sample.narrow());
+        assert_eq!(sample.share_objects(), 16_000);
+        (300..600).for_each(|eviction| drop_changed(sample.evicted(1500 + eviction)));
+        assert_eq!(sample.share_objects(), 32_000, "the only client has the whole pool");
+    }
+
+    fn drop_changed(_: bool) {}
 }

@@ -18,7 +18,7 @@ use super::{Core, Hole};
 use crate::CacheError;
 use crate::index::{Index, extents, fence_suspect, walk};
 use atoll_fabric::{Endpoint, VerbError};
-use atoll_pool::registry::{Place, Roll};
+use atoll_pool::registry::{Lookups, Place, Roll};
 use atoll_pool::repair::{Estate, Seen};
 use atoll_pool::{Chunk, ChunkId, ChunkState, Client, chunks};
 
@@ -94,7 +94,7 @@ impl<E: Endpoint> Estate for Core<E> {
         walk::count_live(self).await
     }
 
-    fn lookups(&self) -> [u64; 2] {
+    fn lookups(&self) -> Lookups {
         self.stats.lookups()
     }
 

@@ -43,6 +43,37 @@ fn a_pool_knows_the_hit_ratio_of_all_its_clients() {
 }
 
 #[test]
+fn a_pool_knows_what_its_clients_model_of_other_capacities() {
+    let name = PoolName::new("curve");
+    printed(&["pool", "create", &name.0, "--capacity", "2MiB"]);
+    assert!(!printed(&["pool", "info", &name.0]).contains("by capacity"));
+    let pool = atoll::Pool::open(&name.0).unwrap();
+    let mut clients = [pool.client().unwrap(), pool.client().unwrap()];
+    let mut state = 1_u64;
+    for turn in 0..200_000 {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        // The lower a key, the more often it is read.
+        let unit = (state >> 40) as f64 / f64::from(1 << 24);
+        let key = ((unit * unit * 40_000.0) as u32).to_le_bytes();
+        let client = &mut clients[turn % 2];
+        if client.get(&key).unwrap().is_none() {
+            client.set(&key, &[7; 100]).unwrap();
+        }
+    }
+    drop((clients, pool));
+    let info: serde_json::Value = serde_json::from_str(&printed(&["pool", "info", &name.0, "--json"])).unwrap();
+    let curve = info["hit_ratio_by_capacity"].as_array().unwrap();
+    let point = |name: &str| curve.iter().map(|point| point[name].as_f64().unwrap()).collect::<Vec<f64>>();
+    assert_eq!(point("capacity"), [0.25, 0.5, 1.0, 2.0, 4.0]);
+    let ratios = point("hit_ratio");
+    assert!(ratios.is_sorted() && ratios[0] < ratios[4], "{ratios:?}");
+    let ratio = info["hit_ratio"].as_f64().unwrap();
+    assert!((ratios[2] - ratio).abs() < 1e-9, "{ratio} where {ratios:?} was modelled");
+    assert!(printed(&["pool", "info", &name.0]).contains("by capacity, in multiples of this one"));
+    printed(&["pool", "remove", &name.0]);
+}
+
+#[test]
 fn chunks_of_a_grown_index_are_not_called_retired() {
     let name = PoolName::new("grown");
     printed(&["pool", "create", &name.0, "--capacity", "1MiB"]);

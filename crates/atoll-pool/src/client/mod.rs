@@ -24,7 +24,7 @@ use crate::gate::Gate;
 use crate::in_flight::InFlight;
 use crate::loan::Lender;
 use crate::nodes;
-use crate::registry::{self, Member, Neighbours, Observer, Reach, Times, Watch};
+use crate::registry::{self, Lookups, Member, Neighbours, Observer, Reach, Times, Watch};
 use crate::retirement::Retirement;
 use crate::sharers::{Ending, Sharers};
 use crate::upkeep::{Repaired, Upkeep};
@@ -363,7 +363,7 @@ impl<E: Endpoint> Client<E> {
 
     /// Tells how many lookups of this client have found their key, and how many have not, without
     /// waiting.
-    pub fn tell_lookups(&self, lookups: [u64; 2]) {
+    pub fn tell_lookups(&self, lookups: Lookups) {
         self.member().tell_lookups(&self.endpoint, lookups);
     }
 

@@ -421,7 +421,7 @@ impl Layout {
 
     /// What a client has told of its lookups: hits, then misses.
     pub(crate) fn lookups_told(&self, slot: u32) -> Address {
-        self.account(slot).add(8 * account_word::HITS as u64)
+        self.account(slot).add(8 * account_word::LOOKUPS as u64)
     }
 
     /// A chunk's descriptor; its first word is state and owner.

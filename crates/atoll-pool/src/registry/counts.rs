@@ -1,6 +1,6 @@
 //! Objects in the pool and lookups, as each client counts its own.
 
-use super::place::{ACCOUNT_BYTES, account_word};
+use super::place::{ACCOUNT_BYTES, Lookups, account_word};
 use super::places::read_places;
 use crate::Pool;
 use atoll_fabric::{Endpoint, VerbError};
@@ -38,14 +38,17 @@ async fn object_counts<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<Vec<u64
     Ok(accounts.words().chunks(ACCOUNT_BYTES as usize / 8).map(|account| account[account_word::OBJECTS]).collect())
 }
 
-/// Lookups of all clients since the pool was made that found their key, and those that did not.
-/// Clients tell them now and then. What a client that died had not told is missing.
-pub async fn lookups<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<[u64; 2], VerbError> {
+/// The lookups of all clients since the pool was made. Clients tell them now and then. What a
+/// client that died had not told is missing.
+pub async fn lookups<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<Lookups, VerbError> {
     let accounts = read_places(endpoint, pool, |layout| layout.account(0), ACCOUNT_BYTES).await?;
-    Ok(accounts.words().chunks(ACCOUNT_BYTES as usize / 8).fold([0; 2], |[hits, misses], account| {
-        let told = &account[account_word::HITS..];
-        [hits.wrapping_add(told[0]), misses.wrapping_add(told[1])]
-    }))
+    let mut all = Lookups::default();
+    for account in accounts.words().chunks(ACCOUNT_BYTES as usize / 8) {
+        for (sum, told) in all.iter_mut().zip(&account[account_word::LOOKUPS..]) {
+            *sum = sum.wrapping_add(*told);
+        }
+    }
+    Ok(all)
 }
 
 fn sum(counts: &[u64]) -> i64 {

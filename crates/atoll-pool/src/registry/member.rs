@@ -2,7 +2,8 @@
 
 use super::fence::{count_death, fence_dead, fence_still};
 use super::place::{
-    ALIVE, AT_REST, EPOCH_MASK, Incarnation, ORIGIN_WORDS, PlaceState, RESTS_SHIFT, ROUNDS_SHIFT, sealed,
+    ALIVE, AT_REST, EPOCH_MASK, Incarnation, LOOKUPS_BYTES, Lookups, ORIGIN_WORDS, PlaceState, RESTS_SHIFT,
+    ROUNDS_SHIFT, sealed,
 };
 use super::places::all_places;
 use super::protection::{Protection, Protections};
@@ -28,9 +29,9 @@ pub struct Member {
     objects_at: Address,
     lookups_at: Address,
     /// What earlier clients of the place have told.
-    lookups_before: [u64; 2],
+    lookups_before: Lookups,
     /// What this one has told.
-    lookups_told: Cell<[u64; 2]>,
+    lookups_told: Cell<Lookups>,
     deaths: Address,
     lease: Cell<u64>,
     is_at_rest: Cell<bool>,
@@ -122,7 +123,7 @@ impl Member {
             // After the swap: the place's last client has left it or is shut out. So only this
             // client writes the word from now on.
             let objects = batch.read_word(layout.objects_counted(slot));
-            let lookups = batch.read(layout.lookups_told(slot), Buffer::sized(16));
+            let lookups = batch.read(layout.lookups_told(slot), Buffer::sized(LOOKUPS_BYTES));
             endpoint.post(&mut batch).await?;
             if !batch.swapped(swap) {
                 // It stood still, and was shut out.
@@ -136,7 +137,7 @@ impl Member {
                 lease_at: layout.lease(slot),
                 objects_at: layout.objects_counted(slot),
                 lookups_at: layout.lookups_told(slot),
-                lookups_before: *batch.take(lookups).words().first_chunk().expect("two words were READ"),
+                lookups_before: *batch.take(lookups).words().first_chunk().expect("all of them were READ"),
                 lookups_told: Cell::default(),
                 deaths,
                 lease: Cell::new(lease),
@@ -318,13 +319,12 @@ impl Member {
         Ok(())
     }
 
-    /// Tells how many lookups of this client have found their key, and how many have not, without
-    /// waiting.
-    pub fn tell_lookups<E: Endpoint>(&self, endpoint: &E, lookups: [u64; 2]) {
+    /// Tells of this client's lookups, without waiting.
+    pub fn tell_lookups<E: Endpoint>(&self, endpoint: &E, lookups: Lookups) {
         if self.lookups_told.replace(lookups) == lookups {
             return;
         }
-        let mut told = Buffer::sized(16);
+        let mut told = Buffer::sized(LOOKUPS_BYTES);
         for (word, (before, count)) in told.words_mut().iter_mut().zip(self.lookups_before.iter().zip(lookups)) {
             *word = before.wrapping_add(count);
         }

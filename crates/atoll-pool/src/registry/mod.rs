@@ -43,7 +43,7 @@ pub use fence::{Roll, declare_dead, fence_dead, fence_still, fence_suspect, free
 pub use member::Member;
 pub(crate) use neighbours::Neighbours;
 pub use neighbours::Reach;
-pub use place::{Incarnation, PROTECTIONS, Place, PlaceState, is_quiet, was_quiet};
+pub use place::{Incarnation, Lookups, PROTECTIONS, Place, PlaceState, is_quiet, was_quiet};
 pub(crate) use places::{NodeUsers, is_node_used, members_ever, node_users, some_places};
 pub use places::{is_still, origin, places};
 pub use protected::protected_among;

@@ -56,14 +56,20 @@ pub(crate) mod account_word {
     pub(crate) const USED_NODES: usize = 4;
     pub(crate) const ABSENT_NODES: usize = 5;
     pub(crate) const OBJECTS: usize = 8;
-    /// Lookups that found their key; those that did not stand in the next word.
-    pub(crate) const HITS: usize = 9;
+    /// The first of what the client tells of its lookups.
+    pub(crate) const LOOKUPS: usize = 9;
 }
+
+/// What a client tells of its lookups: how many have found their key, how many have not, and how
+/// many would not have at each of five other capacities. The last five are the engine's.
+pub type Lookups = [u64; 7];
+/// Bytes of a client's [`Lookups`].
+pub(crate) const LOOKUPS_BYTES: usize = size_of::<Lookups>();
 
 const _: () = assert!(8 * (signal_word::PROTECTIONS as u64) < SIGNAL_BYTES);
 const _: () = assert!(ORIGIN_WORDS <= account_word::USED_NODES);
-const _: () =
-    assert!(account_word::ABSENT_NODES < account_word::OBJECTS && 8 * (account_word::HITS as u64 + 2) <= ACCOUNT_BYTES);
+const _: () = assert!(account_word::ABSENT_NODES < account_word::OBJECTS);
+const _: () = assert!(8 * account_word::LOOKUPS + LOOKUPS_BYTES == ACCOUNT_BYTES as usize);
 
 /// Protections of a client: one for each operation that may run, and one for each operation's other
 /// work, such as a round.

@@ -4,6 +4,8 @@ use super::nodes::NodeInfo;
 use super::{Pool, resize};
 use crate::fabric::{EndpointOf, PoolFabric};
 use atoll_cache::CacheError;
+use atoll_cache::miniature::choice::CURVE;
+use atoll_cache::stats::curve;
 use atoll_fabric::{Endpoint, Origin, PeerState, Peers, Reach, Region, block_on};
 use atoll_pool::chunks::Descriptor;
 use atoll_pool::registry::{Place, Roll};
@@ -23,6 +25,9 @@ pub struct PoolInfo {
     pub hits: u64,
     /// Lookups that did not.
     pub misses: u64,
+    /// The misses that the clients' miniatures model at a quarter, half, once, twice and four times
+    /// the capacity.
+    pub modelled_misses: [u64; 5],
     /// Processes that keep copies of its objects: see [`Pool::near`].
     pub near_caches: u64,
     /// The pool's time, in milliseconds since the Unix epoch. Objects expire by it.
@@ -124,6 +129,13 @@ impl PoolInfo {
         let lookups = self.lookups();
         (lookups > 0).then(|| self.hits as f64 / lookups as f64)
     }
+
+    /// The hit ratio that the miniatures model, by capacity: each as a multiple of the pool's
+    /// capacity, with its ratio. `None` where the engine has no miniatures, or no lookup was told.
+    pub fn hit_ratio_by_capacity(&self) -> Option<[(f64, f64); 5]> {
+        let ratios = curve(self.hits, self.misses, self.modelled_misses)?;
+        Some(std::array::from_fn(|point| (CURVE[point] as f64 / 4.0, ratios[point])))
+    }
 }
 
 impl<F: PoolFabric> Pool<F> {
@@ -141,12 +153,13 @@ impl<F: PoolFabric> Pool<F> {
         let (clock_ms, wall_clock_ahead_ms) = self.clock(&endpoint)?;
         let retired_bytes = chunks_retired * pool.layout.chunk_bytes;
         let used_bytes = self.used_bytes().min(self.capacity_bytes()).saturating_sub(retired_bytes);
-        let [hits, misses] = block_on(&endpoint, registry::lookups(&endpoint, pool))?;
+        let [hits, misses, modelled_misses @ ..] = block_on(&endpoint, registry::lookups(&endpoint, pool))?;
         Ok(PoolInfo {
             settings: self.settings(),
             objects: block_on(&endpoint, registry::objects(&endpoint, pool))?,
             hits,
             misses,
+            modelled_misses,
             near_caches: block_on(&endpoint, sharers::all(&endpoint, pool))?.len() as u64,
             clock_ms,
             wall_clock_ahead_ms,
