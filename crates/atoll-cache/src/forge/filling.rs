@@ -55,7 +55,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     pub(super) fn settle_place(&self, place: &Place, header: &Header, fate: Fate) {
         let dead_bytes = self.groups.borrow_mut().settle(place, header, fate);
         if dead_bytes > 0 {
-            self.count_buried(dead_bytes);
+            self.note_died(dead_bytes);
         }
     }
 
@@ -152,7 +152,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         if group.dead_bytes > 0 {
             self.mark_dead(group.chunk, group.dead_bytes);
         }
-        self.count_buried(self.unused_bytes(contents));
+        self.note_died(self.unused_bytes(contents));
         let node = Node { chunk: group.chunk, generation: group.generation as u16, segment };
         self.enqueue(queue, node).await
     }
@@ -179,7 +179,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// Counts bytes of a group that no slot points to any more. The count is a hint for cleaning:
     /// it may land after the group was evicted.
     pub(super) fn count_dead(&self, chunk: ChunkId, bytes: u64) {
-        self.count_buried(bytes);
+        self.note_died(bytes);
         if let Some(group) = self.groups.borrow_mut().of_chunk(chunk) {
             group.dead_bytes += bytes;
             return;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! +---------+---------+--------+-------+--------+-------------+-------------+
-//! | cursors | cursors | buried | sweep | splits | frequencies | frequencies |
+//! | cursors | cursors |  dead  | sweep | splits | frequencies | frequencies |
 //! |  small  |  main   | bytes  |       |        |    small    |    main     |
 //! +---------+---------+--------+-------+--------+-------------+-------------+
 //! |<-       hot and small: device memory, where there is some             ->|
@@ -23,7 +23,7 @@
 //! | words | what they hold |
 //! |---|---|
 //! | cursors | one word, tail 32, head 32; atomics only |
-//! | buried bytes | bytes that were ever made dead, wrapping (see `cleaning`); atomics only |
+//! | dead bytes | bytes that were ever made dead, less those reclaimed, and until when clients evict (see `cleaning`); atomics only |
 //! | sweep | the hand of the walk over the descriptors (see `sweep`); atomics only |
 //! | frequencies | of each of the ring's last `4 * window` positions one array of 16-bit counters, four to a word; atomics only |
 //! | rings | see `ring` |
@@ -142,14 +142,14 @@ impl ForgeLayout {
         self.base.add(queue as u64 * LINE)
     }
 
-    /// Bytes that were ever made dead.
-    pub fn buried_bytes(&self) -> Address {
+    /// Bytes that were ever made dead, less those that were reclaimed.
+    pub fn dead_bytes(&self) -> Address {
         self.base.add(2 * LINE)
     }
 
-    /// The number of buried bytes up to which clients evict, as the last pass of cleaning set it.
+    /// The number of dead bytes up to which clients evict, as the last pass of cleaning set it.
     pub fn evict_until(&self) -> Address {
-        self.buried_bytes().add(8)
+        self.dead_bytes().add(8)
     }
 
     /// The chunks that are looked at next for expired objects.
@@ -217,7 +217,7 @@ impl ForgeLayout {
         Some(if offset < 2 * LINE {
             format!("cursors {}", queue(offset / LINE))
         } else if offset < WORDS_BYTES {
-            ["buried bytes", "sweep", "splits"][(offset / LINE) as usize - 2].to_owned()
+            ["dead bytes", "sweep", "splits"][(offset / LINE) as usize - 2].to_owned()
         } else if offset < self.rings() {
             let (index, half) = ((offset - WORDS_BYTES) / self.frequency_bytes, u64::from(self.frequency_positions));
             format!("frequencies {} {}", queue(index / half), index % half)

@@ -84,6 +84,8 @@ pub struct LeavingGroup {
     pub objects: Vec<Leaver>,
     /// Bytes that were counted as dead in it.
     pub(super) dead_bytes: u64,
+    /// Bytes of its chunk that no live object uses, as far as its owner knows.
+    reclaimable: u64,
     /// Whether the slots were READ, so that every object with a word is alive.
     pub(super) is_known: bool,
     /// The size of the index by which the objects' slots were found.
@@ -231,14 +233,19 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             let frequency = hits.saturating_add(u16::from(entry.carry));
             Leaver { entry, word, frequency, stays: false, carry: 0 }
         });
+        let objects: Vec<_> = leavers.collect();
         let LeavingParts { is_known, bytes, .. } = parts;
-        let objects = leavers.collect();
+        let live: u64 = objects.iter().filter_map(|leaver| leaver.word).map(|word| word.length().bytes()).sum();
+        let used_bytes = contents.used_bytes(layout.chunk_bytes);
+        let dead = if is_known { used_bytes.saturating_sub(live) } else { dead_bytes.min(used_bytes) };
+        let reclaimable = dead + self.unused_bytes(contents);
         Ok(Some(LeavingGroup {
             chunk,
             state: leaving,
             queue: contents.queue,
             objects,
             dead_bytes,
+            reclaimable,
             is_known,
             size,
             bytes,
@@ -434,6 +441,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             }
             leavers = again;
         }
+        self.note_reclaimed(group.reclaimable);
         split::thaw_last(self).await?;
         if !self.is_open(Hole::EarlyReuse) {
             self.release_chunk(&group).await?;

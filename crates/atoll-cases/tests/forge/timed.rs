@@ -138,3 +138,41 @@ fn of_small_records_that_die_every_second_is_counted() {
     // of the longer ones.
     assert!((0.48..0.53).contains(&small) && (0.99..1.13).contains(&longer), "{small:.2} and {longer:.2}");
 }
+
+/// Verbs of cleaning for each SET by this many clients together, of keys most of which fit. The
+/// lower a key, the more often it is written.
+fn verbs_for_cleaning(clients: u16) -> f64 {
+    const SETS: u64 = 120_000;
+    const KEYS: f64 = 60_000.0;
+    let base = ForgeOptions { object_bytes_mean: 280, ..ForgeOptions::default() }.for_capacity(8 << 20);
+    let settings = atoll_pool::PoolSettings { chunk_bytes: 8 << 10, clients_max: u32::from(clients) + 2, ..base };
+    let nodes = vec![vec![region(settings.capacity_bytes, Kind::Host)]];
+    let sim = Sim::new(SimOptions::timed(1, nodes, Network::new(profiles::CX5_100G, COMPUTE_NODES)));
+    let endpoint = CaseEndpoint::new(sim.endpoint("maker"));
+    let pool = sim.block_on(async move { sim::Forge::format(&endpoint, settings).await.unwrap() }).unwrap();
+    for number in 0..clients {
+        let (pool, endpoint) = (pool.clone(), CaseEndpoint::new(sim.endpoint_on("client", number % COMPUTE_NODES)));
+        sim.spawn("client", async move {
+            let cache = Cache::new(sim::Forge::join(&pool, endpoint).await.unwrap());
+            let mut state = u64::from(number) + 1;
+            for _ in 0..SETS / u64::from(clients) {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let unit = (state >> 11) as f64 / (1_u64 << 53) as f64;
+                let key = ((unit * unit * unit * KEYS) as u64).to_le_bytes();
+                cache.set(&key, &[7; 232], &SetOptions::default()).await.unwrap();
+            }
+            cache.into_engine().leave().await.unwrap();
+        });
+    }
+    sim.run().unwrap();
+    sim.traffic().unwrap().of(Purpose::Collection).verbs as f64 / SETS as f64
+}
+
+#[test]
+fn cleaning_costs_no_more_the_more_clients_clean() {
+    let (few, many) = (verbs_for_cleaning(2), verbs_for_cleaning(64));
+    println!("verbs of cleaning for each SET: 2 clients {few:.2}, 64 clients {many:.2}");
+    // Of many clients none sees more than a part of the groups before others have cleaned them. If
+    // what others reclaim counts as dead, no client evicts, and all clean what is hardly dead.
+    assert!(many < 1.5 * few, "2 clients {few:.2}, 64 clients {many:.2}");
+}
