@@ -22,7 +22,7 @@
 //!
 //! | difference from Redis | why |
 //! |---|---|
-//! | a script is ended after five seconds; what it has written stays, unless another process has changed its only key | other commands wait for it |
+//! | a script is ended after `script-time-max` milliseconds, 60000 at first; what it has written stays, unless another process has changed its only key; 0 ends none, as in Redis | other commands wait for it |
 //! | no libraries `struct` and `cmsgpack`, no coroutines, no replies of RESP3 in scripts | |
 //! | settings of `cjson` are set back before each script, and nesting is at most 2000 | a script leaves nothing for the next one |
 //! | integers are exact as arguments up to 2^62 | Redis 7.4 has that, 7.0 does not |
@@ -49,7 +49,6 @@ use super::transaction;
 use crate::serve::{Output, first, woken_by_itself};
 use atoll_cache::Engine;
 use futures_util::future::{Either, select};
-pub(super) use interpreter::TIME_MAX;
 use interpreter::{Interpreter, Over};
 use mlua::{MultiValue, Value};
 use sha1::{Digest, Sha1};
@@ -81,17 +80,20 @@ pub(crate) struct Scripts {
     /// end before, and need not be told of.
     changed: Notify,
     /// After how many milliseconds other commands are told of a script that runs; 0 for never.
-    busy_ms: BusyThreshold,
+    busy_ms: Milliseconds<5000>,
+    /// After how many milliseconds a script is ended; 0 for never. Well after `busy_ms`, so that a
+    /// user who reads that a script runs has time to end it.
+    time_ms_max: Milliseconds<60_000>,
     /// Bytes of all interpreters.
     lua_bytes: Arc<AtomicUsize>,
 }
 
-/// Milliseconds; at first as many as a script may run.
-struct BusyThreshold(AtomicU64);
+/// Milliseconds; at first as many as the number says.
+struct Milliseconds<const FIRST: u64>(AtomicU64);
 
-impl Default for BusyThreshold {
+impl<const FIRST: u64> Default for Milliseconds<FIRST> {
     fn default() -> Self {
-        Self(AtomicU64::new(TIME_MAX.as_millis() as u64))
+        Self(AtomicU64::new(FIRST))
     }
 }
 
@@ -194,6 +196,16 @@ impl Scripts {
     pub(crate) fn set_busy_ms(&self, ms: u64) {
         self.busy_ms.0.store(ms, Relaxed);
         self.changed.notify_waiters();
+    }
+
+    /// After how many milliseconds a script is ended; 0 for never.
+    pub(crate) fn time_ms_max(&self) -> u64 {
+        self.time_ms_max.0.load(Relaxed)
+    }
+
+    /// For scripts that begin from now on.
+    pub(crate) fn set_time_ms_max(&self, ms: u64) {
+        self.time_ms_max.0.store(ms, Relaxed);
     }
 
     /// When commands that wait are told of the script that runs. One that was killed ends soon.
@@ -331,8 +343,9 @@ async fn evaluate<G: Engine>(id: Id, c: &mut Context<'_, G>, interpreters: &mut 
     // What it is given as its only key is changed in one step.
     let key = (keys > 0).then(|| c.key(3)).filter(|key| (4..3 + keys).all(|other| c.key(other) == *key));
     let running = scripts.begin();
+    let time = Some(scripts.time_ms_max()).filter(|ms| *ms > 0).map(Duration::from_millis);
     let step = async |c: &mut Context<'_, G>| {
-        if let Err(error) = interpreter.begin(c.args.from(3).take(keys), c.args.from(3 + keys)) {
+        if let Err(error) = interpreter.begin(time, c.args.from(3).take(keys), c.args.from(3 + keys)) {
             return ControlFlow::Break(Err(failed(error)));
         }
         // It may have been killed between two runs.
