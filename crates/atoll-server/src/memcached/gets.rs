@@ -149,7 +149,7 @@ pub(super) async fn run<'a, G: Engine>(
         };
         debug_assert!(keys.iter().all(|key| key.len() <= KEY_BYTES_MAX));
         let looked = database.with_stored(&keys, async |keys| client.cache.get_many(keys, found).await);
-        let looked = pin!(looked).await;
+        let looked = batch.passing(pin!(looked)).await;
         {
             let mut tally = client.tally.borrow_mut();
             let place = |wanted: &Wanted| client.first_command + wanted.asked.id() as usize;
@@ -198,7 +198,7 @@ async fn touch<G: Engine>(
     while let Some(key) = keys.next() {
         let began = client.tally.borrow_mut().begin();
         let stored = stored(database, key, false);
-        let found = pin!(client.cache.get_and_expire(&stored, expiry(exptime), value)).await;
+        let found = batch.passing(pin!(client.cache.get_and_expire(&stored, expiry(exptime), value))).await;
         let is_there = match if_item(found) {
             Ok(is_there) => is_there,
             Err(error) => {

@@ -211,6 +211,36 @@ fn stored(database: Database, key: &[u8], is_binary: bool) -> Cow<'_, [u8]> {
     }
 }
 
+/// The keys of requests, as the cache knows them.
+#[cold]
+fn keys_of<'a>(ahead: &[(Request<'a>, usize)], database: Database) -> Vec<Cow<'a, [u8]>> {
+    let mut keys = Vec::new();
+    for (request, _) in ahead {
+        let (key, is_binary) = match request {
+            Request::Get { keys: line, .. } => {
+                keys.extend(request::words(line).map(|key| stored(database, key, false)));
+                continue;
+            }
+            Request::Store(store) => (store.key, store.meta.as_ref().is_some_and(|flags| flags.is_binary)),
+            Request::Delete { key, .. } | Request::Count { key, .. } | Request::Touch { key, .. } => (*key, false),
+            Request::MetaGet { key, flags }
+            | Request::MetaDelete { key, flags }
+            | Request::MetaCount { key, flags } => (*key, flags.is_binary),
+            Request::MetaDebug { key, is_binary } => (*key, *is_binary),
+            Request::Refuse { forget: Some((key, is_binary)), .. } => (*key, *is_binary),
+            Request::Refuse { forget: None, .. }
+            | Request::FlushAll { .. }
+            | Request::Stats { .. }
+            | Request::Version
+            | Request::Verbosity { .. }
+            | Request::Quit
+            | Request::MetaNoop => continue,
+        };
+        keys.push(stored(database, key, is_binary));
+    }
+    keys
+}
+
 /// The error of the cache as a line.
 fn error_line(error: &CacheError) -> String {
     match error {
@@ -350,6 +380,17 @@ async fn run_batch<'a, G: Engine>(
         }
         let mut index = 0;
         while index < ahead.len() {
+            if inner.redis.isolation.has_locked_keys() {
+                let keys = keys_of(&ahead[index..], database);
+                let is_locked = inner.redis.isolation.is_locked(keys.iter());
+                if is_locked && !output.is_empty() {
+                    // The replies so far do not wait with it.
+                    return Ended::Full;
+                }
+                if is_locked {
+                    Box::pin(batch.until_unlocked(&keys)).await;
+                }
+            }
             let (request, end) = ahead[index];
             if let Request::Get { .. } = request {
                 let with =
@@ -358,7 +399,7 @@ async fn run_batch<'a, G: Engine>(
             } else {
                 let Scratch { value, new, .. } = &mut *scratch;
                 let context = Context { client, batch: &*batch, inner, database, value, new, output: &mut *output };
-                pin!(run_one(context, request)).await;
+                batch.passing(pin!(run_one(context, request))).await;
                 if let Request::Refuse { swallow, .. } = request {
                     state.swallow = swallow;
                 }

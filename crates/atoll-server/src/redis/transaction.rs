@@ -310,7 +310,7 @@ async fn execute_all<G: Engine>(c: &mut Context<'_, G>, queue: &Queue, interpret
     c.reply.array(commands.len());
     for (id, args) in commands {
         let mut c =
-            Context { args, session: &mut *c.session, value: &mut *c.value, reply: c.reply.again(), ..*c };
+            Context { args, session: &mut *c.session, value: &mut *c.value, reply: c.reply.again(), alone: None, ..*c };
         // What a user may do may have changed since the command arrived.
         if let Err(refusal) = acl::admit(&mut c, id, Happened::Executing) {
             c.conclude(Err(refusal));

@@ -13,6 +13,7 @@ mod hyperloglog;
 mod info;
 mod limits;
 mod lines;
+mod locked_keys;
 mod memcached;
 mod memcached_differential;
 mod memcached_parser;

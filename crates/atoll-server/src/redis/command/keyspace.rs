@@ -64,6 +64,7 @@ fn flush_options<G: Engine>(c: &Context<'_, G>) -> Outcome {
 /// `FLUSHALL [ASYNC | SYNC]`
 pub async fn flushall<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     flush_options(c)?;
+    c.turn().until_all_unlocked().await;
     in_steps(c.turn(), async |cursor| Ok(c.cache.flush_from(cursor).await?.next)).await?;
     c.instance.tell_all_changed(c.shared);
     c.reply.ok();
@@ -81,6 +82,7 @@ pub async fn flushdb<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 
 /// Removes every key that is in this database when it begins.
 pub(crate) async fn flush<G: Engine>(cache: &Cache<G>, database: Database, turn: Turn<'_>) -> Result<(), CacheError> {
+    turn.until_all_unlocked().await;
     in_steps(turn, async |cursor| {
         let mut found = Found::default();
         let each = |stored: &[u8]| {

@@ -291,6 +291,8 @@ pub async fn msetnx<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     at_once::each(c.turn(), cache, count, look, |_, meta| is_any_there.set(is_any_there.get() || meta.is_some()))
         .await?;
     if !is_any_there.get() {
+        let bytes = (0..count).map(|nth| args.get(2 + 2 * nth).len()).sum();
+        c.moves(bytes, (0..count).map(|nth| database.stored(args.get(1 + 2 * nth)).into_owned()));
         set_pairs(c).await?;
     }
     c.reply.yes(!is_any_there.get());

@@ -548,7 +548,7 @@ async fn call<G: Engine>(
         return Err("ERR This Redis command is not allowed from script".into());
     }
     let reply = Reply::new(reply, Protocol::Resp2);
-    let mut context = Context { args, session, value: &mut *c.value, reply, ..*c };
+    let mut context = Context { args, session, value: &mut *c.value, reply, alone: None, ..*c };
     acl::admit(&mut context, id, Happened::InScript)?;
     if is_read_only && flags.contains(&Flag::Write) {
         return Err("ERR Write commands are not allowed from read-only scripts.".into());
