@@ -15,6 +15,7 @@ use crate::redis::events::Class;
 use crate::redis::isolation::Batch;
 use crate::serve::Output;
 use crate::serve::counters::SAMPLE_EVERY;
+use crate::serve::memory;
 use crate::serve::protocol::{Client, OUTPUT_BYTES_MAX};
 use arrayvec::ArrayVec;
 use atoll_cache::{Engine, Value};
@@ -210,7 +211,7 @@ async fn touch<G: Engine>(
             push(output, key, value, with_cas);
             notify(inner, client, database, (Class::GENERIC, time::event(exptime)), &stored);
         }
-        value.shrink_beyond(super::NEW_BYTES_KEPT);
+        memory::shrink_beyond(value, super::NEW_BYTES_KEPT);
         {
             let mut tally = client.tally.borrow_mut();
             tally.calls[place] += 1;

@@ -57,6 +57,7 @@ use crate::redis::isolation::Batch;
 use crate::serve::Output;
 use crate::serve::counters::SAMPLE_EVERY;
 use crate::serve::handle::Handle;
+use crate::serve::memory;
 use crate::serve::protocol::{Client, Ended, Listener, OUTPUT_BYTES_MAX, Peer, Protocol};
 use atoll_cache::{CacheError, Engine, Value};
 use flags::Decoded;
@@ -464,7 +465,7 @@ async fn run_one<G: Engine>(mut context: Context<'_, G>, request: Request<'_>) {
         tally.begin()
     };
     let done = pin!(call(&mut context, request)).await;
-    context.value.shrink_beyond(NEW_BYTES_KEPT);
+    memory::shrink_beyond(context.value, NEW_BYTES_KEPT);
     context.new.clear();
     context.new.shrink_to(NEW_BYTES_KEPT);
     if let Err((error, noreply)) = done {

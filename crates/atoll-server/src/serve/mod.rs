@@ -17,6 +17,7 @@
 //! | `connection` | one connection: read a batch of commands, run it, write its replies |
 //! | [`output`] | the bytes to send |
 //! | `buffers` | memory that connections use one after the other |
+//! | `memory` | large memory on its way back to the system |
 //! | [`options`] | the configuration |
 //! | [`counters`] | the workers' counters, which any thread may read |
 //! | [`facts`] | facts about the pool that the server shows |
@@ -41,6 +42,7 @@ pub mod handle;
 pub mod limits;
 pub mod listen;
 mod lives;
+pub(crate) mod memory;
 pub mod options;
 mod outbox;
 pub mod output;

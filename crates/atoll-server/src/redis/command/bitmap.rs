@@ -326,6 +326,7 @@ pub async fn bitop<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
         let outcome = c.cache.set(&destination, joined.bytes(), &SetOptions::default()).await?;
         c.notify_set(&outcome, c.args.get(2));
     }
+    string::forget(&mut joined);
     c.reply.count(length);
     Ok(())
 }

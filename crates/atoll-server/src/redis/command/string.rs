@@ -9,6 +9,7 @@ use super::arguments::{Unit, integer, is};
 use super::{CommandError, Context, Outcome, at_once};
 use crate::redis::events::Class;
 use crate::redis::kind::Kind;
+use crate::serve::memory;
 use atoll_cache::{Condition, Engine, Expiry, KEY_BYTES_MAX, SetOptions, Value};
 use std::cell::Cell;
 
@@ -304,5 +305,5 @@ pub(super) const VALUE_BYTES_KEPT: usize = 1 << 20;
 
 /// Forgets a large value that a command looked at without replying with it.
 pub(super) fn forget(value: &mut Value) {
-    value.shrink_beyond(VALUE_BYTES_KEPT);
+    memory::shrink_beyond(value, VALUE_BYTES_KEPT);
 }
