@@ -7,6 +7,7 @@ mod acl;
 mod administration;
 mod clients;
 mod differential;
+mod documented;
 mod events;
 mod hashes;
 mod hyperloglog;

@@ -32,6 +32,7 @@
 //! | [`absent`] | what this server does not have: replication, modules, clusters, SORT |
 //! | [`pubsub`] | channels: SUBSCRIBE and its relatives, PUBLISH, PUBSUB |
 //! | [`subcommand`] | the subcommands of CLIENT, COMMAND, ... |
+//! | `syntax` | how commands are written, for COMMAND DOCS |
 //! | `script` | EVAL and its relatives, SCRIPT |
 //! | `transaction` | MULTI, EXEC, WATCH and their relatives |
 
@@ -62,6 +63,7 @@ pub mod range;
 pub mod slow;
 pub mod string;
 pub mod subcommand;
+mod syntax;
 pub mod table;
 mod tracking;
 
