@@ -14,6 +14,7 @@
 
 use super::bits;
 use super::json;
+use super::msgpack;
 use super::pattern;
 use super::stage::Stage;
 use crate::redis::command::info::REDIS_VERSION;
@@ -163,6 +164,7 @@ impl Interpreter {
         };
         native.set("compile", lua.create_function(compile)?)?;
         native.set("cjson", json::library(&lua, check())?)?;
+        native.set("cmsgpack", msgpack::library(&lua, check())?)?;
         native.set("bit", bits::library(&lua)?)?;
         let (looked, killed) = (watch.clone(), is_killed.clone());
         native.set("find", pattern::find(&lua, move || looked.look(&killed).map(Over::text))?)?;
