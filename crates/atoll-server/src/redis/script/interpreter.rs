@@ -17,6 +17,7 @@ use super::json;
 use super::msgpack;
 use super::pattern;
 use super::stage::Stage;
+use super::structs;
 use crate::redis::command::info::REDIS_VERSION;
 use crate::redis::isolation::TURN_TIME;
 use mlua::state::{GcIncParams, GcMode};
@@ -165,6 +166,7 @@ impl Interpreter {
         native.set("compile", lua.create_function(compile)?)?;
         native.set("cjson", json::library(&lua, check())?)?;
         native.set("cmsgpack", msgpack::library(&lua, check())?)?;
+        native.set("struct", structs::library(&lua, check())?)?;
         native.set("bit", bits::library(&lua)?)?;
         let (looked, killed) = (watch.clone(), is_killed.clone());
         native.set("find", pattern::find(&lua, move || looked.look(&killed).map(Over::text))?)?;

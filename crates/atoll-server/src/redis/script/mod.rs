@@ -12,7 +12,7 @@
 //! |---|---|
 //! | `interpreter` | what scripts see, and their limits of time and memory |
 //! | `reply` | replies as values of Lua, and the other way |
-//! | `json`, `bits`, `msgpack` | the libraries `cjson`, `bit` and `cmsgpack` |
+//! | `json`, `bits`, `msgpack`, `structs` | the libraries `cjson`, `bit`, `cmsgpack` and `struct` |
 //! | `number` | numbers as texts and integers |
 //! | `stage` | the stack that scripts run on, which they leave for others |
 //! | `pattern` | the patterns of `string`, matched within the time |
@@ -23,8 +23,8 @@
 //! | difference from Redis | why |
 //! |---|---|
 //! | a script is ended after `script-time-max` milliseconds, 60000 at first; what it has written stays, unless another process has changed its only key; 0 ends none, as in Redis | other commands wait for it |
-//! | no library `struct`, no coroutines, no replies of RESP3 in scripts | |
-//! | `cmsgpack` unpacks 128 tables within each other and returns 7000 values | its stack is bounded |
+//! | no coroutines, no replies of RESP3 in scripts | |
+//! | `cmsgpack` unpacks 128 tables within each other; it and `struct` return at most 7000 values, and a format of `struct` has at most 64 KiB | stack and time are bounded |
 //! | settings of `cjson` are set back before each script, and nesting is at most 2000 | a script leaves nothing for the next one |
 //! | integers are exact as arguments up to 2^62 | Redis 7.4 has that, 7.0 does not |
 //! | the cache of scripts is emptied when it has 64 MiB | its memory is bounded |
@@ -39,6 +39,7 @@ mod reply;
 pub mod sandbox;
 mod shebang;
 mod stage;
+mod structs;
 
 use super::acl::{self, Happened};
 use super::command::arguments::{integer, is};

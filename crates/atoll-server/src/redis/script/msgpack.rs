@@ -27,9 +27,10 @@ const VALUES_MAX: usize = 7000;
 const MISSING: &str = "Missing bytes in input.";
 const BAD: &str = "Bad data format in input.";
 
-type Outcome<T> = std::result::Result<T, Fault>;
+pub(super) type Outcome<T> = std::result::Result<T, Fault>;
 
-fn told(lua: &Lua, outcome: Outcome<Vec<Value>>) -> Result<MultiValue> {
+/// What a function returns.
+pub(super) fn told(lua: &Lua, outcome: Outcome<Vec<Value>>) -> Result<MultiValue> {
     let mut values = match outcome {
         Ok(values) => values,
         Err(Fault::Words(words)) => {
@@ -115,7 +116,7 @@ impl Packer<'_> {
             |lengths: [(bool, u8); 4]| lengths.into_iter().find(|(fits, _)| *fits).map_or(0, |(_, kind)| kind);
         let kind = match number {
             -32..128 => return self.bytes.push(number as u8),
-            0.. => shortest([
+            128.. => shortest([
                 (number <= 0xff, 0xcc),
                 (number <= 0xffff, 0xcd),
                 (number <= 0xffff_ffff, 0xce),

@@ -508,12 +508,29 @@ function cmsgpack.unpack_limit(text, limit, offset)
   return unpacked(native.cmsgpack.unpack(text, whole(limit, 2, "unpack_limit"), whole(offset, 3, "unpack_limit")))
 end
 
+-- The library `struct`.
+local struct = {}
+function struct.pack(format, ...)
+  return settled(native.struct.pack(packed_text(format, "pack"), ...))
+end
+function struct.unpack(format, text, position)
+  if not is_text(text) then
+    local got = text == nil and "no value" or type(text)
+    raise("bad argument #2 to 'unpack' (string expected, got " .. got .. ")", 2)
+  end
+  position = position == nil and 1 or whole(position, 3, "unpack")
+  return unpacked(native.struct.unpack(packed_text(format, "unpack"), text .. "", position))
+end
+function struct.size(format)
+  return settled(native.struct.size(packed_text(format, "size")))
+end
+
 local seen = {
   assert = assert, getmetatable = getmetatable, ipairs = ipairs, next = next, pairs = pairs,
   rawequal = rawequal, rawget = rawget, select = select, setmetatable = setmetatable, tonumber = tonumber,
   tostring = tostring, type = type, unpack = unpack, _VERSION = _VERSION,
   math = guard(math), string = guard(string), table = guard(table), redis = guard(redis), server = guard(redis),
-  cjson = guard(cjson), cmsgpack = guard(cmsgpack), bit = guard(native.bit), os = guard { clock = native.clock },
+  cjson = guard(cjson), cmsgpack = guard(cmsgpack), struct = guard(struct), bit = guard(native.bit), os = guard { clock = native.clock },
   collectgarbage = garbage, gcinfo = function() return floor(collect("count")) end,
 }
 
