@@ -406,7 +406,7 @@ impl<E: Endpoint> ExtentIo<'_, E> {
 
     /// Turns open chunks into extents.
     async fn take_lane(&self, open: &[OpenChunk], home: u32, lane: usize) -> Result<(), CacheError> {
-        let layout = &self.client.pool.layout;
+        let (layout, mut turn) = (&self.client.pool.layout, Turn::begin());
         // Each takes two verbs.
         for (_, round) in rounds(open, self.client.batch_verbs_max() / 2, lane) {
             let (mut batch, mut swaps) = (Batch::new(), Vec::with_capacity(round.len()));
@@ -420,6 +420,7 @@ impl<E: Endpoint> ExtentIo<'_, E> {
             if !swaps.iter().all(|swap| batch.swapped(*swap)) {
                 return Err(CacheError::Damaged { what: "another client changed the state of an open chunk" });
             }
+            turn.copied(round.len() * turns::BYTES_PER_CHANGE).await;
         }
         Ok(())
     }

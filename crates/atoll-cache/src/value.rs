@@ -151,9 +151,18 @@ impl Value {
 
     /// Frees the memory of a large value, so that a client does not keep it for ever.
     pub fn shrink_beyond(&mut self, bytes_max: usize) {
-        if self.buffer.len() > bytes_max {
-            *self = Self::new();
-        }
+        drop(self.taken_beyond(bytes_max));
+    }
+
+    /// Takes the memory of a large value, and leaves an empty place. To free hundreds of megabytes
+    /// takes a thread tens of milliseconds, so that it may leave that to another one.
+    pub fn taken_beyond(&mut self, bytes_max: usize) -> Option<Self> {
+        (self.buffer.len() > bytes_max).then(|| std::mem::take(self))
+    }
+
+    /// Bytes of its memory that a lookup has used.
+    pub fn memory_bytes(&self) -> usize {
+        self.buffer.len()
     }
 }
 

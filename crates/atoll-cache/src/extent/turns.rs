@@ -3,6 +3,9 @@
 //! There an operation ends at its first poll. One that copies hundreds of megabytes would keep its
 //! thread from everything else. A server says what its threads do in between ([`pause_with`]).
 //! Without that there are no pauses. Over a network operations wait anyway.
+//!
+//! An operation that pauses has lent nothing of its client: an operation that the thread runs
+//! meanwhile may need it.
 
 use std::cell::Cell;
 use std::pin::Pin;
@@ -13,6 +16,9 @@ pub type Pause = fn() -> Pin<Box<dyn Future<Output = ()> + Send>>;
 /// Bytes that are copied between two pauses: less than a millisecond, also where the system has to
 /// give the memory first.
 const TURN_BYTES: usize = 1 << 20;
+
+/// To change the state of a chunk takes as long as to copy so many bytes.
+pub(super) const BYTES_PER_CHANGE: usize = 4 << 10;
 
 thread_local! {
     static PAUSE: Cell<Option<Pause>> = const { Cell::new(None) };

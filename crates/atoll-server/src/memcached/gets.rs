@@ -15,6 +15,7 @@ use crate::redis::events::Class;
 use crate::redis::isolation::Batch;
 use crate::serve::Output;
 use crate::serve::counters::SAMPLE_EVERY;
+use crate::serve::memory;
 use crate::serve::protocol::{Client, OUTPUT_BYTES_MAX};
 use arrayvec::ArrayVec;
 use atoll_cache::{Engine, Value};
@@ -149,7 +150,7 @@ pub(super) async fn run<'a, G: Engine>(
         };
         debug_assert!(keys.iter().all(|key| key.len() <= KEY_BYTES_MAX));
         let looked = database.with_stored(&keys, async |keys| client.cache.get_many(keys, found).await);
-        let looked = pin!(looked).await;
+        let looked = batch.passing(pin!(looked)).await;
         {
             let mut tally = client.tally.borrow_mut();
             let place = |wanted: &Wanted| client.first_command + wanted.asked.id() as usize;
@@ -198,7 +199,7 @@ async fn touch<G: Engine>(
     while let Some(key) = keys.next() {
         let began = client.tally.borrow_mut().begin();
         let stored = stored(database, key, false);
-        let found = pin!(client.cache.get_and_expire(&stored, expiry(exptime), value)).await;
+        let found = batch.passing(pin!(client.cache.get_and_expire(&stored, expiry(exptime), value))).await;
         let is_there = match if_item(found) {
             Ok(is_there) => is_there,
             Err(error) => {
@@ -210,7 +211,7 @@ async fn touch<G: Engine>(
             push(output, key, value, with_cas);
             notify(inner, client, database, (Class::GENERIC, time::event(exptime)), &stored);
         }
-        value.shrink_beyond(super::NEW_BYTES_KEPT);
+        memory::shrink_beyond(value, super::NEW_BYTES_KEPT);
         {
             let mut tally = client.tally.borrow_mut();
             tally.calls[place] += 1;

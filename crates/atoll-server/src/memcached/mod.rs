@@ -57,6 +57,7 @@ use crate::redis::isolation::Batch;
 use crate::serve::Output;
 use crate::serve::counters::SAMPLE_EVERY;
 use crate::serve::handle::Handle;
+use crate::serve::memory;
 use crate::serve::protocol::{Client, Ended, Listener, OUTPUT_BYTES_MAX, Peer, Protocol};
 use atoll_cache::{CacheError, Engine, Value};
 use flags::Decoded;
@@ -211,6 +212,36 @@ fn stored(database: Database, key: &[u8], is_binary: bool) -> Cow<'_, [u8]> {
     }
 }
 
+/// The keys of requests, as the cache knows them.
+#[cold]
+fn keys_of<'a>(ahead: &[(Request<'a>, usize)], database: Database) -> Vec<Cow<'a, [u8]>> {
+    let mut keys = Vec::new();
+    for (request, _) in ahead {
+        let (key, is_binary) = match request {
+            Request::Get { keys: line, .. } => {
+                keys.extend(request::words(line).map(|key| stored(database, key, false)));
+                continue;
+            }
+            Request::Store(store) => (store.key, store.meta.as_ref().is_some_and(|flags| flags.is_binary)),
+            Request::Delete { key, .. } | Request::Count { key, .. } | Request::Touch { key, .. } => (*key, false),
+            Request::MetaGet { key, flags }
+            | Request::MetaDelete { key, flags }
+            | Request::MetaCount { key, flags } => (*key, flags.is_binary),
+            Request::MetaDebug { key, is_binary } => (*key, *is_binary),
+            Request::Refuse { forget: Some((key, is_binary)), .. } => (*key, *is_binary),
+            Request::Refuse { forget: None, .. }
+            | Request::FlushAll { .. }
+            | Request::Stats { .. }
+            | Request::Version
+            | Request::Verbosity { .. }
+            | Request::Quit
+            | Request::MetaNoop => continue,
+        };
+        keys.push(stored(database, key, is_binary));
+    }
+    keys
+}
+
 /// The error of the cache as a line.
 fn error_line(error: &CacheError) -> String {
     match error {
@@ -350,6 +381,17 @@ async fn run_batch<'a, G: Engine>(
         }
         let mut index = 0;
         while index < ahead.len() {
+            if inner.redis.isolation.has_locked_keys() {
+                let keys = keys_of(&ahead[index..], database);
+                let is_locked = inner.redis.isolation.is_locked(keys.iter());
+                if is_locked && !output.is_empty() {
+                    // The replies so far do not wait with it.
+                    return Ended::Full;
+                }
+                if is_locked {
+                    Box::pin(batch.until_unlocked(&keys)).await;
+                }
+            }
             let (request, end) = ahead[index];
             if let Request::Get { .. } = request {
                 let with =
@@ -358,7 +400,7 @@ async fn run_batch<'a, G: Engine>(
             } else {
                 let Scratch { value, new, .. } = &mut *scratch;
                 let context = Context { client, batch: &*batch, inner, database, value, new, output: &mut *output };
-                pin!(run_one(context, request)).await;
+                batch.passing(pin!(run_one(context, request))).await;
                 if let Request::Refuse { swallow, .. } = request {
                     state.swallow = swallow;
                 }
@@ -423,7 +465,7 @@ async fn run_one<G: Engine>(mut context: Context<'_, G>, request: Request<'_>) {
         tally.begin()
     };
     let done = pin!(call(&mut context, request)).await;
-    context.value.shrink_beyond(NEW_BYTES_KEPT);
+    memory::shrink_beyond(context.value, NEW_BYTES_KEPT);
     context.new.clear();
     context.new.shrink_to(NEW_BYTES_KEPT);
     if let Err((error, noreply)) = done {

@@ -13,6 +13,8 @@ use atoll_cache::{Cache, CacheError, Engine};
 const EXACT_MAX: u64 = 10_000;
 /// Keys of a sample.
 const SAMPLE: u64 = 1000;
+/// Keys of a sample between two looks at the time.
+const SAMPLE_STEP: u64 = 64;
 /// Keys that one step of a scan reads.
 const STEP: usize = 256;
 
@@ -72,6 +74,30 @@ pub(crate) async fn take<G: Engine>(
     Ok(census)
 }
 
+/// The number of all objects, if a sample of a large cache finds keys of this database alone: then
+/// it is that of the database's keys, but for less than a hundredth. It takes the same time
+/// whatever the number. Otherwise `None`.
+pub(crate) async fn all_of_large<G: Engine>(
+    cache: &Cache<G>,
+    database: Database,
+    mut turn: Turn<'_>,
+) -> Result<Option<u64>, CacheError> {
+    let objects = cache.objects().await?;
+    if objects <= EXACT_MAX {
+        return Ok(None);
+    }
+    for seen in 0..SAMPLE {
+        let key = cache.random_key().await?;
+        if key.is_none_or(|stored| database.key(&stored).is_none()) {
+            return Ok(None);
+        }
+        if seen % SAMPLE_STEP == SAMPLE_STEP - 1 {
+            turn.yield_if_over().await;
+        }
+    }
+    Ok(Some(objects))
+}
+
 async fn count<G: Engine>(
     cache: &Cache<G>,
     databases: &Databases,
@@ -96,6 +122,26 @@ mod tests {
     use super::*;
     use atoll_cache::{Expiry, SetOptions, model::Model};
     use atoll_fabric::Clock;
+
+    #[test]
+    fn the_only_database_of_a_large_cache_has_all_objects() {
+        let (clock, _) = Clock::manual(1_000_000_000);
+        let (cache, databases) = (Cache::new(Model::new(clock)), Databases::default());
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let set = async |number, keys: std::ops::Range<u64>| {
+                for key in keys {
+                    let key = databases.get(number).stored(&key.to_be_bytes()).into_owned();
+                    cache.set(&key, b"", &SetOptions::default()).await.unwrap();
+                }
+            };
+            let all = async |number| all_of_large(&cache, databases.get(number), Turn::begin(None)).await.unwrap();
+            set(0, 0..EXACT_MAX).await;
+            assert_eq!(all(0).await, None);
+            set(0, EXACT_MAX..EXACT_MAX + 5).await;
+            assert_eq!((all(0).await, all(1).await), (Some(EXACT_MAX + 5), None));
+        });
+    }
 
     #[test]
     fn every_key_of_a_small_cache_is_counted_under_the_number_that_its_database_has() {

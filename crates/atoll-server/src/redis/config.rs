@@ -169,6 +169,7 @@ parameters! {
     "replicaof"                   Text, ALONE;
     "requirepass"                 Kind::Password, Real;
     "save"                        Text, CACHE;
+    "script-time-max"             LONG, Real;
     "set-max-intset-entries"      LONG, Noted("512");
     "slaveof"                     Text, ALONE;
     "slowlog-log-slower-than"     Integer(-1, i64::MAX), Real;
@@ -386,6 +387,7 @@ impl Parameter {
             "appendfilename" => "appendonly.aof".to_owned(),
             "dbfilename" => "dump.rdb".to_owned(),
             "busy-reply-threshold" | "lua-time-limit" => started.scripts.busy_ms().to_string(),
+            "script-time-max" => started.scripts.time_ms_max().to_string(),
             "client-query-buffer-limit" => super::resp::parser::COMMAND_BYTES_MAX.to_string(),
             "proto-max-bulk-len" => super::resp::parser::BULK_BYTES_MAX.to_string(),
             "maxmemory-clients" => "0".to_owned(),
@@ -458,6 +460,7 @@ pub(crate) fn set(
             ("slowlog-max-len", Value::Number(most)) => slow.entries_max.store(most, Relaxed),
             ("latency-monitor-threshold", Value::Number(ms)) => slow.event_ms.store(ms, Relaxed),
             ("busy-reply-threshold" | "lua-time-limit", Value::Number(ms)) => scripts.set_busy_ms(ms),
+            ("script-time-max", Value::Number(ms)) => scripts.set_time_ms_max(ms),
             ("notify-keyspace-events", Value::Number(classes)) => events.set(classes as u32),
             ("tracking-table-max-keys", Value::Number(most)) => tracking.keys_max.store(most, Relaxed),
             ("acllog-max-len", Value::Number(most)) => users.log.entries_max.store(most, Relaxed),

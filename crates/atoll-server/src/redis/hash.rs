@@ -50,18 +50,28 @@ impl<'a> Hash<'a> {
     }
 
     /// Its fields with their values.
-    pub fn pairs(&self) -> impl Iterator<Item = Pair<'a>> + use<'a> {
-        let mut rest = self.bytes;
-        std::iter::from_fn(move || {
-            let (pair, behind) = split_pair(rest)?;
-            rest = behind;
-            Some(pair)
-        })
+    pub fn pairs(&self) -> Pairs<'a> {
+        Pairs(self.bytes)
     }
 
     /// The value of a field.
     pub fn get(&self, field: &[u8]) -> Option<&'a [u8]> {
         self.pairs().find(|(other, _)| *other == field).map(|(_, value)| value)
+    }
+}
+
+/// The pairs of a hash, one after the other.
+#[derive(Clone, Debug)]
+pub struct Pairs<'a>(&'a [u8]);
+
+impl<'a> Iterator for Pairs<'a> {
+    type Item = Pair<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Pair<'a>> {
+        let (pair, behind) = split_pair(self.0)?;
+        self.0 = behind;
+        Some(pair)
     }
 }
 
@@ -161,38 +171,88 @@ impl<'a> Fields<'a> {
 #[error("the hash would have {0} bytes, and the limit is {BYTES_MAX}: split it, since each change writes all of it")]
 pub struct TooLong(pub usize);
 
-/// Writes `old` into `new` with these fields set to these values, and returns how many of the
-/// fields are new. A field that was there keeps its place among the pairs. If the hash would be too
-/// long, `new` has a part of it, and memory for no more than one may have.
-pub fn set(old: Option<Hash<'_>>, fields: &Fields<'_>, values: &[&[u8]], new: &mut Vec<u8>) -> Result<usize, TooLong> {
-    let mut bytes = 0;
-    let mut push = |pair @ (field, value): Pair<'_>| {
-        bytes += text_bytes(field) + text_bytes(value);
-        if bytes <= BYTES_MAX {
-            push_pair(pair, new);
-        }
-    };
-    let mut is_there = vec![false; values.len()];
-    for (field, value) in old.iter().flat_map(Hash::pairs) {
-        let place = fields.place(field);
-        place.into_iter().for_each(|place| is_there[place] = true);
-        push((field, place.map_or(value, |place| values[place])));
-    }
-    let added = (0..values.len()).filter(|place| !is_there[*place]);
-    let added = added.map(|place| push((fields.list[place], values[place]))).count();
-    if bytes > BYTES_MAX { Err(TooLong(bytes)) } else { Ok(added) }
+/// A hash that is made anew from the one that is there, some pairs at a time: one with many fields
+/// takes milliseconds.
+#[derive(Debug)]
+pub struct Remaking<'h, 'f> {
+    old: Pairs<'h>,
+    fields: &'f Fields<'f>,
+    /// What the fields are set to; without that they are removed.
+    values: Option<&'f [&'f [u8]]>,
+    /// Of each field, whether the old hash has it, as far as that was read.
+    was_there: Vec<bool>,
+    /// The place of the next field to be added, once the old hash was read.
+    next: usize,
+    /// Bytes that the new hash has so far.
+    bytes: usize,
+    added: usize,
 }
 
-/// Writes `old` into `new` without these fields, and returns how many of them were there.
-pub fn remove(old: Hash<'_>, fields: &Fields<'_>, new: &mut Vec<u8>) -> usize {
-    let mut was_there = vec![false; fields.list.len()];
-    for (field, value) in old.pairs() {
-        match fields.place(field) {
-            Some(place) => was_there[place] = true,
-            None => push_pair((field, value), new),
+impl<'h, 'f> Remaking<'h, 'f> {
+    fn new(old: Option<Hash<'h>>, fields: &'f Fields<'f>, values: Option<&'f [&'f [u8]]>) -> Self {
+        let old = old.map_or(Pairs(&[]), |old| old.pairs());
+        Self { old, fields, values, was_there: vec![false; fields.list.len()], next: 0, bytes: 0, added: 0 }
+    }
+
+    /// With these fields set to these values. A field that was there keeps its place among the
+    /// pairs.
+    pub fn set(old: Option<Hash<'h>>, fields: &'f Fields<'f>, values: &'f [&'f [u8]]) -> Self {
+        assert_eq!(values.len(), fields.list.len(), "each field has a value");
+        Self::new(old, fields, Some(values))
+    }
+
+    /// Without these fields.
+    pub fn remove(old: Hash<'h>, fields: &'f Fields<'f>) -> Self {
+        Self::new(Some(old), fields, None)
+    }
+
+    /// Writes at most so many further pairs into `new`; returns whether there are more. If the hash
+    /// would be too long, `new` has a part of it, and memory for no more than one may have.
+    pub fn step(&mut self, pairs_max: usize, new: &mut Vec<u8>) -> bool {
+        for _ in 0..pairs_max {
+            if let Some((field, value)) = self.old.next() {
+                let place = self.fields.place(field);
+                place.into_iter().for_each(|place| self.was_there[place] = true);
+                match (place, self.values) {
+                    (Some(_), None) => {}
+                    (Some(place), Some(values)) => self.push((field, values[place]), new),
+                    (None, _) => self.push((field, value), new),
+                }
+            } else if let Some((values, field)) = self.values.zip(self.fields.list.get(self.next)) {
+                if !self.was_there[self.next] {
+                    self.push((field, values[self.next]), new);
+                    self.added += 1;
+                }
+                self.next += 1;
+            } else {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn push(&mut self, pair @ (field, value): Pair<'_>, new: &mut Vec<u8>) {
+        self.bytes += text_bytes(field) + text_bytes(value);
+        if self.bytes <= BYTES_MAX {
+            push_pair(pair, new);
         }
     }
-    was_there.iter().filter(|was_there| **was_there).count()
+
+    /// How many of the fields are new, or how many of those to be removed were there. No pair is
+    /// left to be written.
+    pub fn end(self) -> Result<usize, TooLong> {
+        match self.values {
+            Some(_) if self.bytes > BYTES_MAX => Err(TooLong(self.bytes)),
+            Some(_) => Ok(self.added),
+            None => Ok(self.was_there.iter().filter(|was_there| **was_there).count()),
+        }
+    }
+
+    /// Writes all pairs at once.
+    pub fn whole(mut self, new: &mut Vec<u8>) -> Result<usize, TooLong> {
+        while self.step(usize::MAX, new) {}
+        self.end()
+    }
 }
 
 #[cfg(test)]
@@ -229,7 +289,7 @@ mod tests {
         let mut left = Vec::new();
         let mut fields = Fields::default();
         fields.add(b"f");
-        assert_eq!((remove(twice, &fields, &mut left), left.len()), (1, 0));
+        assert_eq!((Remaking::remove(twice, &fields).whole(&mut left), left.len()), (Ok(1), 0));
     }
 
     #[test]
@@ -249,15 +309,15 @@ mod tests {
         // The lengths take one byte and three.
         let longest = vec![7; BYTES_MAX - 5];
         let mut new = Vec::new();
-        assert_eq!(set(None, &fields, &[&longest], &mut new), Ok(1));
+        assert_eq!(Remaking::set(None, &fields, &[&longest]).whole(&mut new), Ok(1));
         assert_eq!((new.len(), Hash::read(&new).unwrap().get(b"f")), (BYTES_MAX, Some(&longest[..])));
         let hash = Hash::read(&new).unwrap();
         let mut more = Fields::default();
         more.add(b"g");
         let mut refused = Vec::new();
-        assert_eq!(set(Some(hash), &more, &[b""], &mut refused), Err(TooLong(BYTES_MAX + 3)));
+        assert_eq!(Remaking::set(Some(hash), &more, &[b""]).whole(&mut refused), Err(TooLong(BYTES_MAX + 3)));
         assert!(refused.len() <= BYTES_MAX);
-        assert_eq!(set(Some(hash), &fields, &[b""], &mut Vec::new()), Ok(0));
+        assert_eq!(Remaking::set(Some(hash), &fields, &[b""]).whole(&mut Vec::new()), Ok(0));
         // Other processes may write more.
         let longer = [&new[..], &[0, 0]].concat();
         assert!(Hash::read(&longer).is_none() && Hash::read(&longer[..BYTES_MAX]).is_some());
@@ -298,11 +358,15 @@ mod tests {
                             None => model.push((field.clone(), value.clone())),
                         }
                     }
-                    set(Hash::read(&bytes), &fields, &values, &mut new).unwrap()
+                    {
+                        let mut remaking = Remaking::set(Hash::read(&bytes), &fields, &values);
+                        while remaking.step(3, &mut new) {}
+                        remaking.end().unwrap()
+                    }
                 } else {
                     let Some(hash) = Hash::read(&bytes) else { continue };
                     model.retain(|(field, _)| named.iter().all(|(other, _)| other != field));
-                    remove(hash, &fields, &mut new)
+                    Remaking::remove(hash, &fields).whole(&mut new).unwrap()
                 };
                 prop_assert_eq!(changed, model.len().abs_diff(before));
                 bytes = new;

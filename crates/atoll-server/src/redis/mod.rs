@@ -269,8 +269,9 @@ async fn run_parsed<'i, G: Engine>(
         // What is to be told of each command is told when it runs by itself.
         let is_told = instance.monitors.is_any() || instance.events.has(events::Class::MISS);
         let is_free = state.session.is_plain() && instance.users.frees(&state.session);
-        let gets = match is_free && !instance.pause.is_set() && !is_told {
-            true => pin!(gets::run(instance, state, (ahead, index), client, input, output)).await,
+        let has_locked = instance.isolation.has_locked_keys();
+        let gets = match is_free && !instance.pause.is_set() && !is_told && !has_locked {
+            true => batch.passing(pin!(gets::run(instance, state, (ahead, index), client, input, output))).await,
             false => 0,
         };
         let Spoken { parser, session, .. } = &mut *state;
@@ -284,6 +285,14 @@ async fn run_parsed<'i, G: Engine>(
             if instance.pause.is_set() && must_wait(instance, (id, args), session) {
                 parser.restart();
                 return Some(Ended::Waits);
+            }
+            if has_locked && is_locked(instance, (id, args), session) {
+                if !output.is_empty() {
+                    // The replies so far do not wait with it.
+                    parser.restart();
+                    return Some(Ended::Full);
+                }
+                Box::pin(until_unlocked(instance, batch, (id, args), session)).await;
             }
             let (batch, memory) = ((instance, &mut *batch), (&mut *value, &mut *interpreters));
             match session.replies {
@@ -327,6 +336,30 @@ fn must_wait(instance: &Instance, (id, args): (Option<Id>, Args<'_>), session: &
     concerned
 }
 
+/// The keys of a command that runs beside others, as the cache knows them. What waits for EXEC or
+/// runs alone looks at no key before nothing is locked.
+fn keys_beside<'a>(instance: &Instance, (id, args): (Option<Id>, Args<'a>), session: &Session) -> Vec<Cow<'a, [u8]>> {
+    match transaction::check(id, args) {
+        Ok(id) if session.way(id) == Way::Beside => {
+            let database = instance.databases.get(session.database);
+            command::keys::accessed(id, args).map(|(place, _)| database.stored(args.get(place))).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Whether a command waits because another one has locked one of its keys.
+#[cold]
+fn is_locked(instance: &Instance, command: (Option<Id>, Args<'_>), session: &Session) -> bool {
+    instance.isolation.is_locked(keys_beside(instance, command, session).iter())
+}
+
+/// Waits until none of a command's keys is locked.
+#[cold]
+async fn until_unlocked(instance: &Instance, batch: &Batch<'_>, command: (Option<Id>, Args<'_>), session: &Session) {
+    batch.until_unlocked(&keys_beside(instance, command, session)).await;
+}
+
 /// Does with a command what is to be done with it.
 #[inline]
 async fn run_one<'i, G: Engine>(
@@ -339,8 +372,20 @@ async fn run_one<'i, G: Engine>(
 ) {
     let Client { cache, tally, shared, worker, .. } = client;
     let reply = Reply::new(output, session.protocol);
-    let mut context =
-        Context { cache, value, tally, shared, instance, worker, session, args, reply, spec: &SPECS[0], batch: None };
+    let mut context = Context {
+        cache,
+        value,
+        tally,
+        shared,
+        instance,
+        worker,
+        session,
+        args,
+        reply,
+        spec: &SPECS[0],
+        batch: None,
+        alone: None,
+    };
     let id = match transaction::check(id, args) {
         Ok(id) => id,
         Err(error) => return reject(context, id, error),
@@ -365,10 +410,12 @@ async fn run_one<'i, G: Engine>(
     };
     match way {
         Way::Beside => {
+            let batch = &*batch;
             let context = Context { batch: Some(batch), ..context };
-            pin!(run_sampled(id, context)).await;
+            batch.passing(pin!(run_sampled(id, context))).await;
         }
         Way::Alone => {
+            let context = Context { alone: alone.as_ref(), ..context };
             pin!(run_sampled(id, context)).await;
         }
         Way::Script => {

@@ -11,7 +11,7 @@
 //!
 //! A transaction about one key runs on what the key has at one moment, and publishes the outcome
 //! only if no other process has changed the key meanwhile; otherwise it runs again, for at most
-//! [`TIME_MAX`](script::TIME_MAX) ([`Cache::hold`]). A script that is given one key does the same.
+//! [`TIME_MAX`] ([`Cache::hold`]). A script that is given one key does the same.
 //! Once it turns to something else, what it has made of the key is published, and it goes on in
 //! many steps. Replies and events are those of the last run. Monitors, statistics and the slow log
 //! show each run. If the outcome cannot be published, EXEC replies with the error alone.
@@ -33,10 +33,13 @@ use super::session::Session;
 use atoll_cache::{Cache, Engine, KEY_BYTES_MAX};
 use std::ops::ControlFlow;
 use std::pin::pin;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The most keys that a connection watches.
 const WATCHED_MAX: usize = 1 << 16;
+
+/// A step that has taken so long is not done again.
+const TIME_MAX: Duration = Duration::from_secs(5);
 
 /// The error of a step that is not done again.
 const OVERTAKEN: &str = "ERR another process of the pool has changed the key meanwhile: nothing was done, try again";
@@ -205,7 +208,7 @@ pub(super) async fn in_one_step<G: Engine, T>(
         }
         let hold = cache.hold(key).await?;
         let done = pin!(each(c)).await;
-        let is_over = std::mem::take(&mut c.session.ends_step) || began.elapsed() > script::TIME_MAX;
+        let is_over = std::mem::take(&mut c.session.ends_step) || began.elapsed() > TIME_MAX;
         match (hold.publish().await, done) {
             (Ok(true), ControlFlow::Continue(done) | ControlFlow::Break(done)) => {
                 c.tell_held();
@@ -306,7 +309,8 @@ async fn execute_all<G: Engine>(c: &mut Context<'_, G>, queue: &Queue, interpret
     c.session.is_executing = true;
     c.reply.array(commands.len());
     for (id, args) in commands {
-        let mut c = Context { args, session: &mut *c.session, value: &mut *c.value, reply: c.reply.again(), ..*c };
+        let mut c =
+            Context { args, session: &mut *c.session, value: &mut *c.value, reply: c.reply.again(), alone: None, ..*c };
         // What a user may do may have changed since the command arrived.
         if let Err(refusal) = acl::admit(&mut c, id, Happened::Executing) {
             c.conclude(Err(refusal));

@@ -145,6 +145,22 @@ async fn found<F: Future>(mut event: Pin<&mut F>, polling: &mut BusyPolling) -> 
 thread_local! {
     /// Whether the future that was polled last is pending in [`woken_by_itself`].
     static IS_WOKEN: Cell<bool> = const { Cell::new(false) };
+    /// Whether an operation has paused since this was asked last.
+    static PAUSES: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Within an operation of the cache that takes long where memory is near: lets the worker's other
+/// connections run.
+pub(super) async fn pause() {
+    PAUSES.set(true);
+    woken_by_itself(tokio::task::yield_now()).await;
+}
+
+/// Whether an operation of this thread has [paused](pause) since this was asked last: the one that
+/// has been polled since.
+#[inline]
+pub(crate) fn pauses() -> bool {
+    PAUSES.take()
 }
 
 /// Waits within a future of the cache for what wakes it, as all of tokio does. To poll it in turns

@@ -1,6 +1,7 @@
 //! Memory that the connections of a worker use one after the other. With many connections the same
 //! few buffers stay in the processor's cache.
 
+use super::memory;
 use super::output::Output;
 use std::cell::RefCell;
 
@@ -29,6 +30,8 @@ impl Buffers {
         if (1..=Self::BYTES_KEPT).contains(&buffer.capacity()) && buffers.len() < Self::COUNT {
             buffer.clear();
             buffers.push(buffer);
+        } else {
+            memory::free(buffer.capacity(), buffer);
         }
     }
 }

@@ -17,6 +17,7 @@
 //! | `connection` | one connection: read a batch of commands, run it, write its replies |
 //! | [`output`] | the bytes to send |
 //! | `buffers` | memory that connections use one after the other |
+//! | `memory` | large memory on its way back to the system |
 //! | [`options`] | the configuration |
 //! | [`counters`] | the workers' counters, which any thread may read |
 //! | [`facts`] | facts about the pool that the server shows |
@@ -41,6 +42,7 @@ pub mod handle;
 pub mod limits;
 pub mod listen;
 mod lives;
+pub(crate) mod memory;
 pub mod options;
 mod outbox;
 pub mod output;
@@ -55,7 +57,7 @@ pub use both::{Both, Either};
 pub use output::Output;
 
 use crate::http;
-pub(crate) use asking::woken_by_itself;
+pub(crate) use asking::{pauses, woken_by_itself};
 use atoll_cache::{Cache, Engine};
 use atoll_fabric::{FabricError, Pace};
 use connection::refuse_peer;
@@ -294,7 +296,7 @@ fn run_worker<P, G, E, F>(
     F: Fn(usize) -> Result<Cache<G>, E>,
 {
     // Other connections run while a large value is copied.
-    atoll_cache::pause_with(|| Box::pin(woken_by_itself(tokio::task::yield_now())));
+    atoll_cache::pause_with(|| Box::pin(asking::pause()));
     let made = || -> Result<(Runtime, Rc<Worker<P, G>>), ServeError> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let cache = client(index).map_err(|reason| ServeError::Client { worker: index, reason: reason.to_string() })?;

@@ -11,6 +11,7 @@
 //! An output is reused for the next batch, with its memory. It keeps the memory of large values,
 //! too: fresh memory from the system costs more than the copy that moving a value saves.
 
+use super::memory;
 use arrayvec::ArrayVec;
 use atoll_cache::Value;
 use std::borrow::Cow;
@@ -146,8 +147,8 @@ impl Output {
         self.bytes.clear();
         self.bytes.shrink_to(BYTES_KEPT);
         for (_, mut value) in self.large.drain(..) {
+            memory::shrink_beyond(&mut value, SPARE_BYTES_MAX);
             if self.spares.len() < SPARES_MAX {
-                value.shrink_beyond(SPARE_BYTES_MAX);
                 self.spares.push(value);
             }
         }

@@ -702,6 +702,75 @@ const CALLING: &[&str] = &[
     "local a = collectgarbage({})",
 ];
 
+/// Scripts that pack values as MessagePack, and unpack them.
+const WITH_MESSAGES: &[&str] = &[
+    "return redis.sha1hex(cmsgpack.pack(1, 127, 128, 255, 256, 65535, 65536, 4294967295, 4294967296, 2^53, 2^62))",
+    "return redis.sha1hex(cmsgpack.pack(-1, -32, -33, -128, -129, -32768, -32769, -2147483648, -2147483649, -2^53))",
+    "return redis.sha1hex(cmsgpack.pack(0.5, 0.1, -1.25, 1e300, 1/0, -1/0, 3.0))",
+    "return redis.sha1hex(cmsgpack.pack(true, false, nil, 'a', ('b'):rep(31), ('c'):rep(32), ('d'):rep(300)))",
+    "return #cmsgpack.pack(('e'):rep(70000))",
+    "return redis.sha1hex(cmsgpack.pack({}, {1, 2, {3}}, {[1]=1, [3]=3}, {a={b='c'}}, {[0]=1}, {[1.5]=1}))",
+    "local t = {} for i = 1, 40 do t[i] = i end return redis.sha1hex(cmsgpack.pack(t))",
+    "local t = {} for i = 1, 20 do t = {t} end return redis.sha1hex(cmsgpack.pack(t))",
+    "return redis.sha1hex(cmsgpack.pack(print))",
+    "return cmsgpack.pack()",
+    "return {cmsgpack.unpack(cmsgpack.pack(1, -1, 300, -300, 70000, -70000, 2^40, -2^40, 'x', true))}",
+    "return tostring(cmsgpack.unpack(cmsgpack.pack(0.1))) .. tostring(cmsgpack.unpack(cmsgpack.pack(0.5)))",
+    "return cmsgpack.unpack(cmsgpack.pack({1, {2, 'three'}, ('x'):rep(300)}))",
+    "local t = cmsgpack.unpack(cmsgpack.pack({a={b='c'}, d=1})) return {t.a.b, t.d}",
+    "local t = {} for i = 1, 70000 do t[i] = i end return #cmsgpack.unpack(cmsgpack.pack(t))",
+    "return {cmsgpack.unpack_one(cmsgpack.pack(1, 2, 3))}",
+    "return {cmsgpack.unpack_one(cmsgpack.pack(1, 2, 3), 2)}",
+    "return {cmsgpack.unpack_limit(cmsgpack.pack(1, 2, 3), 2)}",
+    "return {cmsgpack.unpack_limit(cmsgpack.pack(1, 2, 3), 2, 1)}",
+    "return {cmsgpack.unpack_limit(cmsgpack.pack(1, 2, 3), 1, 3)}",
+    "return {cmsgpack.unpack('')}",
+    "return {cmsgpack.unpack('\\196\\2ab\\197\\0\\1c\\198\\0\\0\\0\\1d')}",
+    "return {pcall(cmsgpack.unpack, '\\146\\1')}",
+    "return {pcall(cmsgpack.unpack, '\\193')}",
+    "return {pcall(cmsgpack.unpack, '\\199\\1\\1\\1')}",
+    "return {pcall(cmsgpack.unpack_one, 'a', 5)}",
+    "return {pcall(cmsgpack.unpack_one, 'a', -5)}",
+    "return {pcall(cmsgpack.unpack_limit, 'a', -1, 0)}",
+    "return cmsgpack.unpack('\\217')",
+    "return cmsgpack._NAME .. cmsgpack._VERSION",
+    "cmsgpack.pack = 1",
+];
+
+/// Scripts that pack values as structures of C, and unpack them.
+const WITH_STRUCTS: &[&str] = &[
+    "return redis.sha1hex(struct.pack('bBhHiIlLT', -1, 255, -2, 65535, -3, 4294967295, -4, 5, 6))",
+    "return redis.sha1hex(struct.pack('>bBhHiIlLT', -1, 255, -2, 65535, -3, 4294967295, -4, 5, 6))",
+    "return redis.sha1hex(struct.pack('<i3>i3<I5>I7', -77, 77, 2^33, 2^50))",
+    "return redis.sha1hex(struct.pack('>fd<fd', 1.5, 0.1, -1.5, 1e300))",
+    "return redis.sha1hex(struct.pack('sc3c0xs', 'abc', 'defgh', 'ijk', ''))",
+    "return redis.sha1hex(struct.pack('!bi!4bd!2bl', 1, 2, 3, 4.5, 5, 6))",
+    "return {struct.unpack('bBhHiIlLT', struct.pack('bBhHiIlLT', -1, 255, -2, 65535, -3, 4294967295, -4, 5, 6))}",
+    "return {struct.unpack('>bBhHiIlLT', struct.pack('>bBhHiIlLT', -1, 255, -2, 65535, -3, 4294967295, -4, 5, 6))}",
+    "return {struct.unpack('<i3>i3<I5>I7', struct.pack('<i3>i3<I5>I7', -77, 77, 2^33, 2^50))}",
+    "return {tostring(struct.unpack('>f', struct.pack('>f', 1.5))), tostring(struct.unpack('d', struct.pack('d', 0.1)))}",
+    "return {struct.unpack('sxc3s', struct.pack('sxc3s', 'abc', 'def', ''))}",
+    "return {struct.unpack('Bc0h', struct.pack('Bc0h', 3, 'abc', 7))}",
+    "return {struct.unpack('!8bi', struct.pack('!8bi', 1, 2))}",
+    "return {struct.unpack('B', 'abc', 2)}",
+    "return {struct.unpack('BB', 'abc', 2)}",
+    "return {struct.size('bhilTfdc7x'), struct.size('!bil'), struct.size('!4bd'), struct.size('')}",
+    "local a = struct.size('s')",
+    "local a = struct.size('c0')",
+    "local a = struct.unpack('i', 'abc')",
+    "local a = struct.unpack('s', 'abc')",
+    "local a = struct.unpack('c0', 'abc')",
+    "local a = struct.unpack('B', 'abc', 0)",
+    "local a = struct.unpack('B', 'abc', 9)",
+    "local a = struct.unpack('B')",
+    "local a = struct.pack('q', 1)",
+    "local a = struct.pack('i33', 1)",
+    "local a = struct.pack('!3i', 1)",
+    "local a = struct.pack('i', 'x')",
+    "local a = struct.pack('c5', 'abc')",
+    "struct.pack = 1",
+];
+
 /// Scripts that encode and decode JSON.
 const WITH_JSON: &[&str] = &[
     "return {cjson.encode(1/3), cjson.encode(1e14), cjson.encode(99999999999999), cjson.encode(-0), cjson.encode(1e-7)}",
@@ -829,7 +898,7 @@ fn scripts_get_the_replies_of_redis() {
         compare(&[&["EVAL"][..], script].concat());
         compare(&[&["EVAL_RO"][..], script].concat());
     }
-    for script in TYPED.iter().chain(CALLING).chain(WITH_JSON) {
+    for script in TYPED.iter().chain(CALLING).chain(WITH_JSON).chain(WITH_MESSAGES).chain(WITH_STRUCTS) {
         compare(&["EVAL", script, "0"]);
     }
     compare(&["SELECT", "3"]);

@@ -228,6 +228,7 @@ fn a_step_whose_script_takes_too_long_ends() {
     const SPIN: &str = "redis.call('SET', KEYS[1], 'mine') while true do end";
     let servers = servers(&engines()[0]);
     let mut other = Raw::connect(servers[1].address);
+    call(&mut Raw::connect(servers[0].address), &["CONFIG", "SET", "script-time-max", "5000"]);
     for commands in [&[&["EVAL", SPIN, "1", "k"][..]][..], &[&["MULTI"], &["EVAL", SPIN, "1", "k"], &["EXEC"]]] {
         let mut raw = Raw::connect(servers[0].address);
         let began = Instant::now();

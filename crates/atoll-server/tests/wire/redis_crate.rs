@@ -92,8 +92,8 @@ fn resp3_has_its_own_nulls_and_maps() {
     let hello: HashMap<String, Value> = redis::cmd("HELLO").query(&mut c).unwrap();
     assert_eq!(hello["proto"], Value::Int(3));
     assert!(matches!(redis::cmd("HELLO").query::<Value>(&mut c).unwrap(), Value::Map(_)));
-    let docs: HashMap<String, HashMap<String, String>> = redis::cmd("COMMAND").arg("DOCS").query(&mut c).unwrap();
-    assert_eq!(docs["get"]["group"], "string");
+    let docs: HashMap<String, HashMap<String, Value>> = redis::cmd("COMMAND").arg("DOCS").query(&mut c).unwrap();
+    assert_eq!(docs["get"]["group"], Value::BulkString(b"string".to_vec()));
     let info: redis::InfoDict = redis::cmd("INFO").query(&mut c).unwrap();
     assert_eq!(info.get::<String>("redis_mode").unwrap(), "standalone");
     let refused: RedisResult<Value> = redis::cmd("NOTHING").query(&mut c);

@@ -379,7 +379,6 @@ fn commands_on_many_keys_make_no_other_client_wait_while_scripts_run() {
     }
 }
 
-/// COPY and RENAME are not among them: they run alone, so that the keys of both change in one step.
 #[test]
 fn commands_on_a_large_value_make_no_other_client_wait() {
     const BYTES: usize = 64 << 20;
@@ -398,18 +397,63 @@ fn commands_on_a_large_value_make_no_other_client_wait() {
         vec!["BITPOS", "k", "0", "9", "-5"],
         vec!["SETRANGE", "k", &last, "ROUND"],
         vec!["APPEND", "k", "y"],
+        vec!["GETRANGE", "k", "0", "-1"],
+        vec!["COPY", "k", "0", "REPLACE"],
+        vec!["RENAME", "ROUND", "NEXT"],
+        vec!["BITOP", "XOR", "d", "k", "6"],
+        vec!["BITOP", "NOT", "d", "k"],
+        vec!["MSETNX", "ROUND", &bytes],
         many("HMGET"),
         many("HDEL"),
     ] {
         // The machine may have other work.
         let measured: Vec<_> = (0..6)
             .map(|round| {
-                let round = round.to_string();
-                let words: Vec<_> = words.iter().map(|word| if *word == "ROUND" { &round } else { *word }).collect();
+                let (next, round) = ((round + 1).to_string(), round.to_string());
+                let word = |word| match word {
+                    "ROUND" => &round,
+                    "NEXT" => &next,
+                    word => word,
+                };
+                let words: Vec<_> = words.iter().copied().map(word).collect();
                 let sent = command(&words);
                 longest_meanwhile(&mut other, || {
                     busy.send(&sent);
                     assert!(!busy.reply().starts_with(b"-"), "{}", words[0]);
+                })
+            })
+            .collect();
+        let is_short = measured.iter().any(|(longest, took)| *longest < *took / 4);
+        assert!(is_short, "{}: a PING and all: {measured:?}", words[0]);
+    }
+}
+
+/// What is to run alone waits for no large value, and nothing waits with it.
+#[test]
+fn transactions_beside_large_values_make_no_other_client_wait() {
+    const BYTES: usize = 64 << 20;
+    let server = start_with(options(), TestPool::of(&EngineOptions::default(), 512 << 20).process());
+    let (mut busy, mut other) = (Raw::connect(server.address), Raw::connect(server.address));
+    let bytes = "x".repeat(BYTES);
+    for words in [vec!["SET", "k", &bytes], vec!["GET", "k"], vec!["APPEND", "k", "y"]] {
+        let sent = command(&words);
+        let measured: Vec<_> = (0..6)
+            .map(|_| {
+                let is_over = std::sync::atomic::AtomicBool::new(false);
+                std::thread::scope(|scope| {
+                    scope.spawn(|| {
+                        let mut alone = Raw::connect(server.address);
+                        while !is_over.load(Relaxed) {
+                            alone.send(b"multi\r\nincr n\r\nexec\r\n");
+                            (0..3).for_each(|_| assert!(!alone.reply().starts_with(b"-")));
+                        }
+                    });
+                    let measured = longest_meanwhile(&mut other, || {
+                        busy.send(&sent);
+                        assert!(!busy.reply().starts_with(b"-"), "{}", words[0]);
+                    });
+                    is_over.store(true, Relaxed);
+                    measured
                 })
             })
             .collect();

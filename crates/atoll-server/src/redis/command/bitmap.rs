@@ -1,16 +1,18 @@
 //! Values as arrays of bits. Bit 0 is the highest of the first byte.
 //!
 //! A change of one key is one atomic step for the whole pool. BITOP reads its keys and then writes
-//! another: no other command of this server runs meanwhile, but other processes of the pool may
-//! change a key in between.
+//! another: no other command of this server with one of these keys runs meanwhile, but other
+//! processes of the pool may change a key in between.
 
 use super::arguments::{integer, is};
 use super::modify::{Modified, Subject, check_length, edit};
 use super::{CommandError, Context, Outcome, string};
 use crate::redis::events::Class;
+use crate::redis::isolation::Turn;
 use crate::redis::kind::Kind;
 use crate::redis::resp::parser::BULK_BYTES_MAX;
-use atoll_cache::{Engine, SetOptions};
+use atoll_cache::{Engine, SetOptions, Value};
+use std::borrow::Cow;
 use std::ops::Range;
 
 const OFFSET: &str = "ERR bit offset is not an integer or out of range";
@@ -18,6 +20,8 @@ const BIT: &str = "ERR bit is not an integer or out of range";
 
 /// Bits that are looked at before other connections run.
 const PIECE_BITS: usize = 8 << 22;
+/// Bytes that BITOP joins before other connections run.
+const PIECE_BYTES: usize = 1 << 20;
 
 /// What the commands on bits change.
 pub(super) const BITS: Subject = Subject { kind: Kind::STRING, class: Class::STRING, event: "setbit" };
@@ -271,9 +275,10 @@ pub async fn bitpos<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 /// `BITOP AND | OR | XOR | NOT destination key...`
 pub async fn bitop<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let word = c.args.get(1);
+    let or: fn(&mut [u8], &[u8]) = |joined, bytes| join(joined, bytes, |one, other| one | other);
     let join: fn(&mut [u8], &[u8]) = match () {
         () if is(word, "and") => |joined, bytes| join(joined, bytes, |one, other| one & other),
-        () if is(word, "or") => |joined, bytes| join(joined, bytes, |one, other| one | other),
+        () if is(word, "or") => or,
         () if is(word, "xor") => |joined, bytes| join(joined, bytes, |one, other| one ^ other),
         () if is(word, "not") && c.args.len() > 4 => {
             return Err("ERR BITOP NOT must be called with a single source key.".into());
@@ -282,33 +287,57 @@ pub async fn bitop<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
         () => return Err(CommandError::Syntax),
     };
     let inverts = is(word, "not");
-    let mut joined: Option<Vec<u8>> = None;
+    let (mut bytes, mut bytes_max) = (0, 0);
+    for index in 3..c.args.len() {
+        let length = c.cache.peek(&c.key(index)).await?.map_or(0, |meta| meta.value_bytes);
+        (bytes, bytes_max) = (bytes + length, bytes_max.max(length));
+    }
+    c.moves(bytes + bytes_max, c.keys(2).into_iter().map(Cow::into_owned));
+    let (mut joined, mut length, mut turn) = (Value::new(), 0, c.turn());
     for index in 3..c.args.len() {
         let is_there = c.look(index, Kind::STRING).await?;
         let bytes = if is_there { c.value.bytes() } else { &[] };
-        match &mut joined {
-            None => joined = Some(bytes.to_vec()),
-            Some(joined) => {
-                joined.resize(joined.len().max(bytes.len()), 0);
-                join(joined, bytes);
-            }
+        length = length.max(bytes.len());
+        if index == 3 && is_there && bytes.len() >= bytes_max {
+            joined = std::mem::take(c.value);
+            continue;
         }
+        if index == 3 {
+            joined.resize(bytes_max);
+        }
+        joined.resize(joined.bytes().len().max(length));
+        // With zeros the first one is what it is.
+        let with = if index == 3 { or } else { join };
+        in_pieces(&mut turn, joined.bytes_mut(), bytes, with).await;
         string::forget(c.value);
     }
+    // Another process may have made a value shorter since.
+    joined.resize(length);
     if inverts {
-        joined.iter_mut().flatten().for_each(|byte| *byte = !*byte);
+        let invert = |piece: &mut [u8], _: &[u8]| piece.iter_mut().for_each(|byte| *byte = !*byte);
+        in_pieces(&mut turn, joined.bytes_mut(), &[], invert).await;
     }
-    let (joined, destination) = (joined.unwrap_or_default(), c.key(2));
-    if joined.is_empty() {
+    let destination = c.key(2);
+    if length == 0 {
         if c.cache.delete(&destination).await? {
             c.notify(Class::GENERIC, "del", c.args.get(2));
         }
     } else {
-        let outcome = c.cache.set(&destination, &joined, &SetOptions::default()).await?;
+        let outcome = c.cache.set(&destination, joined.bytes(), &SetOptions::default()).await?;
         c.notify_set(&outcome, c.args.get(2));
     }
-    c.reply.count(joined.len());
+    string::forget(&mut joined);
+    c.reply.count(length);
     Ok(())
+}
+
+/// Calls `each(piece, the bytes beside it)` for all pieces; other connections run in between.
+async fn in_pieces(turn: &mut Turn<'_>, joined: &mut [u8], bytes: &[u8], each: fn(&mut [u8], &[u8])) {
+    for (index, piece) in joined.chunks_mut(PIECE_BYTES).enumerate() {
+        let beside = bytes.get(index * PIECE_BYTES..).unwrap_or_default();
+        each(piece, &beside[..beside.len().min(piece.len())]);
+        turn.yield_if_over().await;
+    }
 }
 
 /// Joins bytes with others. Others that are missing are 0.

@@ -17,7 +17,7 @@ use super::{CommandError, Context, Outcome, keyspace, string};
 use crate::redis::events::Class;
 use crate::redis::extended::{Extended, Sum};
 use crate::redis::glob;
-use crate::redis::hash::{Fields, Hash, Pair, TooLong, remove, set};
+use crate::redis::hash::{Fields, Hash, Pair, Remaking, TooLong};
 use crate::redis::isolation::Turn;
 use crate::redis::kind::Kind;
 use crate::redis::resp::{Protocol, Reply};
@@ -74,6 +74,14 @@ async fn pass(turn: &mut Turn<'_>, index: usize) {
     }
 }
 
+/// Makes a hash anew; other connections run in between.
+async fn in_steps(mut remaking: Remaking<'_, '_>, turn: &mut Turn<'_>, new: &mut Vec<u8>) -> Result<usize, TooLong> {
+    while remaking.step(STEP_FIELDS, new) {
+        turn.yield_if_over().await;
+    }
+    remaking.end()
+}
+
 /// `HGET key field`
 pub async fn hget<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let field = c.args.get(2);
@@ -88,24 +96,37 @@ pub async fn hmget<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
         pass(&mut turn, index).await;
     }
     let is_there = c.look(1, Kind::HASH).await?;
-    let replied = reply_fields(c, is_there, &fields, &places);
+    let replied = reply_fields(c, is_there, &fields, &places).await;
     string::forget(c.value);
     replied
 }
 
 /// Replies with the fields from argument 2 on of the hash that was looked up.
-fn reply_fields<G: Engine>(c: &mut Context<'_, G>, is_there: bool, fields: &Fields<'_>, places: &[usize]) -> Outcome {
-    let hash = is_there.then(|| read(c.value.bytes())).transpose()?;
+async fn reply_fields<G: Engine>(
+    c: &mut Context<'_, G>,
+    is_there: bool,
+    fields: &Fields<'_>,
+    places: &[usize],
+) -> Outcome {
+    let (hash, mut turn) = (is_there.then(|| read(c.value.bytes())).transpose()?, c.turn());
     let mut found = vec![None; fields.list().len()];
-    for (field, value) in hash.iter().flat_map(Hash::pairs) {
+    for (index, (field, value)) in hash.iter().flat_map(Hash::pairs).enumerate() {
         if let Some(place) = fields.place(field) {
             found[place].get_or_insert(value);
         }
+        pass(&mut turn, index).await;
     }
-    let bytes = places.iter().filter_map(|place| found[*place]).map(|value| value.len() + AROUND_BYTES);
-    check_repeated(bytes.sum())?;
+    let mut bytes = 0;
+    for (index, place) in places.iter().enumerate() {
+        bytes += found[*place].map_or(0, |value| value.len() + AROUND_BYTES);
+        pass(&mut turn, index).await;
+    }
+    check_repeated(bytes)?;
     c.reply.array(places.len());
-    places.iter().for_each(|place| bulk_or_null(&mut c.reply, found[*place]));
+    for (index, place) in places.iter().enumerate() {
+        bulk_or_null(&mut c.reply, found[*place]);
+        pass(&mut turn, index).await;
+    }
     Ok(())
 }
 
@@ -135,13 +156,34 @@ pub async fn hlen<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     look(c, |reply, hash| reply.count(hash.map_or(0, |hash| hash.count()))).await
 }
 
+/// Replies with `each` pair of the hash at argument 1, behind a head for so many. Other connections
+/// run in between.
+async fn look_at_each<G: Engine>(
+    c: &mut Context<'_, G>,
+    head: fn(&mut Reply<'_>, usize),
+    each: fn(&mut Reply<'_>, Pair<'_>),
+) -> Outcome {
+    let is_there = c.look(1, Kind::HASH).await?;
+    let hash = is_there.then(|| read(c.value.bytes())).transpose();
+    let replied = match hash {
+        Ok(hash) => {
+            let mut turn = c.turn();
+            head(&mut c.reply, hash.map_or(0, |hash| hash.count()));
+            for (index, pair) in hash.iter().flat_map(Hash::pairs).enumerate() {
+                each(&mut c.reply, pair);
+                pass(&mut turn, index).await;
+            }
+            Ok(())
+        }
+        Err(error) => Err(error),
+    };
+    string::forget(c.value);
+    replied
+}
+
 /// `HGETALL key`
 pub async fn hgetall<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    look(c, |reply, hash| {
-        reply.map(hash.map_or(0, |hash| hash.count()));
-        hash.iter().flat_map(Hash::pairs).for_each(|pair| flat(reply, pair));
-    })
-    .await
+    look_at_each(c, |reply, pairs| reply.map(pairs), flat).await
 }
 
 fn flat(reply: &mut Reply<'_>, (field, value): Pair<'_>) {
@@ -151,20 +193,12 @@ fn flat(reply: &mut Reply<'_>, (field, value): Pair<'_>) {
 
 /// `HKEYS key`
 pub async fn hkeys<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    look(c, |reply, hash| {
-        reply.array(hash.map_or(0, |hash| hash.count()));
-        hash.iter().flat_map(Hash::pairs).for_each(|(field, _)| reply.bulk(field));
-    })
-    .await
+    look_at_each(c, |reply, pairs| reply.array(pairs), |reply, (field, _)| reply.bulk(field)).await
 }
 
 /// `HVALS key`
 pub async fn hvals<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    look(c, |reply, hash| {
-        reply.array(hash.map_or(0, |hash| hash.count()));
-        hash.iter().flat_map(Hash::pairs).for_each(|(_, value)| reply.bulk(value));
-    })
-    .await
+    look_at_each(c, |reply, pairs| reply.array(pairs), |reply, (_, value)| reply.bulk(value)).await
 }
 
 /// `HSCAN key cursor [MATCH pattern] [COUNT count] [NOVALUES]`
@@ -326,8 +360,9 @@ async fn set_pairs<G: Engine>(c: &mut Context<'_, G>) -> Result<usize, CommandEr
         pass(&mut turn, place).await;
     }
     let key = c.key(1);
-    modify(c, &key, subject("hset"), |old, new| {
-        Ok(Modified::Put(set(old.map(read).transpose()?, &fields, &values, new)?))
+    modify(c, &key, subject("hset"), async |old, new| {
+        let remaking = Remaking::set(old.map(read).transpose()?, &fields, &values);
+        Ok(Modified::Put(in_steps(remaking, &mut turn, new).await?))
     })
     .await
 }
@@ -354,12 +389,12 @@ async fn set_field<G: Engine, T>(
 ) -> Result<Option<T>, CommandError> {
     let (key, mut fields) = (c.key(1), Fields::default());
     fields.add(c.args.get(2));
-    modify(c, &key, subject(event), |old, new| {
+    modify(c, &key, subject(event), async |old, new| {
         let hash = old.map(read).transpose()?;
         let Some((value, made)) = make(hash.and_then(|hash| hash.get(fields.list()[0])))? else {
             return Ok(Modified::Kept(None));
         };
-        set(hash, &fields, &[&value], new)?;
+        Remaking::set(hash, &fields, &[&value]).whole(new)?;
         Ok(Modified::Put(Some(made)))
     })
     .await
@@ -412,9 +447,9 @@ pub async fn hdel<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
         fields.add(field);
         pass(&mut turn, index).await;
     }
-    let removed = modify(c, &key, subject("hdel"), |old, new| {
+    let removed = modify(c, &key, subject("hdel"), async |old, new| {
         let Some(old) = old else { return Ok(Modified::Kept(0)) };
-        let removed = remove(read(old)?, &fields, new);
+        let removed = in_steps(Remaking::remove(read(old)?, &fields), &mut turn, new).await?;
         Ok(match removed {
             0 => Modified::Kept(0),
             _ if new.is_empty() => Modified::Removed(removed),

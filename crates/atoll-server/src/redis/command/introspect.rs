@@ -1,10 +1,13 @@
 //! Commands about the commands themselves.
 //!
-//! The reply has the ten elements of Redis 7. Key specifications, subcommands and hints are empty.
-//! First key, last key and step describe the keys of all commands that Atoll has.
+//! What COMMAND says of a command is what Redis 7.0 says of it. Differences: SORT has no keys of
+//! BY, GET and STORE. No subcommand has key specifications, and its flags are those of its
+//! container. Documentation has no history. Arguments that belong together have the name of the
+//! first of them.
 
 use super::arguments::is;
-use super::{Context, Id, Outcome, SPECS, Spec, keys, subcommand, table};
+use super::subcommand::Subcommand;
+use super::{Context, Id, Outcome, SPECS, Spec, keys, subcommand, syntax, table};
 use crate::redis::acl;
 use crate::redis::resp::Reply;
 use atoll_cache::Engine;
@@ -45,20 +48,108 @@ pub async fn command<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 }
 
 fn describe(reply: &mut Reply<'_>, spec: &Spec) {
+    let subcommands = subcommand::of_name(spec.name);
+    // Those of a container are those of its subcommands.
+    let own = if subcommands.is_empty() { spec.flags } else { &[] };
+    let flags: Vec<&str> =
+        own.iter().filter_map(|flag| flag.name()).chain(further_flags(spec.name).iter().copied()).collect();
+    describe_head(reply, (spec.name, spec.arity), &flags, keys::range(spec));
+    reply_all(reply, tips(spec.name));
+    let specifications = keys::specifications(spec);
+    reply.array(specifications.len());
+    specifications.iter().for_each(|one| reply_keys(reply, one));
+    reply.array(subcommands.len());
+    for subcommand in subcommands {
+        let flags: Vec<&str> = match subcommand.name.ends_with("|help") {
+            true => vec!["loading", "stale"],
+            false => spec.flags.iter().filter_map(|flag| flag.name()).chain(["loading", "stale"]).collect(),
+        };
+        describe_head(reply, (subcommand.name, subcommand.arity), &flags, (0, 0, 0));
+        (0..3).for_each(|_| reply.array(0));
+    }
+}
+
+/// The first seven elements of ten.
+fn describe_head(
+    reply: &mut Reply<'_>,
+    (name, arity): (&str, i32),
+    flags: &[&str],
+    (first, last, step): (i32, i32, i32),
+) {
     reply.array(10);
-    reply.bulk(spec.name.as_bytes());
-    reply.integer(spec.arity.into());
-    let flags = spec.flags.iter().filter_map(|flag| flag.name());
-    reply.set(flags.clone().count());
-    flags.for_each(|flag| reply.simple(flag));
-    let (first, last, step) = spec.keys;
+    reply.bulk(name.as_bytes());
+    reply.integer(arity.into());
+    reply.set(flags.len());
+    flags.iter().for_each(|flag| reply.simple(flag));
     [first, last, step].iter().for_each(|&number| reply.integer(number.into()));
-    let categories = acl::categories(spec.name);
+    let categories = acl::categories(name);
     reply.set(categories.clone().count());
     categories.for_each(|category| reply.simple(&format!("@{category}")));
-    reply.array(0);
-    reply.array(0);
-    reply.array(0);
+}
+
+fn reply_all(reply: &mut Reply<'_>, texts: &[&str]) {
+    reply.array(texts.len());
+    texts.iter().for_each(|text| reply.bulk(text.as_bytes()));
+}
+
+/// Replies with a key specification.
+fn reply_keys(reply: &mut Reply<'_>, keys: &keys::Specification) {
+    reply.map(3);
+    reply.bulk(b"flags");
+    reply.set(keys.flags.len());
+    keys.flags.iter().for_each(|flag| reply.simple(flag));
+    let found: (&str, &[(&str, i32)]) = match keys.is_counted {
+        true => ("keynum", &[("keynumidx", 0), ("firstkey", 1), ("keystep", keys.step)]),
+        false => ("range", &[("lastkey", keys.last), ("keystep", keys.step), ("limit", 0)]),
+    };
+    for (part, (kind, numbers)) in [("begin_search", ("index", &[("index", keys.first)][..])), ("find_keys", found)] {
+        reply.bulk(part.as_bytes());
+        reply.map(2);
+        reply.bulk(b"type");
+        reply.bulk(kind.as_bytes());
+        reply.bulk(b"spec");
+        reply.map(numbers.len());
+        for (name, number) in numbers {
+            reply.bulk(name.as_bytes());
+            reply.integer((*number).into());
+        }
+    }
+}
+
+/// Flags that Redis has and this server has no use for: it neither loads nor has replicas that lag.
+fn further_flags(name: &str) -> &'static [&'static str] {
+    match name {
+        "auth" | "discard" | "hello" | "multi" | "quit" | "reset" | "shutdown" | "unwatch" | "watch" => {
+            &["loading", "stale", "allow_busy"]
+        }
+        "command" | "debug" | "echo" | "info" | "lastsave" | "monitor" | "psubscribe" | "publish" | "punsubscribe"
+        | "readonly" | "readwrite" | "role" | "select" | "spublish" | "ssubscribe" | "subscribe" | "sunsubscribe"
+        | "time" | "unsubscribe" => &["loading", "stale"],
+        "eval" | "eval_ro" | "evalsha" | "evalsha_ro" => &["stale", "skip_monitor", "no_mandatory_keys"],
+        "exec" => &["loading", "stale", "skip_slowlog"],
+        "sort" | "sort_ro" => &["movablekeys"],
+        _ => &[],
+    }
+}
+
+/// What clients of a cluster, and those that compare replies, are told of a command.
+fn tips(name: &str) -> &'static [&'static str] {
+    match name {
+        "command" | "hgetall" | "hkeys" | "hvals" => &["nondeterministic_output_order"],
+        "hrandfield" | "hscan" | "lastsave" | "pttl" | "time" | "ttl" => &["nondeterministic_output"],
+        "dbsize" => &["request_policy:all_shards", "response_policy:agg_sum"],
+        "del" | "exists" | "touch" | "unlink" => &["request_policy:multi_shard", "response_policy:agg_sum"],
+        "flushall" | "flushdb" | "ping" => &["request_policy:all_shards", "response_policy:all_succeeded"],
+        "info" => &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"],
+        "keys" => &["request_policy:all_shards", "nondeterministic_output_order"],
+        "mget" => &["request_policy:multi_shard"],
+        "mset" => &["request_policy:multi_shard", "response_policy:all_succeeded"],
+        "msetnx" => &["request_policy:multi_shard", "response_policy:agg_min"],
+        "randomkey" => &["request_policy:all_shards", "nondeterministic_output"],
+        "scan" => &["nondeterministic_output", "request_policy:special"],
+        "wait" => &["request_policy:all_shards", "response_policy:agg_min"],
+        _ => &[],
+    }
 }
 
 /// Redis' group for the families.
@@ -69,7 +160,9 @@ fn group(spec: &Spec) -> &'static str {
         "hash" => "hash",
         "keyspace" if ["dbsize", "flushall", "flushdb", "swapdb"].contains(&spec.name) => "server",
         "key" | "expire" | "keyspace" => "generic",
-        "connection" => "connection",
+        "connection" if spec.name != "shutdown" => "connection",
+        "hyperloglog" => "hyperloglog",
+        "client" if spec.name == "client" => "connection",
         "script" => "scripting",
         "transaction" => "transactions",
         "memory" if spec.name == "object" => "generic",
@@ -81,11 +174,66 @@ fn group(spec: &Spec) -> &'static str {
     }
 }
 
-fn document(reply: &mut Reply<'_>, spec: &Spec) {
-    reply.bulk(spec.name.as_bytes());
-    reply.map(3);
-    for (field, text) in [("summary", spec.summary), ("since", spec.since), ("group", group(spec))] {
-        reply.bulk(field.as_bytes());
-        reply.bulk(text.as_bytes());
+/// The version of Redis since which another command is to be used, and that command.
+fn replaced(name: &str) -> Option<(&'static str, &'static str)> {
+    match name {
+        "getset" => Some(("6.2.0", "`SET` with the `!GET` argument")),
+        "hmset" => Some(("4.0.0", "`HSET` with multiple field-value pairs")),
+        "substr" => Some(("2.0.0", "`GETRANGE`")),
+        _ => None,
     }
+}
+
+fn document(reply: &mut Reply<'_>, spec: &Spec) {
+    let id = table::find(spec.name.as_bytes()).expect("the command is in the table");
+    let (syntax, subcommands) = (syntax::of(id as usize), subcommand::of_name(spec.name));
+    let arguments = syntax::parse(syntax.arguments);
+    let texts = [("summary", spec.summary), ("since", spec.since), ("group", group(spec))];
+    let complexity = Some(("complexity", syntax.complexity)).filter(|(_, text)| !text.is_empty());
+    let replaced = replaced(spec.name);
+    let texts = texts.into_iter().chain(complexity);
+    let more = [!arguments.is_empty(), !subcommands.is_empty()];
+    let fields = texts.clone().count() + 3 * usize::from(replaced.is_some());
+    reply.bulk(spec.name.as_bytes());
+    reply.map(fields + more.iter().filter(|is_there| **is_there).count());
+    texts.for_each(|(field, text)| reply_text(reply, field, text));
+    if let Some((since, by)) = replaced {
+        reply.bulk(b"doc_flags");
+        reply.set(1);
+        reply.simple("deprecated");
+        reply_text(reply, "deprecated_since", since);
+        reply_text(reply, "replaced_by", by);
+    }
+    reply_arguments(reply, &arguments, keys::specifications(spec).len());
+    if !subcommands.is_empty() {
+        reply.bulk(b"subcommands");
+        reply.map(subcommands.len());
+        subcommands.iter().for_each(|subcommand| document_subcommand(reply, spec, subcommand));
+    }
+}
+
+fn document_subcommand(reply: &mut Reply<'_>, spec: &Spec, subcommand: &Subcommand) {
+    let arguments = syntax::parse(subcommand.arguments());
+    reply.bulk(subcommand.name.as_bytes());
+    reply.map(3 + usize::from(!arguments.is_empty()));
+    reply_text(reply, "summary", subcommand.help.1);
+    reply_text(reply, "since", spec.since);
+    reply_text(reply, "group", group(spec));
+    reply_arguments(reply, &arguments, 0);
+}
+
+fn reply_text(reply: &mut Reply<'_>, field: &str, text: &str) {
+    reply.bulk(field.as_bytes());
+    reply.bulk(text.as_bytes());
+}
+
+/// Replies with arguments, if there are any.
+fn reply_arguments(reply: &mut Reply<'_>, arguments: &[syntax::Argument<'_>], specifications: usize) {
+    if arguments.is_empty() {
+        return;
+    }
+    reply.bulk(b"arguments");
+    reply.array(arguments.len());
+    let mut keys = 0;
+    arguments.iter().for_each(|argument| argument.reply(reply, &mut keys, specifications));
 }

@@ -1,8 +1,8 @@
 //! Commands on keys, independent of their values.
 //!
 //! DEL, EXISTS and TOUCH of several keys are not one atomic step. RENAME, COPY and MOVE are one for
-//! the clients of this server. Another process of the pool may see the new key before the old one
-//! is gone.
+//! the clients of this server. While they move a large value, commands on other keys run. Another
+//! process of the pool may see the new key before the old one is gone.
 
 use super::arguments::{integer, is};
 use super::{CommandError, Context, Outcome, at_once, keyspace, string};
@@ -72,6 +72,8 @@ async fn duplicate<G: Engine>(
     to: &[u8],
     condition: Condition,
 ) -> Result<Copied, CommandError> {
+    let Some(Meta { value_bytes, .. }) = c.cache.peek(from).await? else { return Ok(Copied::Nothing) };
+    c.moves(value_bytes, [from, to].into_iter().map(<[u8]>::to_vec));
     if !c.cache.get(from, c.value).await? {
         return Ok(Copied::Nothing);
     }

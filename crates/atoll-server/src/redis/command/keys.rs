@@ -2,7 +2,7 @@
 //! GETKEYSANDFLAGS, and for access control.
 
 use super::arguments::is;
-use super::{CommandError, Context, Flag, Id, Outcome, SPECS, bitfield, subcommand, table};
+use super::{CommandError, Context, Flag, Id, Outcome, SPECS, Spec, bitfield, subcommand, table};
 use crate::redis::acl;
 use crate::redis::resp::Args;
 use atoll_cache::Engine;
@@ -57,6 +57,56 @@ pub(in crate::redis) fn accessed(id: Id, args: Args<'_>) -> impl Iterator<Item =
         let writes = ["insert", "update", "delete"].iter().any(|word| flags.contains(word));
         (place, Access { reads: flags.contains(&"access"), writes })
     })
+}
+
+/// Keys of a command that are used in the same way, wherever its arguments say nothing else.
+pub(super) struct Specification {
+    /// The argument that is the first of them.
+    pub(super) first: i32,
+    /// The last of them as a range has it: counted from the first, or from the last argument if
+    /// negative.
+    pub(super) last: i32,
+    pub(super) step: i32,
+    /// Whether the argument `first` says how many they are. They are behind it.
+    pub(super) is_counted: bool,
+    pub(super) flags: Vec<&'static str>,
+}
+
+/// The key specifications of a command.
+pub(super) fn specifications(spec: &Spec) -> Vec<Specification> {
+    let id = table::find(spec.name.as_bytes()).expect("the command is in the table");
+    let (first, last, step) = range(spec);
+    let flags = |index| match spec.name {
+        // What its arguments may ask for.
+        "set" | "bitfield" => vec!["RW", "access", "update", "variable_flags"],
+        "spublish" | "ssubscribe" | "sunsubscribe" => vec!["not_key"],
+        _ => flags(id, index, Args::new(&[], &[])).to_vec(),
+    };
+    let counted = |is_counted| Specification { first: 2, last: 0, step: 1, is_counted, flags: flags(0) };
+    match first {
+        _ if spec.flags.contains(&Flag::Script) => vec![counted(true)],
+        0 => Vec::new(),
+        _ if last != first && flags(0) != flags(1) => {
+            let rest = if last < 0 { last } else { last - first - 1 };
+            vec![
+                Specification { first, last: 0, step, is_counted: false, flags: flags(0) },
+                Specification { first: first + 1, last: rest, step, is_counted: false, flags: flags(1) },
+            ]
+        }
+        _ => {
+            let last = if last < 0 { last } else { last - first };
+            vec![Specification { first, last, step, is_counted: false, flags: flags(0) }]
+        }
+    }
+}
+
+/// The keys of a command as COMMAND says them. Shard channels stand where keys do.
+pub(super) fn range(spec: &Spec) -> (i32, i32, i32) {
+    match spec.name {
+        "spublish" => (1, 1, 1),
+        "ssubscribe" | "sunsubscribe" => (1, -1, 1),
+        _ => spec.keys,
+    }
 }
 
 /// What a command does to its key number `index`, in the words of Redis.

@@ -1,7 +1,9 @@
 //! Commands on all keys.
 //!
 //! The cache may evict keys at any time. SCAN shows every key that is present throughout. A SCAN
-//! that asks for some keys reads so many of all databases. DBSIZE counts the keys one by one.
+//! that asks for some keys reads so many of all databases. DBSIZE counts the keys one by one. If
+//! there are more than ten thousand, and a sample finds none of another database, it says how many
+//! keys there are in all.
 //!
 //! A flush has ended when its reply is sent, with or without ASYNC. It is no single step: other
 //! connections run in between, unless it is within a transaction or a script. Keys that they set
@@ -9,6 +11,7 @@
 
 use super::arguments::is;
 use super::{CommandError, Context, Outcome};
+use crate::redis::census;
 use crate::redis::database::{DATABASES, Database};
 use crate::redis::glob;
 use crate::redis::isolation::Turn;
@@ -27,6 +30,10 @@ const SCAN_COUNT_MAX: usize = 1 << 20;
 /// `DBSIZE`
 pub async fn dbsize<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let (database, mut keys) = (c.database(), 0);
+    if let Some(keys) = census::all_of_large(c.cache, database, c.turn()).await? {
+        c.reply.count(keys as usize);
+        return Ok(());
+    }
     each_key(c, |stored| keys += usize::from(database.key(stored).is_some())).await?;
     c.reply.count(keys);
     Ok(())
@@ -64,6 +71,7 @@ fn flush_options<G: Engine>(c: &Context<'_, G>) -> Outcome {
 /// `FLUSHALL [ASYNC | SYNC]`
 pub async fn flushall<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     flush_options(c)?;
+    c.turn().until_all_unlocked().await;
     in_steps(c.turn(), async |cursor| Ok(c.cache.flush_from(cursor).await?.next)).await?;
     c.instance.tell_all_changed(c.shared);
     c.reply.ok();
@@ -81,6 +89,7 @@ pub async fn flushdb<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 
 /// Removes every key that is in this database when it begins.
 pub(crate) async fn flush<G: Engine>(cache: &Cache<G>, database: Database, turn: Turn<'_>) -> Result<(), CacheError> {
+    turn.until_all_unlocked().await;
     in_steps(turn, async |cursor| {
         let mut found = Found::default();
         let each = |stored: &[u8]| {

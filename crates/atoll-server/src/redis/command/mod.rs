@@ -32,6 +32,7 @@
 //! | [`absent`] | what this server does not have: replication, modules, clusters, SORT |
 //! | [`pubsub`] | channels: SUBSCRIBE and its relatives, PUBLISH, PUBSUB |
 //! | [`subcommand`] | the subcommands of CLIENT, COMMAND, ... |
+//! | `syntax` | how commands are written, for COMMAND DOCS |
 //! | `script` | EVAL and its relatives, SCRIPT |
 //! | `transaction` | MULTI, EXEC, WATCH and their relatives |
 
@@ -62,6 +63,7 @@ pub mod range;
 pub mod slow;
 pub mod string;
 pub mod subcommand;
+mod syntax;
 pub mod table;
 mod tracking;
 
@@ -70,7 +72,7 @@ pub use table::{COMMANDS, Flag, Id, SPECS, Spec};
 
 use crate::redis::database::Database;
 use crate::redis::instance::Instance;
-use crate::redis::isolation::{Batch, Turn};
+use crate::redis::isolation::{Alone, Batch, Turn};
 use crate::redis::kind::Kind;
 use crate::redis::peers::Last;
 use crate::redis::resp::{Args, Reply};
@@ -107,7 +109,13 @@ pub struct Context<'a, G: Engine> {
     pub spec: &'static Spec,
     /// The batch that the command is part of, unless the command runs alone.
     pub(crate) batch: Option<&'a Batch<'a>>,
+    /// What keeps others from running, of a command that runs alone and by itself: not within a
+    /// transaction or a script.
+    pub(crate) alone: Option<&'a Alone<'a>>,
 }
+
+/// A command on so many bytes of values takes so long that others should not wait for its end.
+const LARGE_BYTES_MIN: usize = 1 << 20;
 
 impl<'a, G: Engine> Context<'a, G> {
     /// The database of this connection.
@@ -125,6 +133,14 @@ impl<'a, G: Engine> Context<'a, G> {
     /// The time that a command which takes long leaves to other connections.
     pub(crate) fn turn(&self) -> Turn<'a> {
         Turn::begin(self.batch)
+    }
+
+    /// Of a command that runs alone: it moves so many bytes of values, and is about these keys
+    /// alone, as the cache knows them. If that takes long, commands with other keys run meanwhile.
+    pub(crate) fn moves(&self, bytes: usize, keys: impl Iterator<Item = Vec<u8>>) {
+        if let Some(alone) = self.alone.filter(|_| bytes >= LARGE_BYTES_MIN) {
+            alone.lock_keys(keys.collect());
+        }
     }
 
     /// The arguments from `index` on, which are keys, as the cache knows them.

@@ -33,18 +33,19 @@ pub(super) enum Modified<T> {
 }
 
 /// Calls `make(present value, new value)`, which fills the second, until no other client comes in
-/// between. An absent value is `None`; it is told as new when it is put.
+/// between. It may let other connections run. An absent value is `None`; it is told as new when it
+/// is put.
 pub(super) async fn modify<G: Engine, T>(
     c: &mut Context<'_, G>,
     key: &[u8],
     subject: Subject,
-    mut make: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Result<Modified<T>, CommandError>,
+    mut make: impl AsyncFnMut(Option<&[u8]>, &mut Vec<u8>) -> Result<Modified<T>, CommandError>,
 ) -> Result<T, CommandError> {
     let mut new = Vec::new();
     loop {
         let present = look(c, key, subject).await?;
         new.clear();
-        let made = make(present.map(|_| c.value.bytes()), &mut new);
+        let made = make(present.map(|_| c.value.bytes()), &mut new).await;
         string::forget(c.value);
         if let Some(outcome) = put(c, key, (subject, present), &new, made?).await? {
             return Ok(outcome);

@@ -2,7 +2,7 @@
 
 use super::arguments::integer;
 use super::modify::{Modified, Subject, edit};
-use super::{CommandError, Context, Outcome, string};
+use super::{CommandError, Context, LARGE_BYTES_MIN, Outcome};
 use crate::redis::events::Class;
 use crate::redis::kind::Kind;
 use crate::redis::resp::parser::BULK_BYTES_MAX;
@@ -48,10 +48,8 @@ pub async fn append<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 /// What APPEND and SETRANGE change.
 const STRINGS: Subject = Subject { kind: Kind::STRING, class: Class::STRING, event: "" };
 
-/// A value of so many bytes is changed where its lookup put it.
-const LARGE_BYTES_MIN: usize = 1 << 20;
-
-/// Whether the present value is so large that a copy of it would keep other connections waiting.
+/// Whether the present value is so large that a copy of it would keep other connections waiting: it
+/// is changed where its lookup put it.
 async fn is_large<G: Engine>(c: &Context<'_, G>, key: &[u8]) -> Result<bool, CommandError> {
     Ok(c.cache.peek(key).await?.is_some_and(|meta| meta.value_bytes >= LARGE_BYTES_MIN))
 }
@@ -70,8 +68,7 @@ pub async fn getrange<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let (start, end) = (integer(c.args.get(2))?, integer(c.args.get(3))?);
     let part = move |length| bounds(length, start, end).map_or(0..0, |(start, end)| start..end);
     if c.look_at_part(1, Kind::STRING, part).await?.is_some() {
-        c.reply.bulk(c.value.bytes());
-        string::forget(c.value);
+        c.reply.value(c.value);
     } else {
         c.reply.bulk(b"");
     }

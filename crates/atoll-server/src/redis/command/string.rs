@@ -9,6 +9,7 @@ use super::arguments::{Unit, integer, is};
 use super::{CommandError, Context, Outcome, at_once};
 use crate::redis::events::Class;
 use crate::redis::kind::Kind;
+use crate::serve::memory;
 use atoll_cache::{Condition, Engine, Expiry, KEY_BYTES_MAX, SetOptions, Value};
 use std::cell::Cell;
 
@@ -291,6 +292,8 @@ pub async fn msetnx<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     at_once::each(c.turn(), cache, count, look, |_, meta| is_any_there.set(is_any_there.get() || meta.is_some()))
         .await?;
     if !is_any_there.get() {
+        let bytes = (0..count).map(|nth| args.get(2 + 2 * nth).len()).sum();
+        c.moves(bytes, (0..count).map(|nth| database.stored(args.get(1 + 2 * nth)).into_owned()));
         set_pairs(c).await?;
     }
     c.reply.yes(!is_any_there.get());
@@ -302,5 +305,5 @@ pub(super) const VALUE_BYTES_KEPT: usize = 1 << 20;
 
 /// Forgets a large value that a command looked at without replying with it.
 pub(super) fn forget(value: &mut Value) {
-    value.shrink_beyond(VALUE_BYTES_KEPT);
+    memory::shrink_beyond(value, VALUE_BYTES_KEPT);
 }

@@ -21,6 +21,11 @@ pub struct Subcommand {
 }
 
 impl Subcommand {
+    /// How its arguments are written, as `syntax` reads it.
+    pub(super) fn arguments(&self) -> &'static str {
+        self.help.0.split_once(' ').map_or("", |(_, arguments)| arguments)
+    }
+
     /// Its name without the container's.
     fn own_name(&self) -> &'static str {
         self.name.split_once('|').map_or("", |(_, name)| name)
@@ -71,7 +76,7 @@ subcommands! {
         "client|reply" 3 "REPLY (ON|OFF|SKIP)" "Whether this connection gets replies";
         "client|setinfo" 4 "SETINFO (LIB-NAME|LIB-VER) <text>" "Says which library the peer uses";
         "client|setname" 3 "SETNAME <name>" "Names this connection";
-        "client|tracking" -3 "TRACKING (ON|OFF) [REDIRECT <id>] [PREFIX <prefix> [...]] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]" "Tells the client when keys change that it has read";
+        "client|tracking" -3 "TRACKING (ON|OFF) [REDIRECT <id>] [PREFIX <prefix> ...*] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]" "Tells the client when keys change that it has read";
         "client|trackinginfo" 2 "TRACKINGINFO" "Whether the client is told of changes";
         "client|unblock" -3 "UNBLOCK <id> [TIMEOUT|ERROR]" "Ends the waiting of a connection; no command of this server blocks";
         "client|unpause" 2 "UNPAUSE" "Lets commands go on after a pause";

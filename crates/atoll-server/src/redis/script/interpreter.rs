@@ -6,7 +6,7 @@
 //! | a script uses up | limit | checked |
 //! |---|---|---|
 //! | memory | [`MEMORY_BYTES_MAX`] for all scripts of a worker | by the interpreter, at each allocation |
-//! | time | [`TIME_MAX`] | every [`INSTRUCTIONS`] instructions, in each match of a pattern, and by functions that do much in one instruction |
+//! | time | `script-time-max` | every [`INSTRUCTIONS`] instructions, in each match of a pattern, and by functions that do much in one instruction |
 //!
 //! Where the time is looked at, a script that has had its turn pauses, so that its worker serves
 //! its other connections: they may end the script. Lua 5.1 cannot yield there. So an interpreter
@@ -14,8 +14,10 @@
 
 use super::bits;
 use super::json;
+use super::msgpack;
 use super::pattern;
 use super::stage::Stage;
+use super::structs;
 use crate::redis::command::info::REDIS_VERSION;
 use crate::redis::isolation::TURN_TIME;
 use mlua::state::{GcIncParams, GcMode};
@@ -31,8 +33,6 @@ use std::time::{Duration, Instant};
 pub(super) const MEMORY_BYTES_MAX: usize = 256 << 20;
 /// The collector begins again when the memory has grown to this percentage of what is in use.
 const COLLECTED_PERCENT: i32 = 150;
-/// How long a script may run.
-pub(in crate::redis) const TIME_MAX: Duration = Duration::from_secs(5);
 /// How often the time is looked at. One instruction may copy a text as long as the memory permits.
 const INSTRUCTIONS: u32 = 1000;
 /// Compiled scripts that an interpreter keeps.
@@ -52,7 +52,7 @@ impl Over {
     pub(super) fn text(self) -> &'static str {
         match self {
             Self::Killed => "Script killed by user with SCRIPT KILL.",
-            Self::TooLong => "Script ran longer than 5 seconds and was ended.",
+            Self::TooLong => "Script ran longer than script-time-max and was ended.",
         }
     }
 }
@@ -88,11 +88,6 @@ impl Watch {
             }
         }
         self.over.get()
-    }
-
-    /// Ends the script that has begun at that time.
-    pub(super) fn end_at(&self, ends: Instant) {
-        self.ends.set(Some(ends));
     }
 
     /// Lets the worker's other connections run.
@@ -170,6 +165,8 @@ impl Interpreter {
         };
         native.set("compile", lua.create_function(compile)?)?;
         native.set("cjson", json::library(&lua, check())?)?;
+        native.set("cmsgpack", msgpack::library(&lua, check())?)?;
+        native.set("struct", structs::library(&lua, check())?)?;
         native.set("bit", bits::library(&lua)?)?;
         let (looked, killed) = (watch.clone(), is_killed.clone());
         native.set("find", pattern::find(&lua, move || looked.look(&killed).map(Over::text))?)?;
@@ -210,9 +207,10 @@ impl Interpreter {
         Ok(function)
     }
 
-    /// Prepares a run with these arguments.
+    /// Prepares a run with these arguments, which ends after `time` at the latest if there is one.
     pub(super) fn begin<'a>(
         &self,
+        time: Option<Duration>,
         keys: impl Iterator<Item = &'a [u8]>,
         args: impl Iterator<Item = &'a [u8]>,
     ) -> mlua::Result<()> {
@@ -227,7 +225,7 @@ impl Interpreter {
         self.globals.raw_set("ARGV", strings(&mut { args })?)?;
         self.watch.over.set(None);
         let now = Instant::now();
-        self.watch.ends.set(Some(now + TIME_MAX));
+        self.watch.ends.set(time.and_then(|time| now.checked_add(time)));
         self.watch.pauses.set(Some(now + TURN_TIME));
         Ok(())
     }

@@ -12,7 +12,7 @@
 //! |---|---|
 //! | `interpreter` | what scripts see, and their limits of time and memory |
 //! | `reply` | replies as values of Lua, and the other way |
-//! | `json`, `bits` | the libraries `cjson` and `bit` |
+//! | `json`, `bits`, `msgpack`, `structs` | the libraries `cjson`, `bit`, `cmsgpack` and `struct` |
 //! | `number` | numbers as texts and integers |
 //! | `stage` | the stack that scripts run on, which they leave for others |
 //! | `pattern` | the patterns of `string`, matched within the time |
@@ -22,8 +22,9 @@
 //!
 //! | difference from Redis | why |
 //! |---|---|
-//! | a script is ended after five seconds; what it has written stays, unless another process has changed its only key | other commands wait for it |
-//! | no libraries `struct` and `cmsgpack`, no coroutines, no replies of RESP3 in scripts | |
+//! | a script is ended after `script-time-max` milliseconds, 60000 at first; what it has written stays, unless another process has changed its only key; 0 ends none, as in Redis | other commands wait for it |
+//! | no coroutines, no replies of RESP3 in scripts | |
+//! | `cmsgpack` unpacks 128 tables within each other; it and `struct` return at most 7000 values, and a format of `struct` has at most 64 KiB | stack and time are bounded |
 //! | settings of `cjson` are set back before each script, and nesting is at most 2000 | a script leaves nothing for the next one |
 //! | integers are exact as arguments up to 2^62 | Redis 7.4 has that, 7.0 does not |
 //! | the cache of scripts is emptied when it has 64 MiB | its memory is bounded |
@@ -31,12 +32,14 @@
 mod bits;
 mod interpreter;
 mod json;
+mod msgpack;
 mod number;
 pub mod pattern;
 mod reply;
 pub mod sandbox;
 mod shebang;
 mod stage;
+mod structs;
 
 use super::acl::{self, Happened};
 use super::command::arguments::{integer, is};
@@ -49,7 +52,6 @@ use super::transaction;
 use crate::serve::{Output, first, woken_by_itself};
 use atoll_cache::Engine;
 use futures_util::future::{Either, select};
-pub(super) use interpreter::TIME_MAX;
 use interpreter::{Interpreter, Over};
 use mlua::{MultiValue, Value};
 use sha1::{Digest, Sha1};
@@ -81,17 +83,20 @@ pub(crate) struct Scripts {
     /// end before, and need not be told of.
     changed: Notify,
     /// After how many milliseconds other commands are told of a script that runs; 0 for never.
-    busy_ms: BusyThreshold,
+    busy_ms: Milliseconds<5000>,
+    /// After how many milliseconds a script is ended; 0 for never. Well after `busy_ms`, so that a
+    /// user who reads that a script runs has time to end it.
+    time_ms_max: Milliseconds<60_000>,
     /// Bytes of all interpreters.
     lua_bytes: Arc<AtomicUsize>,
 }
 
-/// Milliseconds; at first as many as a script may run.
-struct BusyThreshold(AtomicU64);
+/// Milliseconds; at first as many as the number says.
+struct Milliseconds<const FIRST: u64>(AtomicU64);
 
-impl Default for BusyThreshold {
+impl<const FIRST: u64> Default for Milliseconds<FIRST> {
     fn default() -> Self {
-        Self(AtomicU64::new(TIME_MAX.as_millis() as u64))
+        Self(AtomicU64::new(FIRST))
     }
 }
 
@@ -194,6 +199,16 @@ impl Scripts {
     pub(crate) fn set_busy_ms(&self, ms: u64) {
         self.busy_ms.0.store(ms, Relaxed);
         self.changed.notify_waiters();
+    }
+
+    /// After how many milliseconds a script is ended; 0 for never.
+    pub(crate) fn time_ms_max(&self) -> u64 {
+        self.time_ms_max.0.load(Relaxed)
+    }
+
+    /// For scripts that begin from now on.
+    pub(crate) fn set_time_ms_max(&self, ms: u64) {
+        self.time_ms_max.0.store(ms, Relaxed);
     }
 
     /// When commands that wait are told of the script that runs. One that was killed ends soon.
@@ -331,8 +346,9 @@ async fn evaluate<G: Engine>(id: Id, c: &mut Context<'_, G>, interpreters: &mut 
     // What it is given as its only key is changed in one step.
     let key = (keys > 0).then(|| c.key(3)).filter(|key| (4..3 + keys).all(|other| c.key(other) == *key));
     let running = scripts.begin();
+    let time = Some(scripts.time_ms_max()).filter(|ms| *ms > 0).map(Duration::from_millis);
     let step = async |c: &mut Context<'_, G>| {
-        if let Err(error) = interpreter.begin(c.args.from(3).take(keys), c.args.from(3 + keys)) {
+        if let Err(error) = interpreter.begin(time, c.args.from(3).take(keys), c.args.from(3 + keys)) {
             return ControlFlow::Break(Err(failed(error)));
         }
         // It may have been killed between two runs.
@@ -535,7 +551,7 @@ async fn call<G: Engine>(
         return Err("ERR This Redis command is not allowed from script".into());
     }
     let reply = Reply::new(reply, Protocol::Resp2);
-    let mut context = Context { args, session, value: &mut *c.value, reply, ..*c };
+    let mut context = Context { args, session, value: &mut *c.value, reply, alone: None, ..*c };
     acl::admit(&mut context, id, Happened::InScript)?;
     if is_read_only && flags.contains(&Flag::Write) {
         return Err("ERR Write commands are not allowed from read-only scripts.".into());

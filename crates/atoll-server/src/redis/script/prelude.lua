@@ -472,12 +472,65 @@ end
 
 local cjson, set_cjson_back = new_cjson()
 
+-- The library `cmsgpack`. Limits and offsets are numbers of C: they have no fractions.
+local cmsgpack = { _NAME = "cmsgpack", _VERSION = "lua-cmsgpack 0.4.0" }
+local function whole(value, index, name)
+  if value == nil then return 0 end
+  local number = is_text(value) and tonumber(value)
+  if not number then
+    raise("bad argument #" .. index .. " to '" .. name .. "' (number expected, got " .. type(value) .. ")", 3)
+  end
+  return number < 0 and ceil(number) or floor(number)
+end
+local function packed_text(value, name)
+  if not is_text(value) then
+    local got = value == nil and "no value" or type(value)
+    raise("bad argument #1 to '" .. name .. "' (string expected, got " .. got .. ")", 3)
+  end
+  return value .. ""
+end
+local function unpacked(is_well, ...)
+  if not is_well then raise((...), 3) end
+  return ...
+end
+function cmsgpack.pack(...)
+  if select("#", ...) == 0 then raise("bad argument #0 to 'pack' (MessagePack pack needs input.)", 2) end
+  return settled(native.cmsgpack.pack(...))
+end
+function cmsgpack.unpack(...)
+  return unpacked(native.cmsgpack.unpack(packed_text((...), "unpack")))
+end
+function cmsgpack.unpack_one(text, offset)
+  return unpacked(native.cmsgpack.unpack(packed_text(text, "unpack_one"), 1, whole(offset, 2, "unpack_one")))
+end
+function cmsgpack.unpack_limit(text, limit, offset)
+  text = packed_text(text, "unpack_limit")
+  return unpacked(native.cmsgpack.unpack(text, whole(limit, 2, "unpack_limit"), whole(offset, 3, "unpack_limit")))
+end
+
+-- The library `struct`.
+local struct = {}
+function struct.pack(format, ...)
+  return settled(native.struct.pack(packed_text(format, "pack"), ...))
+end
+function struct.unpack(format, text, position)
+  if not is_text(text) then
+    local got = text == nil and "no value" or type(text)
+    raise("bad argument #2 to 'unpack' (string expected, got " .. got .. ")", 2)
+  end
+  position = position == nil and 1 or whole(position, 3, "unpack")
+  return unpacked(native.struct.unpack(packed_text(format, "unpack"), text .. "", position))
+end
+function struct.size(format)
+  return settled(native.struct.size(packed_text(format, "size")))
+end
+
 local seen = {
   assert = assert, getmetatable = getmetatable, ipairs = ipairs, next = next, pairs = pairs,
   rawequal = rawequal, rawget = rawget, select = select, setmetatable = setmetatable, tonumber = tonumber,
   tostring = tostring, type = type, unpack = unpack, _VERSION = _VERSION,
   math = guard(math), string = guard(string), table = guard(table), redis = guard(redis), server = guard(redis),
-  cjson = guard(cjson), bit = guard(native.bit), os = guard { clock = native.clock },
+  cjson = guard(cjson), cmsgpack = guard(cmsgpack), struct = guard(struct), bit = guard(native.bit), os = guard { clock = native.clock },
   collectgarbage = garbage, gcinfo = function() return floor(collect("count")) end,
 }
 

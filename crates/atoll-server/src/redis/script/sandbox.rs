@@ -7,7 +7,7 @@ use crate::redis::resp::{Protocol, Reply};
 use crate::serve::Output;
 use mlua::Value;
 use std::fmt;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// An interpreter, as a worker has one.
 pub struct Sandbox(Interpreter);
@@ -33,16 +33,15 @@ impl Sandbox {
         if self.0.is_spent() {
             *self = Self::new();
         }
-        let outcome = self.play(script, args, Instant::now() + time);
+        let outcome = self.play(script, args, time);
         self.0.end();
         outcome.map_err(|error| reply::said(&error).into_owned())?
     }
 
-    fn play(&mut self, script: &[u8], args: &[&[u8]], ends: Instant) -> mlua::Result<Result<Vec<u8>, String>> {
+    fn play(&mut self, script: &[u8], args: &[&[u8]], time: Duration) -> mlua::Result<Result<Vec<u8>, String>> {
         let interpreter = &mut self.0;
         let function = interpreter.compile(super::digest(script), script)?;
-        interpreter.begin(std::iter::empty(), args.iter().copied())?;
-        interpreter.watch.end_at(ends);
+        interpreter.begin(Some(time), std::iter::empty(), args.iter().copied())?;
         let thread = interpreter.lua.create_thread(interpreter.run.clone())?;
         let mut stage = interpreter.stage.borrow_mut();
         let mut given = (Value::Function(function), false);

@@ -24,7 +24,7 @@ const STEPS: usize = 4096;
 const STEP_BYTES: usize = 64;
 
 /// Why there is no outcome.
-enum Fault {
+pub(super) enum Fault {
     /// Words for the script.
     Words(String),
     /// The script is to end.
@@ -44,14 +44,19 @@ impl From<&str> for Fault {
 }
 
 /// Counts steps.
-struct Steps<'l> {
+pub(super) struct Steps<'l> {
     count: usize,
     look: &'l dyn Fn() -> Result<()>,
 }
 
-impl Steps<'_> {
+impl<'l> Steps<'l> {
+    /// None yet. `look` looks at the time.
+    pub(super) fn new(look: &'l dyn Fn() -> Result<()>) -> Self {
+        Self { count: 0, look }
+    }
+
     /// So many bytes, and an element, are done.
-    fn take(&mut self, bytes: usize) -> Result<()> {
+    pub(super) fn take(&mut self, bytes: usize) -> Result<()> {
         self.count += 1 + bytes / STEP_BYTES;
         if self.count < STEPS {
             return Ok(());
