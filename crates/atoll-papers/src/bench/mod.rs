@@ -45,6 +45,10 @@
 //! | [`footprint`] | the keys and bytes of a load |
 //! | [`tenants`] | traces of few keys, for several tenants; objects of one size |
 //! | [`baseline`] | the systems that FORGE is compared with |
+//! | [`named`] | the engines that a user names |
+//! | [`networks`] | other networks than the papers': the user's own, or one constant changed |
+//! | [`record`] | what a run notes beside its figures |
+//! | [`sensitivity`] | an experiment at half and twice of each assumed constant |
 //! | [`ablation`] | an engine with one technique more, or less, from step to step |
 //! | [`tuning`] | switches of the clients' engines |
 //! | [`processor`] | the memory node's cores, for systems that need them |
@@ -62,8 +66,12 @@ pub mod footprint;
 pub(crate) mod in_flight;
 pub mod loads;
 pub mod measured;
+pub mod named;
+pub mod networks;
 pub(crate) mod point;
 pub mod processor;
+pub mod record;
+pub mod sensitivity;
 pub mod setup;
 pub mod sizes;
 pub mod sweep;
@@ -83,8 +91,7 @@ mod tests {
     use super::*;
 
     fn setup(workload: &str, keys: u64, requests: u64, threads: u16) -> Setup {
-        let options =
-            Options { quick: true, traces: std::path::PathBuf::new(), seed: 1, workers: 1, baselines: Vec::new() };
+        let options = Options { quick: true, ..Options::default() };
         Setup::new(ycsb(workload, keys, requests, &options).unwrap(), threads, 1 << 18, 256, 7)
     }
 
@@ -92,7 +99,8 @@ mod tests {
     fn the_same_seed_gives_the_same_digits_however_many_points_run_at_a_time() {
         let setup = setup("ycsb-a", 2_000, 16_000, 8);
         let digits = |workers| -> Vec<(u64, u64, u64)> {
-            let measured = measure_all(&[setup.clone(), setup.clone()], workers).unwrap();
+            let options = Options { workers, ..Options::default() };
+            let measured = measure_all(&[setup.clone(), setup.clone()], &options).unwrap();
             measured.iter().map(|each| (each.requests, each.hits, each.ns)).collect()
         };
         let once = digits(1);
@@ -107,7 +115,8 @@ mod tests {
     fn threads_with_several_operations_in_flight_do_more_and_the_same_ones() {
         let one = setup("ycsb-c", 500, 8_000, 4);
         let sixteen = Setup { in_flight: 16, ..one.clone() };
-        let measured = measure_all(&[one, sixteen.clone(), sixteen], 2).unwrap();
+        let measured =
+            measure_all(&[one, sixteen.clone(), sixteen], &Options { workers: 2, ..Options::default() }).unwrap();
         assert!(measured[1].mops() > 4.0 * measured[0].mops(), "{} {}", measured[0].mops(), measured[1].mops());
         assert_eq!((measured[1].requests, measured[1].ns), (measured[2].requests, measured[2].ns));
         // Operations in flight end together, so the last ones of all threads are not counted.

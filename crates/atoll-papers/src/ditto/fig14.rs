@@ -111,5 +111,5 @@ fn most(of: &[(&str, &[Pair])], swept: &Swept<Measured>, is_full: bool) -> Figur
     let of_pairs = |pairs: &[Pair]| pairs.iter().flat_map(|pair| times(swept, *pair)).fold(0.0, f64::max);
     let line = places.line("throughput", of.iter().map(|(_, pairs)| of_pairs(pairs)));
     let line = line.beside([is_full.then_some(TIMES_MOST); 2]);
-    places.factors("The most that Ditto has over its baselines", "times higher", [line])
+    places.factors("The most that Ditto has over its baselines", "times higher", [line]).from("Ditto, section 5.3")
 }

@@ -44,7 +44,7 @@ pub(crate) fn measure(options: &Options) -> Result<Findings, LabError> {
         }
         alone.push(ditto);
     }
-    let ditto = measure_all(&alone, options.workers)?;
+    let ditto = measure_all(&alone, options)?;
     let cliquemap = sweep.measure(options)?;
     let [lru, lfu] = POLICIES.map(ServerCosts::measured);
     Ok(Findings {
@@ -85,7 +85,12 @@ fn figures(cores: &[usize], ditto: &[Measured], cliquemaps: &[Swept<Measured>], 
             ratios.push(ratio);
             let paper = (workload == 1 && !quick).then_some(ADDITIONAL_CORES_ON_C);
             let enough = times.iter().position(|times| *times <= 1.0).map(|place| cores[place] - 1);
-            additional.points.extend(enough.map(|y| Point { x: workload as f64, y: y as f64, paper }));
+            additional.points.extend(enough.map(|y| Point {
+                x: workload as f64,
+                y: y as f64,
+                paper,
+                ..Point::default()
+            }));
         }
     }
     vec![

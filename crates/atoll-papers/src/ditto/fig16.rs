@@ -128,5 +128,7 @@ fn most(by_load: &[OfLoad], is_quick: bool) -> Figure {
     let most = |of: &OfLoad| of.cliquemaps().flat_map(|(_, line)| of.beside_ditto(line, times)).fold(0.0, f64::max);
     let line = places.line("throughput", by_load.iter().map(most));
     let line = line.beside(by_load.iter().map(|_| (!is_quick).then_some(TIMES_MOST)));
-    places.factors("The most that Ditto has over CliqueMap", "times higher", [line])
+    places
+        .factors("The most that Ditto has over CliqueMap", "times higher", [line])
+        .from("Ditto, abstract and section 1")
 }
