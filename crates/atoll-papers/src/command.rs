@@ -114,7 +114,8 @@ impl RunCommand {
         let runs = if self.sensitivity { sensitivity::RUNS } else { self.seeds };
         let expected = |left: &[Experiment]| left.iter().map(|it| it.expected(&options)).sum::<Duration>() * runs;
         let plural = if chosen.len() == 1 { "" } else { "s" };
-        eprintln!("{} experiment{plural}, {runs} times each: {}", chosen.len(), told(expected(&chosen)));
+        let each = if runs == 1 { String::new() } else { format!(", {runs} times each") };
+        eprintln!("{} experiment{plural}{each}: {}", chosen.len(), told(expected(&chosen)));
         let begun = Instant::now();
         let mut results = Vec::new();
         for (number, experiment) in chosen.iter().enumerate() {

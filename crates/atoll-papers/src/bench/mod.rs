@@ -9,7 +9,8 @@
 //!   `cx5-100g`. Threads are spread over the compute nodes. Threads of one node share a process. A
 //!   thread has a processor of its own.
 //! - **Closed loop**: a thread has one operation in flight, unless said otherwise, and begins the
-//!   next when that has ended.
+//!   next when that has ended. In an open loop (`atoll lab sweep --rate`) requests arrive at
+//!   random, and their latency counts from when they were to begin.
 //! - **Warm-up**: the first fifth of every thread's requests is not counted, as in the paper. The
 //!   cache is empty before it.
 //! - **End**: counting ends when the first thread has no request left. All threads are at work
@@ -23,9 +24,16 @@
 //! - **Cache size**: all memory of the pool with its metadata and what clients hold open, as a
 //!   share of the bytes of all keys and values that the load asks for. The paper's sizes are of the
 //!   objects alone.
+//! - **Objects** of FORGE's figures have 224 bytes of key and value: with its header an object then
+//!   takes one block of 256 bytes, as in the prototypes of FORGE and Ditto.
 //! - **Groups**: of at most 64 objects, as in the paper. A chunk is the largest power of two that
-//!   these fill (16 KiB for objects of 256 bytes, which holds 54). It is smaller where the cache
-//!   would have fewer than sixteen chunks a thread, but holds at least eight objects.
+//!   these fill (16 KiB for objects of 224 bytes, which holds 64). It is smaller where the cache
+//!   would have fewer than sixteen chunks a thread, but holds at least eight objects. Full runs
+//!   have so many keys that groups are full ones; every result says how many objects its groups
+//!   hold.
+//! - **Evictors**: FORGE as in the paper and GLCache-DM evict off the way of operations, so each
+//!   compute node has a client that only makes room ahead of need. The engine that Atoll ships has
+//!   none over a network, and the baselines that evict single objects evict in the operation.
 //! - **Numbers of keys and requests** are scaled down from the paper's 100 million requests, so
 //!   that all experiments together end within minutes. Each experiment says to what. The paper does
 //!   not print its number of keys.
