@@ -141,3 +141,28 @@ pub fn groups_of(
     };
     (settings, options, slots)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_have_the_papers_objects_where_the_cache_is_large_enough_and_chunks_of_their_own_size() {
+        for threads in [16, 128, 256, 300] {
+            let bytes = grouped_cache_bytes_min(BLOCK_OBJECT_BYTES, threads);
+            let pool = pool(bytes, BLOCK_OBJECT_BYTES, threads, GROUP_OBJECTS);
+            assert_eq!(objects_a_group(&pool, BLOCK_OBJECT_BYTES), Some(GROUP_OBJECTS.into()), "{threads}");
+            let small = super::pool(bytes / 4, BLOCK_OBJECT_BYTES, threads, GROUP_OBJECTS);
+            assert!(objects_a_group(&small, BLOCK_OBJECT_BYTES).unwrap() < 32, "{threads}");
+        }
+        // The sizes of FORGE's Fig. 17.
+        let bytes = grouped_cache_bytes_min(BLOCK_OBJECT_BYTES, 2 * 128);
+        let mut chunks = Vec::new();
+        for objects in [16, 32, 64, 128] {
+            let pool = pool(bytes, BLOCK_OBJECT_BYTES, 128, objects);
+            assert_eq!(objects_a_group(&pool, BLOCK_OBJECT_BYTES), Some(objects.into()));
+            chunks.push(pool.chunk_bytes);
+        }
+        assert!(chunks.is_sorted_by(|less, more| less < more), "{chunks:?}");
+    }
+}

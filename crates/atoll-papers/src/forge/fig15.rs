@@ -10,9 +10,9 @@ use atoll_lab::LabError;
 /// Clusters of Twitter's whose objects are small, of middle size and large; and a block trace with
 /// its lengths. The most requests of a tenant.
 const LOADS: [(&str, u64); 4] =
-    [("twitter-19", 3_000_000), ("twitter-54", 3_000_000), LARGE, ("cloudphysics_io", u64::MAX)];
+    [("twitter-19", 600_000), ("twitter-54", 400_000), LARGE, ("cloudphysics_io", u64::MAX)];
 /// The load with large objects, as the paper's Meta workload has them.
-pub(super) const LARGE: (&str, u64) = ("twitter-35", 1_500_000);
+pub(super) const LARGE: (&str, u64) = ("twitter-35", 300_000);
 
 /// Over GLCache-DM, its best baseline.
 const PRINTED: [Printed; 1] = [Printed {

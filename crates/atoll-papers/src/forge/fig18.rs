@@ -193,4 +193,20 @@ mod tests {
         let plain = measured(Variant { plain_queue: true, ..Variant::default() });
         assert_eq!(plain.stats.iter().find(|(name, _)| *name == "groups_reinserted").unwrap().1, 0);
     }
+
+    #[test]
+    fn the_papers_form_writes_a_group_word_for_each_change_and_reads_buckets_anew() {
+        let options = Options { quick: true, ..Options::default() };
+        let share = YcsbShare { keys: 10_000, requests: 20_000, cache_percent: CACHE_PERCENT };
+        let base = share.point("ycsb-a", 8, &options).unwrap();
+        let bytes = base.pool.capacity_bytes;
+        let rule = base.clone().on_forge(ForgeOptions::paper(), bytes).ablated_forge(Variant::default());
+        let verbs = |point: &Setup| {
+            let measured = measure(point).unwrap();
+            measured.traffic.of(Purpose::Request).verbs as f64 / measured.requests as f64
+        };
+        // Half of the requests are changes.
+        let (more, less) = (verbs(&base.on_forge_paper(bytes)), verbs(&rule));
+        assert!(more > less + 0.4, "{more} and {less} verbs a request");
+    }
 }
