@@ -73,7 +73,8 @@ fn figures(cores: &[usize], ditto: &[Measured], cliquemaps: &[Swept<Measured>], 
     for (workload, (name, printed)) in WORKLOADS.into_iter().enumerate() {
         let (ditto, cliquemap) = (ditto[workload].mops(), &cliquemaps[workload]);
         let flat = places.line(format!("{name}, ditto"), cores.iter().map(|_| ditto));
-        throughput.push(flat.beside(cores.iter().map(|_| (!quick).then_some(printed))));
+        let places_printed = (1..=cores.len()).map(|place| (!quick && place == cores.len()).then_some(printed));
+        throughput.push(flat.beside(places_printed));
         for (policy, additional) in additional.iter_mut().enumerate() {
             let line = format!("{name}, {}", cliquemap.names()[policy]);
             let mops = cliquemap.lines()[policy].iter().map(Measured::mops);
