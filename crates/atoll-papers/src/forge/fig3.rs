@@ -71,10 +71,11 @@ struct Line {
 pub(crate) fn measure(options: &Options) -> Result<Findings, LabError> {
     let (keys, requests) = options.scaled((1_000_000, 3_000_000), (20_000, 60_000));
     let share = YcsbShare { keys, requests, cache_percent: CACHE_PERCENT };
-    let points: Result<Vec<_>, _> = WORKLOADS.iter().map(|name| share.point(name, THREADS, options)).collect();
+    let threads = options.scaled(THREADS, 4);
+    let points: Result<Vec<_>, _> = WORKLOADS.iter().map(|name| share.point(name, threads, options)).collect();
     let mut points = points?;
-    let twitter = fig15::sized(TWITTER, THREADS, CACHE_PERCENT, options)?;
-    points.push(twitter.point(THREADS, CACHE_PERCENT, options));
+    let twitter = fig15::sized(TWITTER, threads, CACHE_PERCENT, options)?;
+    points.push(twitter.point(threads, CACHE_PERCENT, options));
     let mut sweep = Sweep::over(Places::named("load", WORKLOADS.into_iter().chain([TWITTER.0])));
     let systems = systems(options);
     for (name, put, _) in &systems {
@@ -95,7 +96,7 @@ pub(crate) fn measure(options: &Options) -> Result<Findings, LabError> {
     ];
     Ok(Findings {
         what: format!(
-            "{keys} keys of {BLOCK_OBJECT_BYTES} bytes, {requests} requests, of YCSB E a twentieth, since a scan is fifty GETs; and {}, in place of the paper's Twitter traces; {THREADS} threads, {CACHE_PERCENT} % cache. \
+            "{keys} keys of {BLOCK_OBJECT_BYTES} bytes, {requests} requests, of YCSB E a twentieth, since a scan is fifty GETs; and {}, in place of the paper's Twitter traces; {threads} threads, {CACHE_PERCENT} % cache. \
              The paper says neither which YCSB workload its figure shows nor whether traffic is verbs or bytes: all workloads are taken together here, and the printed shares stand beside verbs. \
              Its LRU and SIEVE are shard-lru and sieve-dm here. The SET after a miss counts as a request. Regrouping counts as eviction, as it must in the paper, which has no collection in \
              YCSB. Upkeep is leases and looking after other clients, which the paper does not have.",
