@@ -143,8 +143,7 @@ pub struct SweepCommand {
     /// begin
     #[arg(long, value_delimiter = ',', default_value = "0")]
     rate: Vec<f64>,
-    /// Whether each compute node has a client of forge that only makes room ahead of need, as
-    /// forge-paper and glcache-dm have
+    /// Give each compute node a client that only makes room ahead of need, for engines with groups
     #[arg(long)]
     evictors: bool,
     /// YCSB: keys
@@ -358,7 +357,7 @@ impl SweepCommand {
         let base = Setup::new(load, threads, bytes, object_bytes, self.seed);
         let group_objects = self.group_objects[at[&Choice::GroupObjects]];
         let one = self.engine[at[&Choice::Engine]].put(base, group_objects);
-        let has_evictors = one.has_evictors || self.evictors;
+        let has_evictors = self.evictors;
         let rate_per_s = (self.rate[at[&Choice::Rate]] * 1e6) as u64;
         let rate_per_s = Some(rate_per_s).filter(|rate| *rate > 0);
         let in_flight = self.in_flight[at[&Choice::InFlight]];

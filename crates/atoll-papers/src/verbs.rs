@@ -184,9 +184,7 @@ impl Work for Rows<'_> {
     type Output = Vec<Row>;
 
     fn run<G: Subject>(self) -> Result<Vec<Row>, LabError> {
-        // Evictors would work while nothing waits for them.
-        let setup = Setup { has_evictors: false, ..self.setup.clone() };
-        let mut bench = Bench::<G> { point: Point::new(&setup)? };
+        let mut bench = Bench::<G> { point: Point::new(self.setup)? };
         (0..OPERATIONS).try_for_each(|step| bench.set(step).map(drop))?;
         let mut rows = Vec::new();
         for operation in Operation::ALL {

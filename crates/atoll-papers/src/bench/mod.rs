@@ -31,9 +31,10 @@
 //!   would have fewer than sixteen chunks a thread, but holds at least eight objects. Full runs
 //!   have so many keys that groups are full ones; every result says how many objects its groups
 //!   hold.
-//! - **Evictors**: FORGE as in the paper and GLCache-DM evict off the way of operations, so each
-//!   compute node has a client that only makes room ahead of need. The engine that Atoll ships has
-//!   none over a network, and the baselines that evict single objects evict in the operation.
+//! - **Evictions** are made by the thread that needs room. FORGE's paper takes them off the way of
+//!   operations. Here that shows in no P99, since one eviction makes room for hundreds of
+//!   operations; and evictors that are ahead of the windows of hotness cost hits. `atoll lab sweep
+//!   --evictors` measures both.
 //! - **Numbers of keys and requests** are scaled down from the paper's 100 million requests, so
 //!   that all experiments together end within minutes. Each experiment says to what. The paper does
 //!   not print its number of keys.

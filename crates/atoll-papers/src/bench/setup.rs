@@ -9,7 +9,7 @@ use atoll_baselines::kvs;
 use atoll_baselines::queues::QueueOptions;
 use atoll_baselines::{ditto_ablations, forge_ablations};
 use atoll_cache::ditto::DittoOptions;
-use atoll_cache::forge::ForgeOptions;
+use atoll_cache::forge::{ForgeOptions, ForgeSettings};
 use atoll_lab::load::Load;
 use atoll_pool::PoolSettings;
 use atoll_sim::network::{Profile, profiles};
@@ -95,11 +95,8 @@ impl Setup {
     /// The same point, which is on FORGE in a pool of `cache_bytes`, with groups of at most this
     /// many objects, whose chunks they fill.
     pub fn with_groups(self, objects: u32, cache_bytes: u64) -> Self {
-        let choices = match self.has_evictors {
-            true => ForgeOptions::paper(),
-            false => ForgeOptions::default(),
-        };
-        let pool = sizes::pool_of(choices, cache_bytes, self.object_bytes, self.threads, objects);
+        let decoded = ForgeSettings::decode(&self.pool).expect("the point is on FORGE");
+        let pool = sizes::pool_of(decoded.options, cache_bytes, self.object_bytes, self.threads, objects);
         Self { pool, ..self }
     }
 
@@ -116,7 +113,7 @@ impl Setup {
     /// The same point on Ditto, in a pool of `cache_bytes`.
     pub fn on_ditto(self, options: &DittoOptions, cache_bytes: u64) -> Self {
         let pool = objects_pool(options.objects(), cache_bytes, self.object_bytes, self.threads);
-        Self { pool, tuning: None, has_evictors: false, ..self }
+        Self { pool, tuning: None, ..self }
     }
 
     /// The same point, which is on FORGE, without these techniques.
@@ -125,17 +122,17 @@ impl Setup {
     }
 
     /// The same point on FORGE as its paper has it, in a pool of `cache_bytes`: its rule and its
-    /// verbs, and evictors off the way of operations.
+    /// verbs.
     pub fn on_forge_paper(self, cache_bytes: u64) -> Self {
         let one = self.on_forge(ForgeOptions::paper(), cache_bytes);
         one.ablated_forge_paper(forge_ablations::Variant::default())
     }
 
     /// The same point, which is on FORGE with the paper's rule, without these techniques: with the
-    /// paper's verbs, and evictors off the way of operations.
+    /// paper's verbs.
     pub fn ablated_forge_paper(self, without: forge_ablations::Variant) -> Self {
         let tuning = ForgeAblation { without, paper_verbs: true };
-        Self { tuning: Some(Arc::new(tuning)), has_evictors: true, ..self }
+        Self { tuning: Some(Arc::new(tuning)), ..self }
     }
 
     /// The same point, which is on Ditto, without these techniques.
@@ -143,25 +140,24 @@ impl Setup {
         Self { tuning: Some(Arc::new(DittoAblation(without))), ..self }
     }
 
-    /// The same point on GLCache-DM, in a pool of `cache_bytes`. As with the paper's FORGE,
-    /// evictors are off the way of operations.
+    /// The same point on GLCache-DM, in a pool of `cache_bytes`.
     pub fn on_glcache(self, cache_bytes: u64) -> Self {
         let (settings, options, slots) =
             sizes::groups_of(GlCacheOptions::default().0, cache_bytes, self.object_bytes, self.threads, GROUP_OBJECTS);
         let pool = GlCacheOptions(options).settings(settings, slots);
-        Self { pool, tuning: Some(Arc::new(GlCacheTuning)), has_evictors: true, ..self }
+        Self { pool, tuning: Some(Arc::new(GlCacheTuning)), ..self }
     }
 
     /// The same point on a table of objects that tracks nothing, in a pool of `cache_bytes`.
     pub fn on_kvs(self, cache_bytes: u64) -> Self {
         let pool = objects_pool(kvs::options(), cache_bytes, self.object_bytes, self.threads);
-        Self { pool, tuning: None, has_evictors: false, ..self }
+        Self { pool, tuning: None, ..self }
     }
 
     /// The same point on queues in the pool, in a pool of `cache_bytes`.
     pub fn on_queues(self, options: QueueOptions, cache_bytes: u64) -> Self {
         let pool = objects_pool(options.objects(), cache_bytes, self.object_bytes, self.threads);
-        Self { pool, tuning: None, has_evictors: false, ..self }
+        Self { pool, tuning: None, ..self }
     }
 
     /// The same point on CliqueMap, in a pool of `cache_bytes`, with one core at the memory node.
@@ -169,6 +165,6 @@ impl Setup {
         let options = CliqueMapOptions { policy, object_bytes_mean: cliquemap_footprint(self.object_bytes) as u32 };
         let pool = PoolSettings { clients_max: clients_max(self.threads), ..options.for_capacity(cache_bytes) };
         let processor = Processor { cores: 1, costs: ServerCosts::measured(policy) };
-        Self { pool, tuning: None, has_evictors: false, processor: Some(processor), ..self }
+        Self { pool, tuning: None, processor: Some(processor), ..self }
     }
 }

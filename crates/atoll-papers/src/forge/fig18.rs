@@ -86,7 +86,7 @@ pub(crate) fn measure(options: &Options) -> Result<Findings, LabError> {
     Ok(Findings {
         what: format!(
             "{keys} keys of {BLOCK_OBJECT_BYTES} bytes, {requests} requests, of YCSB E a twentieth, since a scan is fifty GETs; {threads} threads. All steps but the last are the paper's FORGE: \
-             eight groups are evicted together, what was hot in them becomes a group, and evictors work off the way of operations. The baseline locks the bucket in every change and the queue whenever a group \
+             eight groups are evicted together, and what was hot in them becomes a group. The baseline locks the bucket in every change and the queue whenever a group \
              is put in or taken out, reads evicted groups whole and finds their objects by key, has one plain queue, and adds every hit to a counter in the pool. \
              Ours differ from the paper's baseline, of which it says no more, in this: our slot is one word, so that all that a lock of its bucket adds is the lock; a lock \
              that is held is looked at again after 0 to 1 us, up to 32 us after further looks; of a group that is read whole all buckets are read together. \

@@ -1,7 +1,7 @@
 //! FORGE beside its baselines: the same points on all of them, and by how much FORGE is better.
 //!
-//! FORGE stands here twice. `forge-paper` is the paper's: its rule, its verbs, evictors off the way
-//! of operations. The printed numbers stand beside it. `forge` is the engine that Atoll ships.
+//! FORGE stands here twice. `forge-paper` is the paper's: its rule and its verbs. The
+//! printed numbers stand beside it. `forge` is the engine that Atoll ships.
 //!
 //! The paper prints ranges over several baselines and all points together. So the least and the
 //! most here are those over the same baselines together.
