@@ -316,6 +316,11 @@ pub fn small_record_bytes(key_bytes: usize, value_bytes: usize) -> u64 {
     ((KEY_AT[form as usize] + key_bytes + value_bytes) as u64).next_multiple_of(16)
 }
 
+/// Bytes of the record of a small object that never expires, whose key is short.
+pub fn brief_record_bytes(key_bytes: usize, value_bytes: usize) -> u64 {
+    ((KEY_AT[Form::Brief as usize] + key_bytes + value_bytes) as u64).next_multiple_of(16)
+}
+
 /// Where a large object's key and value are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LargeBody {

@@ -14,7 +14,12 @@ fn axis(label: &str) -> Axis {
 
 fn experiment() -> Experiment {
     let series = |name: &str, by: f64| {
-        let points = (1..=5).map(|x| Point { x: f64::from(x), y: f64::from(x) * by, paper: Some(f64::from(x)) });
+        let points = (1..=5).map(|x| Point {
+            x: f64::from(x),
+            y: f64::from(x) * by,
+            paper: Some(f64::from(x)),
+            ..Point::default()
+        });
         Series { name: name.to_owned(), points: points.collect() }
     };
     let lines = Figure {
@@ -22,6 +27,7 @@ fn experiment() -> Experiment {
         x: Axis { logarithmic: true, ..axis("threads") },
         y: axis("throughput"),
         series: vec![series("forge", 1.1), series("other", 0.5)],
+        ..Figure::default()
     };
     let places = (0..6).map(|place| format!("place {place}")).collect();
     let bars = Figure { x: Axis { categories: places, ..axis("cache") }, ..lines.clone() };
@@ -29,7 +35,13 @@ fn experiment() -> Experiment {
     let traces = (0..12).map(|place| format!("mooncake_conversation_{place}")).collect();
     let upright = Figure { x: Axis { categories: traces, ..axis("trace") }, ..lines.clone() };
     let (name, title) = ("page".to_owned(), "A page".to_owned());
-    Experiment { name, title, what: "A page for a browser.".to_owned(), figures: vec![lines, bars, upright], run: None }
+    Experiment {
+        name,
+        title,
+        what: "A page for a browser.".to_owned(),
+        figures: vec![lines, bars, upright],
+        ..Experiment::default()
+    }
 }
 
 #[test]

@@ -1,15 +1,17 @@
 //! The commands of `atoll lab` that are of the simulated network.
 
-use crate::bench::experiment::workers;
-use crate::bench::{Baseline, Experiment, Options};
+use crate::bench::experiment::{seeds, workers};
+use crate::bench::networks::Networks;
+use crate::bench::{Baseline, Experiment, Options, networks, sensitivity};
 use crate::list::{self, ALL, named};
 use crate::sweep::SweepCommand;
 use crate::validation::ValidateCommand;
 use crate::verbs::VerbsCommand;
+use atoll_lab::report::repeated;
 use atoll_lab::report::verdict::Tally;
 use atoll_lab::{LabError, report};
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Experiments on the simulated network. A binary mounts them within its command `lab`.
 #[derive(Clone, Debug, clap::Subcommand)]
@@ -82,6 +84,9 @@ pub struct RunCommand {
     /// Seed of loads and simulations
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// How many seeds to run; results are means, with the least and the most as intervals
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    seeds: u32,
     /// Points that run at a time [default: one for each processor]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     workers: Option<u16>,
@@ -91,28 +96,46 @@ pub struct RunCommand {
     /// Run the figures of FORGE's paper on FORGE alone, in a fraction of the time
     #[arg(long, conflicts_with = "beside")]
     alone: bool,
+    /// The network in place of the papers': cx3-56g, cx4-100g, cx5-100g, cx6-100g, cxl, tcp-25g, or
+    /// a TOML file with a name, a base (one of these) and the fields that differ
+    #[arg(long)]
+    profile: Option<String>,
+    /// Run it once more at half and at twice of each constant that the profiles assume, and show
+    /// how far its factors depend on them
+    #[arg(long, conflicts_with = "seeds")]
+    sensitivity: bool,
 }
 
 impl RunCommand {
     /// Runs the experiment, or all of them one after the other; prints results as they come.
     pub fn run(self) -> Result<(), LabError> {
-        let workers = workers(self.workers);
-        let all = if self.alone { Vec::new() } else { Baseline::ALL.to_vec() };
-        let baselines = self.beside.unwrap_or(all);
-        let options = Options { quick: self.quick, traces: self.traces, seed: self.seed, workers, baselines };
+        let options = self.options()?;
         let chosen = if self.name == "all" { ALL.to_vec() } else { vec![named(&self.name)?] };
+        let runs = if self.sensitivity { sensitivity::RUNS } else { self.seeds };
+        let expected = |left: &[Experiment]| left.iter().map(|it| it.expected(&options)).sum::<Duration>() * runs;
+        let plural = if chosen.len() == 1 { "" } else { "s" };
+        let each = if runs == 1 { String::new() } else { format!(", {runs} times each") };
+        eprintln!("{} experiment{plural}{each}: {}", chosen.len(), told(expected(&chosen)));
+        let begun = Instant::now();
         let mut results = Vec::new();
-        for experiment in chosen {
+        for (number, experiment) in chosen.iter().enumerate() {
             let since = Instant::now();
-            let result = experiment.run(&options)?;
+            let result = self.one(experiment, &options)?;
             if let Some(folder) = &self.out {
                 report::write(folder, &result)?;
             }
             if !self.json {
                 println!("{}", report::text::render(&result));
             }
-            eprintln!("{} took {:.1} s", experiment.name, since.elapsed().as_secs_f64());
             results.push(result);
+            eprintln!("{} took {:.1} s", experiment.name, since.elapsed().as_secs_f64());
+            let (done, left) = chosen.split_at(number + 1);
+            if !left.is_empty() {
+                // At the pace so far.
+                let pace = begun.elapsed().as_secs_f64() / expected(done).as_secs_f64().max(1.0);
+                let left_for = expected(left).mul_f64(pace);
+                eprintln!("{} of {} experiments done, {} left", done.len(), chosen.len(), told(left_for));
+            }
         }
         let tally: Tally = results.iter().map(report::Experiment::tally).sum();
         if !self.json && results.len() > 1 && tally.printed() > 0 {
@@ -122,5 +145,37 @@ impl RunCommand {
             println!("{}", serde_json::to_string(&results).expect("results are plain data"));
         }
         Ok(())
+    }
+
+    fn options(&self) -> Result<Options, LabError> {
+        let all = if self.alone { Vec::new() } else { Baseline::ALL.to_vec() };
+        let wrong = |name: &str, what| LabError::Options(format!("--profile {name}: {what}"));
+        let of_name = |name: &String| networks::named(name).map_err(|what| wrong(name, what));
+        Ok(Options {
+            quick: self.quick,
+            traces: self.traces.clone(),
+            seed: self.seed,
+            workers: workers(self.workers),
+            baselines: self.beside.clone().unwrap_or(all),
+            networks: Networks { instead: self.profile.as_ref().map(of_name).transpose()?, changed: None },
+            ..Options::default()
+        })
+    }
+
+    /// Runs one experiment with all seeds, or at all changes of constants.
+    fn one(&self, experiment: &Experiment, options: &Options) -> Result<report::Experiment, LabError> {
+        if self.sensitivity {
+            return sensitivity::run(experiment, options, |change| eprintln!("{}: {change}", experiment.name));
+        }
+        let results = seeds(options, self.seeds).map(|options| experiment.run(&options));
+        Ok(repeated::merged(results.collect::<Result<_, _>>()?).expect("there is a seed"))
+    }
+}
+
+/// A time as people say it.
+fn told(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ ..90 => format!("about {seconds} s"),
+        seconds => format!("about {} min", seconds.div_ceil(60)),
     }
 }

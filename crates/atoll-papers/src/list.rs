@@ -4,46 +4,52 @@ use crate::bench::{Experiment, in_flight};
 use crate::{difache, ditto, forge};
 use atoll_lab::LabError;
 
-/// Makes the list: of each experiment its name, its module, and what it shows.
+/// Makes the list: of each experiment its name, its module, the seconds of a processor that a quick
+/// and a full run take, and what it shows.
 macro_rules! experiments {
-    ($($name:literal, $module:path: $what:literal;)*) => {
+    ($($name:literal, $module:path, $quick_s:literal, $full_s:literal: $what:literal;)*) => {
         /// All experiments, in the order of `atoll lab list`.
         pub const ALL: &[Experiment] = &[$({
             use $module as module;
-            Experiment::new($name, $what, module::measure)
+            Experiment::new($name, $what, [$quick_s, $full_s], module::measure)
         },)*];
     };
 }
 
 experiments! {
-    "forge-fig3", forge::fig3: "FORGE Fig. 3a: traffic by purpose, YCSB, 10 % cache, 16 threads";
-    "forge-fig13", forge::fig13: "FORGE Fig. 13: YCSB A to E, 20 % cache, 16 to 256 threads; YCSB C beside the model's limits";
-    "forge-fig14", forge::fig14: "FORGE Fig. 14: real traces, objects of 256 bytes, 5, 10 and 20 % cache, 128 threads";
-    "forge-fig15", forge::fig15: "FORGE Fig. 15: objects of real sizes, 5, 10 and 20 % cache, 128 threads";
-    "forge-fig16", forge::fig16: "FORGE Fig. 16: 1 to 3 memory nodes, 100 to 300 threads, objects of real sizes, 20 % cache";
-    "forge-fig17", forge::fig17: "FORGE Fig. 17: group size, and miss penalties of 100 and 500 us, 20 % cache, 128 threads";
-    "forge-fig18", forge::fig18: "FORGE Fig. 18: its techniques one by one, YCSB A to E, 20 % cache, 256 threads";
-    "in-flight", in_flight: "Throughput and latency by operations under way per thread, 1 to 64, of 4 to 64 threads";
-    "ditto-fig2", ditto::fig2: "Ditto Fig. 2: a store that tracks nothing and LRU lists, YCSB C, 1 to 256 clients, no misses";
-    "ditto-fig13", ditto::fig13: "Ditto Fig. 13: 32 clients join 32 others and leave; a quarter of memory goes and returns";
-    "ditto-fig14", ditto::fig14: "Ditto Fig. 14: YCSB A to D on Ditto and CliqueMap, YCSB C on Shard-LRU, 1 to 256 clients, no misses";
-    "ditto-fig15", ditto::fig15: "Ditto Fig. 15: CliqueMap with 1 to 32 cores at the memory node, beside Ditto, 256 clients";
-    "ditto-fig16", ditto::fig16: "Ditto Fig. 16, 17: real traces, LRU and LFU together and alone, CliqueMap, 500 us a miss";
-    "ditto-fig18", ditto::fig18: "Ditto Fig. 18: hit ratios over random eviction's, LRU and LFU together and alone, 10 % cache";
-    "ditto-fig19", ditto::fig19: "Ditto Fig. 19: four phases, friendly to LRU and to LFU in turn, 500 us a miss, 16 clients";
-    "ditto-fig20", ditto::fig20: "Ditto Fig. 20: hit ratios over Ditto-LRU's, by the part of clients with a load friendly to LRU";
-    "ditto-fig21", ditto::fig21: "Ditto Fig. 21: hit ratios over Ditto-LRU's while clients join, 16 to 160, a block trace, 20 % cache";
-    "ditto-fig22", ditto::fig22: "Ditto Fig. 22: hit ratios while the cache grows from 10 to 40 %, a block trace, 64 clients";
-    "ditto-fig23", ditto::fig23: "Ditto Fig. 23: twelve policies on a block trace, 10 % cache, 64 clients";
-    "ditto-fig24", ditto::fig24: "Ditto Fig. 24: without one technique after the other, two block traces, 64 clients";
-    "ditto-fig25", ditto::fig25: "Ditto Fig. 25: size of the frequency-counter cache, YCSB C, 256 clients";
-    "difache-fig1", difache::fig1: "DiFache Fig. 1: near caches and a central manager by compute nodes, a load like Twitter's cluster 4";
-    "difache-fig4", difache::fig4: "DiFache Fig. 4 (right): of what the latency of a central manager consists, by compute nodes";
-    "difache-fig10", difache::fig10: "DiFache Fig. 10: near caches by clients, nodes, read ratio, skew, size and number of objects";
-    "difache-fig11", difache::fig11: "DiFache Fig. 11: near caches on loads like those of Twitter's 54 clusters, 128 clients";
-    "difache-fig12", difache::fig12: "DiFache Fig. 12: latencies and verbs by kind of access, a load like Twitter's cluster 4, 128 clients";
-    "difache-fig13", difache::fig13: "DiFache Fig. 13: all nodes told and owners told, 8 to 64 nodes";
-    "difache-fig15", difache::fig15: "DiFache Fig. 15: throughput while compute nodes and the memory node end and come back";
+    "forge-fig2", forge::fig2, 1, 3: "FORGE Fig. 2: rates of verbs, and READs beside atomics, in host memory and on the NIC";
+    "forge-fig3", forge::fig3, 15, 600: "FORGE Fig. 3: traffic by purpose, YCSB and a load like Twitter's, 10 % cache, 16 threads";
+    "forge-fig5", forge::fig5, 1, 4: "FORGE Fig. 5: similarity of objects in a group, by how groups are made";
+    "forge-fig13", forge::fig13, 45, 1300: "FORGE Fig. 13: YCSB A to E, 20 % cache, 16 to 256 threads; YCSB C beside the model's limits";
+    "forge-fig14", forge::fig14, 20, 2000: "FORGE Fig. 14: real traces, objects of one size, 5, 10 and 20 % cache, 128 threads";
+    "forge-fig15", forge::fig15, 20, 1300: "FORGE Fig. 15: objects of real sizes, 5, 10 and 20 % cache, 128 threads";
+    "forge-fig16", forge::fig16, 25, 1300: "FORGE Fig. 16: 1 to 3 memory nodes, 100 to 300 threads, objects of real sizes, 20 % cache";
+    "forge-fig17", forge::fig17, 10, 800: "FORGE Fig. 17: group size, and miss penalties of 100 and 500 us, 20 % cache, 128 threads";
+    "forge-fig18", forge::fig18, 8, 450: "FORGE Fig. 18: its techniques one by one, YCSB A to E, 20 % cache, 256 threads";
+    "in-flight", in_flight, 10, 400: "Throughput and latency by operations under way per thread, 1 to 64, of 4 to 64 threads";
+    "ditto-fig2", ditto::fig2, 1, 60: "Ditto Fig. 2: a store that tracks nothing and LRU lists, YCSB C, 1 to 256 clients, no misses";
+    "ditto-fig3", ditto::fig3, 1, 2: "Ditto Fig. 3: exact LRU and LFU while clients move between two applications";
+    "ditto-fig4", ditto::fig4, 2, 12: "Ditto Fig. 4: exact LRU and LFU by the size of the cache, on all real traces";
+    "ditto-fig5", ditto::fig5, 2, 15: "Ditto Fig. 5: exact LRU and LFU by the number of clients, on all real traces";
+    "ditto-fig13", ditto::fig13, 1, 10: "Ditto Fig. 13: 32 clients join 32 others and leave; a quarter of memory goes and returns";
+    "ditto-fig14", ditto::fig14, 1, 200: "Ditto Fig. 14: YCSB A to D on Ditto and CliqueMap, YCSB C on Shard-LRU, 1 to 256 clients, no misses";
+    "ditto-fig15", ditto::fig15, 1, 200: "Ditto Fig. 15: CliqueMap with 1 to 32 cores at the memory node, beside Ditto, 256 clients";
+    "ditto-fig16", ditto::fig16, 7, 900: "Ditto Fig. 16, 17: real traces, LRU and LFU together and alone, CliqueMap, 500 us a miss";
+    "ditto-fig18", ditto::fig18, 3, 400: "Ditto Fig. 18: hit ratios over random eviction's, LRU and LFU together and alone, 10 % cache";
+    "ditto-fig19", ditto::fig19, 2, 50: "Ditto Fig. 19: four phases, friendly to LRU and to LFU in turn, 500 us a miss, 16 clients";
+    "ditto-fig20", ditto::fig20, 2, 60: "Ditto Fig. 20: hit ratios over Ditto-LRU's, by the part of clients with a load friendly to LRU";
+    "ditto-fig21", ditto::fig21, 2, 120: "Ditto Fig. 21: hit ratios over Ditto-LRU's while clients join, 16 to 160, a block trace, 20 % cache";
+    "ditto-fig22", ditto::fig22, 2, 120: "Ditto Fig. 22: hit ratios while the cache grows from 10 to 40 %, a block trace, 64 clients";
+    "ditto-fig23", ditto::fig23, 4, 120: "Ditto Fig. 23: twelve policies on a block trace, 10 % cache, 64 clients";
+    "ditto-fig24", ditto::fig24, 3, 60: "Ditto Fig. 24: without one technique after the other, two block traces, 64 clients";
+    "ditto-fig25", ditto::fig25, 1, 60: "Ditto Fig. 25: size of the frequency-counter cache, YCSB C, 256 clients";
+    "difache-fig1", difache::fig1, 1, 60: "DiFache Fig. 1: near caches and a central manager by compute nodes, a load like Twitter's cluster 4";
+    "difache-fig4", difache::fig4, 1, 60: "DiFache Fig. 4 (right): of what the latency of a central manager consists, by compute nodes";
+    "difache-fig10", difache::fig10, 1, 300: "DiFache Fig. 10: near caches by clients, nodes, read ratio, skew, size and number of objects";
+    "difache-fig11", difache::fig11, 1, 300: "DiFache Fig. 11: near caches on loads like those of Twitter's 54 clusters, 128 clients";
+    "difache-fig12", difache::fig12, 1, 60: "DiFache Fig. 12: latencies and verbs by kind of access, a load like Twitter's cluster 4, 128 clients";
+    "difache-fig13", difache::fig13, 1, 120: "DiFache Fig. 13: all nodes told and owners told, 8 to 64 nodes";
+    "difache-fig15", difache::fig15, 1, 60: "DiFache Fig. 15: throughput while compute nodes and the memory node end and come back";
 }
 
 /// The line of an experiment in the list, for people.
@@ -71,7 +77,7 @@ mod tests {
             "forge-fig14" => Baseline::ALL.to_vec(),
             _ => vec![Baseline::ALL[index % Baseline::ALL.len()]],
         };
-        Options { quick: true, traces, seed: 1, workers: 2, baselines }
+        Options { quick: true, traces, workers: 2, baselines, ..Options::default() }
     }
 
     #[test]

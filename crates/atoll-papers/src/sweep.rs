@@ -3,18 +3,17 @@
 //! Each option takes several values. The points are all combinations of them. One option's values
 //! are the places along, and each combination of the others is a line.
 
+use crate::bench::experiment::seeds;
 use crate::bench::footprint::Footprint;
 use crate::bench::measured::Measured;
+use crate::bench::named::System;
 use crate::bench::setup::Setup;
-use crate::bench::sizes::{GROUP_OBJECTS, cache_bytes_min, pool_of};
+use crate::bench::sizes::{GROUP_OBJECTS, cache_bytes_min};
 use crate::bench::sweep::{METRICS, Sweep, Swept};
-use crate::bench::{Options, experiment};
-use atoll_baselines::queues::{QueueOptions, QueuePolicy};
-use atoll_cache::ditto::DittoOptions;
-use atoll_cache::forge::ForgeOptions;
+use crate::bench::{Options, experiment, networks};
 use atoll_lab::load::{KEY_BYTES, Load, LoadOptions, ycsb};
 use atoll_lab::report::places::Places;
-use atoll_lab::report::{self, Figure};
+use atoll_lab::report::{self, Figure, repeated};
 use atoll_lab::{LabError, output};
 use atoll_sim::network::Profile;
 use clap::ValueEnum;
@@ -24,30 +23,6 @@ use std::sync::Arc;
 
 /// Most points of a sweep.
 const POINTS_MAX: usize = 2000;
-
-/// An engine that a sweep can run on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum System {
-    /// Atoll's default engine
-    Forge,
-    /// FORGE as in its paper
-    ForgePaper,
-    /// Ditto with Atoll's default experts
-    Ditto,
-    /// Ditto as in its paper, with LRU and LFU
-    DittoPaper,
-    /// S3-FIFO on queues in the pool
-    #[value(name = "s3fifo-dm")]
-    S3Fifo,
-    /// SIEVE on a queue in the pool
-    SieveDm,
-    /// LRU lists in the pool, with batches
-    LruDm,
-    /// LRU lists in the pool, as in Ditto's baseline
-    ShardLru,
-    /// GLCache on groups
-    GlcacheDm,
-}
 
 /// An option with several values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum)]
@@ -72,11 +47,13 @@ enum Choice {
     InFlight,
     /// --near
     Near,
+    /// --rate
+    Rate,
 }
 
 impl Choice {
     /// All, those first that are most often lines.
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Engine,
         Self::Load,
         Self::Threads,
@@ -87,6 +64,7 @@ impl Choice {
         Self::Theta,
         Self::InFlight,
         Self::Near,
+        Self::Rate,
     ];
 
     /// Label and unit of its axis.
@@ -102,6 +80,7 @@ impl Choice {
             Self::Theta => ("theta", ""),
             Self::InFlight => ("operations under way per thread", ""),
             Self::Near => ("near cache", "%"),
+            Self::Rate => ("arrivals", "Mops/s"),
         }
     }
 
@@ -117,6 +96,7 @@ impl Choice {
             Self::Theta => format!("theta {value}"),
             Self::InFlight => format!("{value} in flight"),
             Self::Near => format!("{value} % near"),
+            Self::Rate => format!("{value} Mops/s arrive"),
         }
     }
 }
@@ -158,6 +138,14 @@ pub struct SweepCommand {
     /// several; 0 for none
     #[arg(long, value_delimiter = ',', default_value = "0")]
     near: Vec<f64>,
+    /// Millions of requests that arrive in a second, at all threads together, several; 0 for a
+    /// closed loop. Requests arrive at random, and their latency counts from when they were to
+    /// begin
+    #[arg(long, value_delimiter = ',', default_value = "0")]
+    rate: Vec<f64>,
+    /// Give each compute node a client that only makes room ahead of need, for engines with groups
+    #[arg(long)]
+    evictors: bool,
     /// YCSB: keys
     #[arg(long, default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1..=1 << 32))]
     keys: u64,
@@ -178,6 +166,9 @@ pub struct SweepCommand {
     /// Seed of loads and simulations
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// How many seeds to run; results are means, with the least and the most as intervals
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    seeds: u32,
     /// Folder of traces, with twitter_2020Mar_stats.csv
     #[arg(long, default_value = "../shared/traces")]
     traces: PathBuf,
@@ -206,13 +197,15 @@ impl SweepCommand {
     /// Measures all points and prints the results.
     pub fn run(self) -> Result<(), LabError> {
         let options = Options {
-            quick: false,
             traces: self.traces.clone(),
             seed: self.seed,
             workers: experiment::workers(self.workers),
-            baselines: Vec::new(),
+            ..Options::default()
         };
-        let result = self.measure(&options)?;
+        let measured =
+            seeds(&options, self.seeds).map(|options| Self { seed: options.seed, ..self.clone() }.measure(&options));
+        let results = measured.collect::<Result<Vec<_>, _>>()?;
+        let result = repeated::merged(results).expect("there is a seed");
         if let Some(folder) = &self.out {
             report::write(folder, &result)?;
         }
@@ -221,7 +214,8 @@ impl SweepCommand {
     }
 
     fn measure(&self, options: &Options) -> Result<report::Experiment, LabError> {
-        let profile = self.profile()?;
+        let profile = networks::named(&self.profile)
+            .map_err(|what| LabError::Options(format!("--profile {}: {what}", self.profile)))?;
         let along = self.along();
         let lines = self.lines(along);
         if lines.len() * self.values(along).len() > POINTS_MAX {
@@ -241,23 +235,15 @@ impl SweepCommand {
         figures.push(busiest(&swept));
         let what = format!(
             "{}; {} requests of all threads; a network as {}. No paper has this sweep. A point is measured as those of the experiments are \
-             (atoll lab list): closed loop, the first fifth not counted, a SET after each miss, the cache's size with its metadata.",
+             (atoll lab list): the first fifth not counted, a SET after each miss, the cache's size with its metadata. Without arrivals it is a closed loop.",
             loads.first().map_or_else(String::new, |first| first.load.what()),
             self.requests,
             profile.name,
         );
         let title = format!("Sweep of {}", self.values(Choice::Engine).join(", "));
-        Ok(report::Experiment { name: self.name.clone(), title, what, figures, run: Some(options.run()) })
-    }
-
-    fn profile(&self) -> Result<Profile, LabError> {
-        if let Some(profile) = Profile::named(&self.profile) {
-            return Ok(profile);
-        }
-        let wrong = |what: String| LabError::Options(format!("--profile {}: {what}", self.profile));
-        let text = std::fs::read_to_string(&self.profile)
-            .map_err(|error| wrong(format!("neither a profile that is known by name nor a file: {error}")))?;
-        Profile::of_toml(&text).map_err(wrong)
+        let (conclusions, reached) = (options.record.conclusions(), options.record.reached());
+        let name = self.name.clone();
+        Ok(report::Experiment { name, title, what, figures, conclusions, reached, run: Some(options.run()) })
     }
 
     /// The values of an option, as they are shown.
@@ -279,6 +265,7 @@ impl SweepCommand {
             Choice::Theta => shown(&self.theta),
             Choice::InFlight => shown(&self.in_flight),
             Choice::Near => shown(&self.near),
+            Choice::Rate => shown(&self.rate),
         }
     }
 
@@ -369,28 +356,13 @@ impl SweepCommand {
         }
         let base = Setup::new(load, threads, bytes, object_bytes, self.seed);
         let group_objects = self.group_objects[at[&Choice::GroupObjects]];
-        let forge = |base: Setup, choices| Setup {
-            pool: pool_of(choices, bytes, object_bytes, threads, group_objects),
-            ..base
-        };
-        let queues = |base: Setup, policy| base.on_queues(QueueOptions::new(policy), bytes);
-        let one = match self.engine[at[&Choice::Engine]] {
-            System::Forge => forge(base, ForgeOptions::default()),
-            System::ForgePaper => forge(base, ForgeOptions::paper()),
-            System::Ditto => base.on_ditto(&DittoOptions::default(), bytes),
-            System::DittoPaper => {
-                let experts = "lru+lfu".parse().expect("both are policies");
-                base.on_ditto(&DittoOptions::paper(experts), bytes)
-            }
-            System::S3Fifo => queues(base, QueuePolicy::S3Fifo),
-            System::SieveDm => queues(base, QueuePolicy::Sieve),
-            System::LruDm => queues(base, QueuePolicy::Lru),
-            System::ShardLru => queues(base, QueuePolicy::ShardLru),
-            System::GlcacheDm => base.on_glcache(bytes),
-        };
+        let one = self.engine[at[&Choice::Engine]].put(base, group_objects);
+        let has_evictors = self.evictors;
+        let rate_per_s = (self.rate[at[&Choice::Rate]] * 1e6) as u64;
+        let rate_per_s = Some(rate_per_s).filter(|rate| *rate > 0);
         let in_flight = self.in_flight[at[&Choice::InFlight]];
         let near_bytes = (footprint.bytes as f64 * self.near[at[&Choice::Near]] / 100.0) as u64;
-        Ok(Setup { pool: one.pool.clone().spread(nodes), profile, in_flight, near_bytes, ..one })
+        Ok(Setup { profile, in_flight, rate_per_s, near_bytes, has_evictors, ..one.spread(nodes) })
     }
 }
 
@@ -422,8 +394,7 @@ mod tests {
 
     fn measured(line: &str) -> report::Experiment {
         let command = command(line);
-        let options =
-            Options { quick: false, traces: PathBuf::new(), seed: command.seed, workers: 2, baselines: Vec::new() };
+        let options = Options { seed: command.seed, workers: 2, ..Options::default() };
         command.measure(&options).unwrap()
     }
 
@@ -451,6 +422,32 @@ mod tests {
     }
 
     #[test]
+    fn in_an_open_loop_as_many_requests_are_made_as_arrive_and_waiting_counts() {
+        let found = measured("--rate 0.2,0.4,8 --load ycsb-c --cache 200 --requests 12000");
+        let of = |figure: usize| found.figures[figure].series[0].points.iter().map(|point| point.y).collect::<Vec<_>>();
+        let (mops, p99_us) = (of(0), of(2));
+        assert!((0.17..0.23).contains(&mops[0]) && (0.34..0.46).contains(&mops[1]), "{mops:?}");
+        // Two threads cannot do eight million.
+        assert!(mops[2] < 4.0 && p99_us[2] > 20.0 * p99_us[0], "{mops:?} {p99_us:?}");
+    }
+
+    #[test]
+    fn several_seeds_are_one_result_with_an_interval() {
+        let folder = tempfile::tempdir().unwrap();
+        let line = format!("--seeds 3 --out {}", folder.path().display());
+        command(&line).run().unwrap();
+        let json = std::fs::read(folder.path().join("sweep.json")).unwrap();
+        let found: report::Experiment = serde_json::from_slice(&json).unwrap();
+        let point = found.figures[0].series[0].points[0];
+        let [low, high] = point.interval.unwrap();
+        assert!(low < point.y && point.y < high, "{point:?}");
+        let run = found.run.unwrap();
+        assert_eq!((run.seeds, run.profiles), (3, vec!["cx5-100g".to_owned()]));
+        assert!(found.reached[0].objects_a_group.unwrap() >= 8);
+        assert!(found.reached[0].objects_held > 0 && !found.conclusions.is_empty());
+    }
+
+    #[test]
     fn a_profile_of_the_users_own_changes_what_is_measured() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("slow.toml");
@@ -462,7 +459,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_swept_is_an_error_that_says_what_to_do() {
-        let options = Options { quick: false, traces: PathBuf::new(), seed: 1, workers: 1, baselines: Vec::new() };
+        let options = Options::default();
         for (line, told) in [
             ("--cache 1 --threads 64", "more --keys"),
             ("--profile nowhere.toml", "neither a profile"),

@@ -1,43 +1,51 @@
-//! What the operations of the cache ask of the network: round trips, verbs and bytes, counted where
-//! the verbs are posted.
+//! What the operations of engines ask of the network: round trips, verbs and bytes, counted where
+//! the verbs are posted, beside what their papers say.
 //!
 //! One client on a simulated network does each operation many times, by itself. A row has the
 //! median. Now and then a lookup meets an equal fingerprint and READs one record more; the mean
-//! shows these.
+//! shows these. Verbs that tell the pool of accesses are apart, in the mean: they come with some
+//! operations only.
 //!
-//! A row leaves out what a client does besides the operation: hotness, evictions, leases, the
-//! pool's clock. Evictions have a row of their own: all that they cost, divided by the evicted
-//! objects.
+//! A row leaves out what a client does besides the operation: evictions, leases, the pool's clock.
+//! Evictions have a row of their own: all that they cost, divided by the evicted objects.
+//!
+//! | module | concept |
+//! |---|---|
+//! | `papers` | what the papers say of single operations, and how far ours may be from it |
 
-use crate::bench::sizes::{GROUP_OBJECTS, pool};
-use atoll_cache::EnginePool;
-use atoll_cache::forge::{Forge, ForgePool};
+mod papers;
+
+use crate::bench::named::System;
+use crate::bench::point::{Point, ran};
+use crate::bench::setup::Setup;
+use crate::bench::sizes::{BLOCK_OBJECT_BYTES, GROUP_OBJECTS};
+use crate::bench::system::{Subject, Work, on_system};
+use crate::bench::tuning::ForgeTuning;
 use atoll_cache::{Cache, SetOptions, Value};
-use atoll_cases::endpoint::CaseEndpoint;
-use atoll_fabric::{Kind, Purpose};
+use atoll_fabric::Purpose;
 use atoll_lab::LabError;
+use atoll_lab::load::{KEY_BYTES, LoadOptions};
 use atoll_lab::output;
-use atoll_pool::PoolSettings;
 use atoll_sim::network::traffic::Posted;
-use atoll_sim::network::{Network, profiles};
-use atoll_sim::sim::region;
-use atoll_sim::{Sim, SimError, SimOptions};
+use clap::ValueEnum;
+use papers::Paper;
 use serde::Serialize;
-use std::cell::RefCell;
 use std::fmt::Write;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// Times that each operation is done.
 const OPERATIONS: u64 = 300;
 /// Objects that are inserted until evictions are steady, and then to count them.
 const EVICTIONS: u64 = 30_000;
-const VALUE: [u8; 248] = [7; 248];
-const POOL_BYTES: u64 = 8 << 20;
+const VALUE: [u8; (BLOCK_OBJECT_BYTES - KEY_BYTES) as usize] = [7; (BLOCK_OBJECT_BYTES - KEY_BYTES) as usize];
+const POOL_BYTES: u64 = 6 << 20;
 const ADDRESS_CACHE_BYTES: usize = 1 << 20;
 
 /// What an operation costs.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
+    /// The engine.
+    pub engine: String,
     /// The operation.
     pub op: &'static str,
     /// Whether the client had an address cache, and knew the key if there was one to know.
@@ -46,22 +54,30 @@ pub struct Row {
     pub round_trips: f64,
     /// Verbs, including unawaited ones.
     pub verbs: f64,
+    /// Verbs that tell the pool of accesses, in the mean.
+    pub hotness_verbs: f64,
     /// Bytes that the verbs move, without headers.
     pub bytes: f64,
     /// Round trips in the mean, with those for equal fingerprints.
     pub round_trips_mean: f64,
+    /// What the engine's paper says of it, if it says something.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paper: Option<&'static Paper>,
 }
 
 /// All rows.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// By operation, first without address cache.
+    /// By engine and operation.
     pub ops: Vec<Row>,
 }
 
 /// Count round trips, verbs and bytes of single operations on a simulated network
 #[derive(Clone, Debug, clap::Args)]
 pub struct VerbsCommand {
+    /// Engines, several [default: all]
+    #[arg(long, value_enum, value_delimiter = ',')]
+    engine: Vec<System>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -70,7 +86,8 @@ pub struct VerbsCommand {
 impl VerbsCommand {
     /// Counts and prints.
     pub fn run(self) -> Result<(), LabError> {
-        let report = count()?;
+        let all = System::value_variants();
+        let report = count(if self.engine.is_empty() { all } else { &self.engine })?;
         output::print(self.json, &report, render);
         Ok(())
     }
@@ -78,30 +95,46 @@ impl VerbsCommand {
 
 fn render(report: &Report) -> String {
     let mut text = format!(
-        "{:<22}{:>15}{:>13}{:>8}{:>9}{:>19}\n",
-        "", "address cache", "round trips", "verbs", "bytes", "round trips, mean"
+        "{:<13}{:<22}{:>12}{:>8}{:>9}{:>8}{:>19}  {}\n",
+        "", "", "round trips", "verbs", "hotness", "bytes", "round trips, mean", "paper: round trips, verbs"
     );
     for row in &report.ops {
-        let Row { op, address_cache, round_trips, verbs, bytes, round_trips_mean } = row;
-        let cache = if *address_cache { "with" } else { "without" };
-        let _ =
-            writeln!(text, "{op:<22}{cache:>15}{round_trips:>13.2}{verbs:>8.2}{bytes:>9.1}{round_trips_mean:>19.3}");
+        let Row { engine, op, address_cache, round_trips, verbs, hotness_verbs, bytes, round_trips_mean, paper } = row;
+        let op = if *address_cache { format!("{op}, known") } else { (*op).to_owned() };
+        let _ = write!(
+            text,
+            "{engine:<13}{op:<22}{round_trips:>12.2}{verbs:>8.2}{hotness_verbs:>9.2}{bytes:>8.0}{round_trips_mean:>19.3}"
+        );
+        if let Some(Paper { round_trips, verbs, source, .. }) = paper {
+            let _ = write!(text, "  {round_trips}, {verbs} ({source})");
+        }
+        text.push('\n');
     }
     text
 }
 
-/// Counts every operation, without and with the address cache.
-pub fn count() -> Result<Report, LabError> {
+/// Counts every operation of these engines; of `forge` without and with the address cache.
+pub fn count(engines: &[System]) -> Result<Report, LabError> {
     let mut ops = Vec::new();
-    for address_cache in [false, true] {
-        let bench = Bench::new(if address_cache { ADDRESS_CACHE_BYTES } else { 0 })?;
-        bench.prepare()?;
-        for operation in Operation::ALL {
-            ops.push(bench.row(operation, address_cache)?);
+    for engine in engines {
+        let base = engine.put(base()?, GROUP_OBJECTS);
+        let name = engine.name();
+        ops.extend(on_system(&base, Rows { setup: &base, engine: name.clone(), address_cache: false })?);
+        if *engine == System::Forge {
+            let tuning = ForgeTuning { address_cache_bytes: ADDRESS_CACHE_BYTES };
+            let known = Setup { tuning: Some(Arc::new(tuning)), ..base };
+            ops.extend(on_system(&known, Rows { setup: &known, engine: name, address_cache: true })?);
         }
-        ops.push(bench.evictions(address_cache)?);
     }
     Ok(Report { ops })
+}
+
+/// One client, whose pool holds many times the objects of its operations. It makes no requests of a
+/// load.
+fn base() -> Result<Setup, LabError> {
+    let load = LoadOptions { keys: 1, requests: Some(0), ..LoadOptions::named("ycsb-c") }.open()?;
+    let one = Setup::new(load.into(), 1, POOL_BYTES, BLOCK_OBJECT_BYTES, 1);
+    Ok(Setup { compute_nodes: 1, ..one })
 }
 
 /// What is done to one key.
@@ -137,61 +170,128 @@ impl Operation {
     }
 }
 
-type Client = Cache<Forge<CaseEndpoint>>;
+/// The row of evictions.
+const EVICTION: &str = "eviction, per object";
 
-struct Bench {
-    sim: Sim,
-    /// `None` while a task has it.
-    client: Rc<RefCell<Option<Client>>>,
+/// All rows of one engine.
+struct Rows<'s> {
+    setup: &'s Setup,
+    engine: String,
+    address_cache: bool,
 }
 
-impl Bench {
-    fn new(address_cache_bytes: usize) -> Result<Self, LabError> {
-        let object_bytes = (VALUE.len() + std::mem::size_of::<u64>()) as u32;
-        let settings = PoolSettings { hash_seed: 1, ..pool(POOL_BYTES, object_bytes, 1, GROUP_OBJECTS) };
-        let nodes = vec![vec![region(settings.capacity_bytes, Kind::Host)]];
-        let sim = Sim::new(SimOptions::timed(1, nodes, Network::new(profiles::CX5_100G, 1)));
-        let (maker, endpoint) = (CaseEndpoint::new(sim.endpoint("maker")), CaseEndpoint::new(sim.endpoint("client")));
-        let forge = ran(sim.block_on(async move {
-            let pool = ForgePool::format(&maker, settings).await?;
-            Forge::join(&pool, endpoint).await
-        }))?;
-        let forge = forge?;
-        forge.set_address_cache(address_cache_bytes);
-        Ok(Self { sim, client: Rc::new(RefCell::new(Some(Cache::new(forge)))) })
+impl Work for Rows<'_> {
+    type Output = Vec<Row>;
+
+    fn run<G: Subject>(self) -> Result<Vec<Row>, LabError> {
+        let mut bench = Bench::<G> { point: Point::new(self.setup)? };
+        (0..OPERATIONS).try_for_each(|step| bench.set(step).map(drop))?;
+        let mut rows = Vec::new();
+        for operation in Operation::ALL {
+            rows.push(self.row(&bench, operation)?);
+        }
+        rows.push(self.evictions(&bench)?);
+        bench.point.leave()?;
+        Ok(rows)
+    }
+}
+
+impl Rows<'_> {
+    fn row<G: Subject>(&self, bench: &Bench<'_, G>, operation: Operation) -> Result<Row, LabError> {
+        let (mut all, mut hotness) = (Vec::new(), 0);
+        for step in 0..OPERATIONS {
+            let posted = bench.once(operation, operation.key(step))?;
+            all.push(posted[Purpose::Request as usize]);
+            hotness += posted[Purpose::Hotness as usize].verbs;
+        }
+        let median = |count: &dyn Fn(&Posted) -> u64| {
+            let mut counts: Vec<u64> = all.iter().map(count).collect();
+            counts.sort_unstable();
+            counts[counts.len() / 2] as f64
+        };
+        let mean = |sum: u64| sum as f64 / all.len() as f64;
+        Ok(Row {
+            engine: self.engine.clone(),
+            op: operation.name(),
+            address_cache: self.address_cache,
+            round_trips: median(&|posted| posted.round_trips),
+            verbs: median(&|posted| posted.verbs),
+            hotness_verbs: mean(hotness),
+            bytes: median(&|posted| posted.bytes),
+            round_trips_mean: mean(all.iter().map(|posted| posted.round_trips).sum()),
+            paper: self.paper(operation.name()),
+        })
     }
 
-    /// Sets the keys that are to be there.
-    fn prepare(&self) -> Result<(), LabError> {
-        (0..OPERATIONS).try_for_each(|step| self.set(step).map(drop))
+    /// Inserts into a full pool, and what making room for that costs.
+    fn evictions<G: Subject>(&self, bench: &Bench<'_, G>) -> Result<Row, LabError> {
+        let insert = |from: u64| {
+            bench.passed(async move |client: &Cache<G>| {
+                for key in from..from + EVICTIONS {
+                    client.set(&key.to_le_bytes(), &VALUE, &SetOptions::default()).await?;
+                }
+                Ok(())
+            })
+        };
+        insert(1 << 32)?;
+        let before = bench.evicted();
+        let passed = insert(2 << 32)?;
+        let objects = (bench.evicted() - before).max(1) as f64;
+        let mut cost = Posted::default();
+        for purpose in [Purpose::Eviction, Purpose::Collection] {
+            cost.add(&passed[purpose as usize]);
+        }
+        let round_trips = cost.round_trips as f64 / objects;
+        Ok(Row {
+            engine: self.engine.clone(),
+            op: EVICTION,
+            address_cache: self.address_cache,
+            round_trips,
+            verbs: cost.verbs as f64 / objects,
+            hotness_verbs: passed[Purpose::Hotness as usize].verbs as f64 / objects,
+            bytes: cost.bytes as f64 / objects,
+            round_trips_mean: round_trips,
+            paper: self.paper(EVICTION),
+        })
     }
 
+    fn paper(&self, op: &str) -> Option<&'static Paper> {
+        papers::ALL.iter().find(|paper| !self.address_cache && paper.engine == self.engine && paper.op == op)
+    }
+}
+
+struct Bench<'s, G: Subject> {
+    point: Point<'s, G>,
+}
+
+impl<G: Subject> Bench<'_, G> {
     /// What passed while `work` was done, by purpose.
     fn passed(
         &self,
-        work: impl AsyncFnOnce(&mut Client) -> Result<(), LabError> + 'static,
-    ) -> Result<[Posted; 5], LabError> {
-        let before = self.sim.traffic().expect("the run is timed");
-        let (place, mut client) = (self.client.clone(), self.client.take().expect("one task at a time"));
-        let outcome = ran(self.sim.block_on(async move {
-            let outcome = work(&mut client).await;
-            *place.borrow_mut() = Some(client);
-            outcome
+        work: impl AsyncFnOnce(&Cache<G>) -> Result<(), LabError> + 'static,
+    ) -> Result<[Posted; Purpose::ALL.len()], LabError> {
+        let before = self.point.traffic();
+        let place = self.point.places[0].clone();
+        let client = place.take().expect("one task at a time");
+        let (client, outcome) = ran(self.point.sim.block_on(async move {
+            let outcome = work(&client.cache).await;
+            (client, outcome)
         }))?;
+        *place.borrow_mut() = Some(client);
         outcome?;
-        let passed = self.sim.traffic().expect("the run is timed").since(&before);
+        let passed = self.point.traffic().since(&before);
         Ok(Purpose::ALL.map(|purpose| passed.of(purpose)))
     }
 
-    fn set(&self, key: u64) -> Result<[Posted; 5], LabError> {
-        self.passed(async move |client| {
+    fn set(&self, key: u64) -> Result<[Posted; Purpose::ALL.len()], LabError> {
+        self.passed(async move |client: &Cache<G>| {
             client.set(&key.to_le_bytes(), &VALUE, &SetOptions::default()).await?;
             Ok(())
         })
     }
 
-    fn once(&self, operation: Operation, key: u64) -> Result<[Posted; 5], LabError> {
-        self.passed(async move |client| {
+    fn once(&self, operation: Operation, key: u64) -> Result<[Posted; Purpose::ALL.len()], LabError> {
+        self.passed(async move |client: &Cache<G>| {
             let bytes = key.to_le_bytes();
             let (wanted, present) = match operation {
                 Operation::GetHit => (true, client.get(&bytes, &mut Value::new()).await?),
@@ -207,68 +307,9 @@ impl Bench {
         })
     }
 
-    fn row(&self, operation: Operation, address_cache: bool) -> Result<Row, LabError> {
-        let mut all = Vec::new();
-        for step in 0..OPERATIONS {
-            all.push(self.once(operation, operation.key(step))?[Purpose::Request as usize]);
-        }
-        let median = |count: &dyn Fn(&Posted) -> u64| {
-            let mut counts: Vec<u64> = all.iter().map(count).collect();
-            counts.sort_unstable();
-            counts[counts.len() / 2] as f64
-        };
-        Ok(Row {
-            op: operation.name(),
-            address_cache,
-            round_trips: median(&|posted| posted.round_trips),
-            verbs: median(&|posted| posted.verbs),
-            bytes: median(&|posted| posted.bytes),
-            round_trips_mean: all.iter().map(|posted| posted.round_trips).sum::<u64>() as f64 / all.len() as f64,
-        })
+    fn evicted(&self) -> u64 {
+        self.point.places[0].borrow().as_ref().map_or(0, |client| client.cache.stats().evictions)
     }
-
-    /// Inserts into a full pool, and what making room for that costs.
-    fn evictions(&self, address_cache: bool) -> Result<Row, LabError> {
-        let insert = |from: u64| {
-            self.passed(async move |client| {
-                for key in from..from + EVICTIONS {
-                    client.set(&key.to_le_bytes(), &VALUE, &SetOptions::default()).await?;
-                }
-                Ok(())
-            })
-        };
-        let evicted = || self.client.borrow().as_ref().map_or(0, |client| client.stats().evictions);
-        insert(1 << 32)?;
-        let before = evicted();
-        let passed = insert(2 << 32)?;
-        let objects = (evicted() - before).max(1) as f64;
-        let mut cost = Posted::default();
-        for purpose in [Purpose::Hotness, Purpose::Eviction, Purpose::Collection] {
-            cost.add(&passed[purpose as usize]);
-        }
-        let round_trips = cost.round_trips as f64 / objects;
-        Ok(Row {
-            op: "eviction, per object",
-            address_cache,
-            round_trips,
-            verbs: cost.verbs as f64 / objects,
-            bytes: cost.bytes as f64 / objects,
-            round_trips_mean: round_trips,
-        })
-    }
-}
-
-impl Drop for Bench {
-    /// Leaving takes a task of the simulation.
-    fn drop(&mut self) {
-        if let Some(client) = self.client.take() {
-            let _ = self.sim.block_on(async move { client.engine().leave().await });
-        }
-    }
-}
-
-fn ran<T>(outcome: Result<T, SimError>) -> Result<T, LabError> {
-    outcome.map_err(|error| LabError::Failed(error.to_string()))
 }
 
 #[cfg(test)]
@@ -277,7 +318,7 @@ mod tests {
 
     #[test]
     fn a_hit_takes_two_round_trips_and_a_set_three_and_with_known_addresses_one_less() {
-        let report = count().unwrap();
+        let report = count(&[System::Forge]).unwrap();
         let row = |op: &str, address_cache: bool| {
             report.ops.iter().find(|row| row.op == op && row.address_cache == address_cache).unwrap()
         };
@@ -288,6 +329,20 @@ mod tests {
             assert!(row(op, true).round_trips <= most_known, "{}", render(&report));
             assert!(row(op, false).round_trips_mean <= most + 0.1, "{}", render(&report));
         }
-        assert!(row("eviction, per object", false).round_trips < 1.0, "{}", render(&report));
+        assert!(row(EVICTION, false).round_trips < 1.0, "{}", render(&report));
+    }
+
+    #[test]
+    fn engines_ask_of_the_network_what_their_papers_say() {
+        let report = count(System::value_variants()).unwrap();
+        let with_paper = report.ops.iter().filter_map(|row| Some((row, row.paper?)));
+        for (row, paper) in with_paper.clone() {
+            let told = format!("{} {}: {paper:?}\n{}", row.engine, row.op, render(&report));
+            assert!((row.round_trips - paper.round_trips).abs() <= paper.round_trips_beside, "{told}");
+            // Of an eviction, hotness is what its insertions told.
+            let verbs = row.verbs + if row.op == EVICTION { 0.0 } else { row.hotness_verbs };
+            assert!((verbs - paper.verbs).abs() <= paper.verbs_beside, "{verbs}: {told}");
+        }
+        assert_eq!(with_paper.count(), papers::ALL.len(), "every row of the papers is of an engine and an operation");
     }
 }

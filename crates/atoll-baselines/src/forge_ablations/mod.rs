@@ -1,4 +1,5 @@
-//! FORGE without single techniques, to measure what each is worth (FORGE 6.7, Fig. 18).
+//! FORGE without single techniques, to measure what each is worth (FORGE 6.7, Fig. 18); and FORGE
+//! with the verbs that its paper has and the shipped engine has not.
 //!
 //! All clients of a pool do without the same techniques. Then the engine's promises hold: a variant
 //! adds locks, round trips or bytes to steps that are sound without them. The exception is death: a
@@ -13,18 +14,33 @@
 //! | lock of the     | lock of the     | locks of buckets,  | counters: 16 bits an object of  |
 //! | small queue     | main queue      | 8 B each           | every chunk, four to a word     |
 //! +-----------------+-----------------+--------------------+---------------------------------+
+//! | group words: 8 B a bucket                                                                |
+//! +------------------------------------------------------------------------------------------+
 //! ```
+//!
+//! The paper's verbs ([`Ablated::follow_paper`]) are these:
+//!
+//! | step | the paper | the shipped engine |
+//! |---|---|---|
+//! | SET | WRITEs the slot's second word, the group word, after its CAS and does not wait (FORGE 4.2) | has a slot of one word |
+//! | insertion after a miss | READs the bucket again (FORGE 4.2) | may use the bucket that the miss READ |
+//! | flush of hotness | to counters in the NIC's own memory (FORGE 5.2) | to counters in host memory |
+//!
+//! A client WRITEs the group word of its key's bucket after each try at a change. Nothing reads it:
+//! it costs what the paper's costs. Where the NIC has no memory of its own, counters stay in host
+//! memory, as in the paper.
 //!
 //! | module | concept |
 //! |---|---|
 //! | `lock` | locks of buckets and queues |
 //! | `whole_group` | groups that an evictor READs whole |
 //!
-//! Counters: atomics only.
+//! Counters: atomics only. Group words: data, last writer wins.
 
 mod lock;
 mod whole_group;
 
+use atoll_cache::forge::layout::ForgeLayout;
 use atoll_cache::forge::ring::Cursors;
 use atoll_cache::forge::technique::{LeavingParts, Section, Technique};
 use atoll_cache::forge::{Forge, ForgeSettings, Queue};
@@ -74,7 +90,14 @@ impl Variant {
     pub fn area_bytes(settings: &PoolSettings) -> Result<u64, PoolError> {
         let bytes = settings.capacity_bytes.saturating_add(settings.growth_bytes_max);
         let chunks = bytes / u64::from(settings.chunk_bytes.max(1));
-        Ok(counters_offset(&ForgeSettings::decode(settings)?) + chunks * counter_bytes(settings))
+        let forge = ForgeSettings::decode(settings)?;
+        let group_words = 8 * u64::from(forge.buckets);
+        Ok(counters_offset(&forge) + chunks * counter_bytes(settings) + group_words)
+    }
+
+    /// Bytes of a NIC's own memory in which the counters of the eviction windows have room.
+    pub fn device_bytes(settings: &PoolSettings) -> Result<u64, PoolError> {
+        Ok(ForgeLayout::window_counter_bytes(settings, &ForgeSettings::decode(settings)?))
     }
 }
 
@@ -93,12 +116,23 @@ pub struct Ablated {
     without: Variant,
     /// Where the variants' region begins.
     area: Address,
+    /// The verbs of the paper, if the client has them.
+    paper: Option<PaperVerbs>,
+}
+
+/// What a client needs for the paper's verbs.
+#[derive(Clone, Copy, Debug)]
+struct PaperVerbs {
+    /// Where group words begin.
+    group_words: Address,
+    /// Where counters of the eviction windows begin in the NIC's own memory, if it has any.
+    device: Option<Address>,
 }
 
 impl Default for Ablated {
     /// The engine as it is.
     fn default() -> Self {
-        Self { without: Variant::default(), area: Address::new(0, 0, 0) }
+        Self { without: Variant::default(), area: Address::new(0, 0, 0), paper: None }
     }
 }
 
@@ -106,7 +140,17 @@ impl Ablated {
     /// Lets the client do without some techniques, before its first operation; `area` is where the
     /// variants' region begins. All clients of the pool must call it, or none.
     pub fn set(&mut self, without: Variant, area: Address) {
-        *self = Self { without, area };
+        *self = Self { without, area, paper: None };
+    }
+
+    /// Lets the client also have the paper's verbs, in a pool with these settings. `device` is
+    /// where [`Variant::device_bytes`] of the NIC's own memory begin; without them counters stay in
+    /// host memory. All clients of the pool must call it, or none.
+    pub fn follow_paper(&mut self, settings: &PoolSettings, device: Option<Address>) -> Result<(), PoolError> {
+        let group_words_bytes = 8 * u64::from(ForgeSettings::decode(settings)?.buckets);
+        let group_words = self.area.add(Variant::area_bytes(settings)? - group_words_bytes);
+        self.paper = Some(PaperVerbs { group_words, device });
+        Ok(())
     }
 
     /// The lock of a section, if such sections are locked.
@@ -150,13 +194,18 @@ impl<E: Endpoint> Technique<E> for Ablated {
     }
 
     fn unlock(&self, forge: &AblatedForge<E>, section: Section) {
+        if let (Some(paper), Section::Bucket(hash)) = (&self.paper, section) {
+            let mut batch = Batch::new();
+            batch.write_word(paper.group_words.add(8 * u64::from(hash.bucket)), u64::from(hash.more));
+            forge.client().endpoint.post_unawaited(&mut batch);
+        }
         if let Some(at) = self.lock_of(section) {
             lock::unlock(&forge.client().endpoint, at);
         }
     }
 
     fn recalls_misses(&self) -> bool {
-        !self.without.locked_index
+        !self.without.locked_index && self.paper.is_none()
     }
 
     async fn take_ticket(&self, forge: &AblatedForge<E>, queue: Queue, by: u64) -> Result<Cursors, CacheError> {
@@ -184,9 +233,14 @@ impl<E: Endpoint> Technique<E> for Ablated {
     }
 
     fn counters(&self, forge: &AblatedForge<E>, chunk: ChunkId, queue: Queue, position: u32) -> Address {
-        match self.without.eager_hotness {
-            true => self.chunk_counters(forge, chunk),
-            false => forge.pool().layout().frequencies(queue, position),
+        let layout = forge.pool().layout();
+        match self.paper.and_then(|paper| paper.device) {
+            _ if self.without.eager_hotness => self.chunk_counters(forge, chunk),
+            Some(device) => {
+                let first = layout.frequencies(Queue::Small, 0);
+                device.add(layout.frequencies(queue, position).offset() - first.offset())
+            }
+            None => layout.frequencies(queue, position),
         }
     }
 

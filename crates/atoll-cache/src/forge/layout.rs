@@ -103,6 +103,12 @@ impl ForgeLayout {
         Self::sized(base, pool, settings, 0)
     }
 
+    /// Bytes of the counters of both queues' eviction windows in a pool with these settings. The
+    /// first is [`frequencies`](Self::frequencies) of the small queue at position 0.
+    pub fn window_counter_bytes(pool: &PoolSettings, settings: &ForgeSettings) -> u64 {
+        Self::sized(Address::new(0, 0, 0), pool, settings, 0).rings() - WORDS_BYTES
+    }
+
     fn sized(base: Address, pool: &PoolSettings, settings: &ForgeSettings, annex_bytes: u64) -> Self {
         let frequency_positions = (4 * settings.window).next_power_of_two();
         // Two bytes a counter; arrays start at a line.

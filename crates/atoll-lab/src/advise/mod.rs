@@ -184,7 +184,7 @@ fn figure(advice: &Advice) -> Figure {
         advice.points.iter().flat_map(|point| point.hit_ratios.keys()).collect();
     let place = |name: &String, point: &Point| {
         let y = 100.0 * point.hit_ratios.get(name)?;
-        Some(Place { x: point.capacity_bytes as f64 / f64::from(1 << 20), y, paper: None })
+        Some(Place { x: point.capacity_bytes as f64 / f64::from(1 << 20), y, ..Place::default() })
     };
     let series = |name: &String| Series {
         name: name.clone(),
@@ -195,6 +195,7 @@ fn figure(advice: &Advice) -> Figure {
         x: Axis { label: "capacity".to_owned(), unit: "MiB".to_owned(), logarithmic: true, ..Axis::default() },
         y: Axis { label: "hit ratio".to_owned(), unit: "%".to_owned(), ..Axis::default() },
         series: names.into_iter().map(series).collect(),
+        ..Figure::default()
     }
 }
 

@@ -2,8 +2,9 @@
 //! outside, and the numbers as CSV.
 //!
 //! An experiment's results are one JSON file in a folder, `NAME.json`. `report.html` shows all of
-//! the folder, and each figure has its `NAME-N.csv` (figures count from 1). [`write()`] makes them
-//! all. [`ReportCommand`] makes page and tables from existing JSON files.
+//! the folder, and each figure has its `NAME-N.csv` (figures count from 1). `printed-numbers.csv`
+//! has every printed number of the folder with its verdict. [`write()`] makes them all.
+//! [`ReportCommand`] makes page and tables from existing JSON files.
 //!
 //! A figure shows what was measured beside what the paper prints, and [`verdict`] says of each
 //! printed number how far the measured one is from it. Nothing is rounded in the JSON and the CSV.
@@ -13,12 +14,14 @@
 //! | `page` | the page |
 //! | `plot` | a figure as SVG |
 //! | [`places`] | the places along a figure, and the lines over them |
+//! | [`repeated`] | the same experiment with several seeds as one |
 //! | [`text`] | figures as text for a terminal |
 //! | [`verdict`] | what results say beside printed numbers |
 
 mod page;
 pub mod places;
 mod plot;
+pub mod repeated;
 pub mod text;
 pub mod verdict;
 
@@ -30,9 +33,11 @@ use std::path::{Path, PathBuf};
 
 /// The page's file.
 pub const PAGE_FILE: &str = "report.html";
+/// The file of all printed numbers with their verdicts.
+pub const PRINTED_FILE: &str = "printed-numbers.csv";
 
 /// One experiment's results.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Experiment {
     /// What files are called: small letters, digits and `-`.
     pub name: String,
@@ -43,18 +48,30 @@ pub struct Experiment {
     pub what: String,
     /// The plots.
     pub figures: Vec<Figure>,
+    /// What follows from what was counted, a sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conclusions: Vec<String>,
+    /// How large the caches of its points were, and what limited them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reached: Vec<Reached>,
     /// How it was run; `None` for results of an earlier version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<Run>,
 }
 
 /// How an experiment was run: what its results can be repeated from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Run {
     /// A small version, which says nothing about the full one.
     pub quick: bool,
-    /// Seed of loads and simulations.
+    /// Seed of loads and simulations, the first if there are several.
     pub seed: u64,
+    /// How many seeds were run, each one more than the one before. Results are their means.
+    #[serde(default = "one")]
+    pub seeds: u32,
+    /// The networks that were simulated.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub profiles: Vec<String>,
     /// Version of Atoll.
     pub version: String,
     /// The commit that it was built from; `None` if it was not built in a checkout.
@@ -62,11 +79,38 @@ pub struct Run {
     pub commit: Option<String>,
 }
 
+fn one() -> u32 {
+    1
+}
+
+/// What a point of an experiment reached.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Reached {
+    /// The line that it is of: a system, a load or both.
+    pub line: String,
+    /// Its place along.
+    pub at: String,
+    /// Objects that the cache held at the end.
+    pub objects_held: u64,
+    /// Objects that a full group has, of an engine with groups.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub objects_a_group: Option<u64>,
+    /// The server of the network that was busiest.
+    pub busiest: String,
+    /// Percent of the time that it was busy.
+    pub busy_percent: f64,
+    /// What limits the point: that server if it is full, else the clients.
+    pub full: String,
+}
+
 /// One plot.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
     /// For people, in a few words.
     pub title: String,
+    /// Where the printed numbers stand: paper and section. Empty if there are none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub source: String,
     /// The axis along.
     pub x: Axis,
     /// The axis upwards.
@@ -103,7 +147,7 @@ impl Axis {
     }
 
     /// What stands at `value`: its category, else the number.
-    pub(crate) fn at(&self, value: f64) -> String {
+    pub fn at(&self, value: f64) -> String {
         self.categories.get(value as usize).cloned().unwrap_or_else(|| number(value))
     }
 }
@@ -118,7 +162,7 @@ pub struct Series {
 }
 
 /// One result.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// Where it stands; a category's number where there are categories.
     pub x: f64,
@@ -127,6 +171,9 @@ pub struct Point {
     /// What the paper prints for it, in the same unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paper: Option<f64>,
+    /// The least and the most of several seeds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<[f64; 2]>,
 }
 
 impl Point {
@@ -157,10 +204,12 @@ pub(crate) fn number(value: f64) -> String {
 }
 
 impl Experiment {
-    /// The title, which says so if it was a quick run.
+    /// The title, which says whether it was a quick or a full run.
     pub fn heading(&self) -> String {
-        let is_quick = self.run.as_ref().is_some_and(|run| run.quick);
-        if is_quick { format!("{} (quick run)", self.title) } else { self.title.clone() }
+        match &self.run {
+            Some(run) => format!("{} ({} run)", self.title, if run.quick { "quick" } else { "full" }),
+            None => self.title.clone(),
+        }
     }
 
     /// Why the results cannot be shown, if they cannot.
@@ -178,7 +227,8 @@ impl Figure {
         let wrong = |what: &str| Err(format!("the figure {:?} has {what}", self.title));
         let (places, limit) = (self.x.categories.len(), |axis: &Axis| if axis.logarithmic { 0.0 } else { f64::MIN });
         for point in self.series.iter().flat_map(|series| &series.points) {
-            let ys = [Some(point.y), point.paper];
+            let [low, high] = point.interval.map_or([None; 2], |interval| interval.map(Some));
+            let ys = [Some(point.y), point.paper, low, high];
             if !point.x.is_finite() || ys.iter().flatten().any(|y| !y.is_finite()) {
                 return wrong("a value that is not finite");
             }
@@ -194,14 +244,16 @@ impl Figure {
 
     fn csv(&self) -> Result<Vec<u8>, csv::Error> {
         let mut table = csv::Writer::from_writer(Vec::new());
-        let columns = ["series", &self.x.caption(), &self.y.caption(), "paper", "ratio to paper", "verdict"];
+        let (x, y) = (self.x.caption(), self.y.caption());
+        let columns = ["series", &x, &y, "least", "most", "paper", "ratio to paper", "verdict"];
         table.write_record(columns)?;
         for series in &self.series {
             for point in &series.points {
                 let x = self.x.categories.get(point.x as usize).cloned().unwrap_or_else(|| point.x.to_string());
                 let optional = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
                 let verdict = self.verdict(point).map(|verdict| verdict.to_string()).unwrap_or_default();
-                let numbers = [point.y.to_string(), optional(point.paper), optional(point.ratio())];
+                let [low, high] = point.interval.map_or([None; 2], |interval| interval.map(Some)).map(optional);
+                let numbers = [point.y.to_string(), low, high, optional(point.paper), optional(point.ratio())];
                 table.write_record([series.name.clone(), x].into_iter().chain(numbers).chain([verdict]))?;
             }
         }
@@ -235,6 +287,10 @@ pub fn rebuild(folder: &Path) -> Result<PathBuf, LabError> {
             put(&path, &table)?;
         }
     }
+    let path = folder.join(PRINTED_FILE);
+    let table =
+        verdict::csv(&experiments).map_err(|error| LabError::Folder { path: path.clone(), what: error.to_string() })?;
+    put(&path, &table)?;
     let path = folder.join(PAGE_FILE);
     put(&path, page::render(&experiments)?.as_bytes())?;
     Ok(path)

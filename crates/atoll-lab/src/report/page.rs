@@ -1,7 +1,7 @@
 //! The page: one HTML file that contains everything, well-formed as XML too.
 
 use super::verdict::Tally;
-use super::{Experiment, Figure, Run, caption, number, plot};
+use super::{Experiment, Figure, Reached, Run, caption, number, plot};
 use crate::LabError;
 use std::fmt::{self, Write};
 use std::ops::Range;
@@ -50,7 +50,8 @@ fn write_page(page: &mut String, experiments: &[Experiment]) -> Result<(), Box<d
     writeln!(page, "</ul>")?;
     let total: Tally = experiments.iter().map(Experiment::tally).sum();
     if total.printed() > 0 {
-        writeln!(page, "<p>Together: {total}.</p>")?;
+        writeln!(page, "<p class=\"verdict\">Together: {total}.</p>")?;
+        printed_numbers(page, experiments)?;
     }
     for experiment in experiments {
         let Experiment { name, what, figures, run, .. } = experiment;
@@ -63,10 +64,8 @@ fn write_page(page: &mut String, experiments: &[Experiment]) -> Result<(), Box<d
         if !rest.is_empty() {
             writeln!(page, "<details><summary>More</summary><p>{}</p></details>", escaped(rest))?;
         }
-        if let Some(Run { quick, seed, version, commit }) = run {
-            let (kind, commit) = (if *quick { "Quick" } else { "Full" }, commit.as_deref().unwrap_or("unknown"));
-            let told = format!("{kind} run with seed {seed}, Atoll {version}, commit {commit}.");
-            writeln!(page, "<p class=\"faint\">{}</p>", escaped(&told))?;
+        if let Some(run) = run {
+            writeln!(page, "<p class=\"faint\">{}</p>", escaped(&told(run)))?;
         }
         for (index, figure) in figures.iter().enumerate() {
             writeln!(page, "<figure id=\"{name}-{}\">\n<h3>{}</h3>", index + 1, escaped(&figure.title))?;
@@ -78,10 +77,59 @@ fn write_page(page: &mut String, experiments: &[Experiment]) -> Result<(), Box<d
             table(page, figure)?;
             writeln!(page, "</details>\n</figure>")?;
         }
+        sizes(page, &experiment.reached)?;
         writeln!(page, "</section>")?;
     }
     writeln!(page, "</body>\n</html>")?;
     Ok(())
+}
+
+/// How an experiment was run.
+fn told(run: &Run) -> String {
+    let Run { quick, seed, seeds, profiles, version, commit } = run;
+    let (kind, commit) = (if *quick { "Quick" } else { "Full" }, commit.as_deref().unwrap_or("unknown"));
+    let seeds = match seeds {
+        0 | 1 => format!("seed {seed}"),
+        _ => format!("seeds {seed} to {}, whose least and most are the intervals", seed + u64::from(*seeds) - 1),
+    };
+    let networks = if profiles.is_empty() { String::new() } else { format!(", network {}", profiles.join(" and ")) };
+    format!("{kind} run with {seeds}{networks}, Atoll {version}, commit {commit}.")
+}
+
+/// A table of what the points reached.
+fn sizes(page: &mut String, reached: &[Reached]) -> fmt::Result {
+    if reached.is_empty() {
+        return Ok(());
+    }
+    writeln!(page, "<details>\n<summary>Sizes reached, and what was full</summary>\n<div class=\"wide\"><table>")?;
+    writeln!(page, "<tr><th>line</th><th>at</th><th>objects held</th><th>objects a group</th><th>busiest server</th>")?;
+    writeln!(page, "<th>busy (%)</th><th>full</th></tr>")?;
+    for Reached { line, at, objects_held, objects_a_group, busiest, busy_percent, full } in reached {
+        let group = objects_a_group.map(|objects| objects.to_string()).unwrap_or_default();
+        let cells = [at.clone(), objects_held.to_string(), group, busiest.clone(), number(*busy_percent), full.clone()];
+        let cells = cells.map(|cell| escaped(&cell)).join("</td><td>");
+        writeln!(page, "<tr><td>{}</td><td>{cells}</td></tr>", escaped(line))?;
+    }
+    writeln!(page, "</table></div>\n</details>")
+}
+
+/// A table of every printed number of these experiments.
+fn printed_numbers(page: &mut String, experiments: &[Experiment]) -> fmt::Result {
+    writeln!(page, "<details>\n<summary>All printed numbers</summary>\n<div class=\"wide\"><table>")?;
+    writeln!(page, "<tr><th>figure</th><th>at</th><th>source</th><th>paper</th><th>ours</th><th>ratio</th>")?;
+    writeln!(page, "<th>verdict</th></tr>")?;
+    for experiment in experiments {
+        for (figure, series, point, verdict) in experiment.judged() {
+            let what = escaped(&format!("{}: {}", experiment.name, figure.title));
+            let (at, optional) = (figure.x.at(point.x), |value: Option<f64>| value.map(number).unwrap_or_default());
+            let source = figure.source.clone();
+            let (paper, ratio) = (optional(point.paper), optional(point.ratio()));
+            let cells = [format!("{series}, {at}"), source, paper, number(point.y), ratio, verdict.to_string()];
+            let cells = cells.map(|cell| escaped(&cell)).join("</td><td>");
+            writeln!(page, "<tr><td>{what}</td><td>{cells}</td></tr>")?;
+        }
+    }
+    writeln!(page, "</table></div>\n</details>")
 }
 
 fn legend(page: &mut String, figure: &Figure, part: Range<usize>) -> fmt::Result {
@@ -92,7 +140,8 @@ fn legend(page: &mut String, figure: &Figure, part: Range<usize>) -> fmt::Result
         writeln!(page, "<span><i>{mark}</i>{}</span>", escaped(&series.name))?;
     }
     if shown.iter().flat_map(|series| &series.points).any(|point| point.paper.is_some()) {
-        writeln!(page, "<span class=\"faint\">hollow: what the paper prints</span>")?;
+        let source = if figure.source.is_empty() { "the paper" } else { &figure.source };
+        writeln!(page, "<span class=\"faint\">hollow: what is printed in {}</span>", escaped(source))?;
     }
     writeln!(page, "</div>")
 }

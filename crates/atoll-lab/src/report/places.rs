@@ -33,15 +33,26 @@ impl Places {
         self.xs.len()
     }
 
+    /// What stands at each place.
+    pub fn names(&self) -> Vec<String> {
+        self.xs.iter().map(|x| self.axis.at(*x)).collect()
+    }
+
     /// A line of results, one for each place. The paper prints nothing for them.
     pub fn line(&self, name: impl Into<String>, ys: impl IntoIterator<Item = f64>) -> Series {
-        let point = |(x, y): (&f64, f64)| Point { x: *x, y, paper: None };
+        let point = |(x, y): (&f64, f64)| Point { x: *x, y, ..Point::default() };
         Series { name: name.into(), points: self.xs.iter().zip(ys).map(point).collect() }
     }
 
     /// A figure of such lines. `y` is the label and the unit of the axis upwards.
     pub fn figure(&self, title: impl Into<String>, y: (&str, &str), lines: impl IntoIterator<Item = Series>) -> Figure {
-        Figure { title: title.into(), x: self.axis.clone(), y: axis(y.0, y.1), series: lines.into_iter().collect() }
+        Figure {
+            title: title.into(),
+            source: String::new(),
+            x: self.axis.clone(),
+            y: axis(y.0, y.1),
+            series: lines.into_iter().collect(),
+        }
     }
 
     /// The same of factors: how many times one thing is better than another one.
@@ -54,6 +65,13 @@ impl Places {
 
 fn axis(label: &str, unit: &str) -> Axis {
     Axis { label: label.to_owned(), unit: unit.to_owned(), ..Axis::default() }
+}
+
+impl Figure {
+    /// The same figure, whose printed numbers stand there: paper and section.
+    pub fn from(self, source: &str) -> Self {
+        Self { source: source.to_owned(), ..self }
+    }
 }
 
 impl Series {

@@ -3,7 +3,8 @@
 //!
 //! A plot has at most [`SERIES_MAX`] series; a figure with more has several plots over the same
 //! axes. Series are told apart without their colour: lines by the mark of their points, and the
-//! second four of them are dashed; bars by how they are hatched.
+//! second four of them are dashed; bars by how they are hatched. An upright line at a result is the
+//! interval of several seeds.
 //!
 //! Names of categories that do not fit side by side stand upright.
 //!
@@ -139,7 +140,12 @@ pub(crate) fn svg(figure: &Figure) -> Result<String, Box<dyn Error>> {
 pub(super) fn svg_of(figure: &Figure, part: &Range<usize>) -> Result<String, Box<dyn Error>> {
     let mut text = String::new();
     let xs = || figure.series.iter().flat_map(|series| &series.points).map(|point| point.x);
-    let ys = || figure.series.iter().flat_map(|series| &series.points).flat_map(|point| [Some(point.y), point.paper]);
+    let ys = || {
+        figure.series.iter().flat_map(|series| &series.points).flat_map(|point| {
+            let [low, high] = point.interval.map_or([None; 2], |interval| interval.map(Some));
+            [Some(point.y), point.paper, low, high]
+        })
+    };
     let (x, y) = if figure.x.categories.is_empty() {
         (range(&figure.x, xs(), false), range(&figure.y, ys().flatten(), true))
     } else {
@@ -249,6 +255,10 @@ where
                 2 => chart.draw_series(measured.map(|at| TriangleMarker::new(at, 6, filled)))?,
                 _ => chart.draw_series(measured.map(|at| Cross::new(at, 4, colour.stroke_width(2))))?,
             };
+            let intervals = series.points.iter().filter_map(|point| Some((point.x, point.interval?)));
+            for (x, [low, high]) in intervals {
+                chart.draw_series([PathElement::new([(x, low), (x, high)], colour.stroke_width(2))])?;
+            }
             let printed = series.points.iter().filter_map(|point| Some((point.x, point.paper?)));
             chart.draw_series(LineSeries::new(printed.clone(), colour.mix(0.5).stroke_width(1)))?;
             chart.draw_series(printed.map(|at| Circle::new(at, 5, colour.stroke_width(2))))?;
@@ -261,6 +271,11 @@ where
         };
         let measured = series.points.iter().map(|point| Rectangle::new(corners(point, point.y, 0.06), colour.filled()));
         chart.draw_series(measured)?;
+        let middle = |point: &Point| point.x - GROUP / 2.0 + width * (index as f64 + 0.5);
+        let intervals = series.points.iter().filter_map(|point| Some((middle(point), point.interval?)));
+        for (x, [low, high]) in intervals {
+            chart.draw_series([PathElement::new([(x, low), (x, high)], TEXT.stroke_width(2))])?;
+        }
         let printed = series.points.iter().filter_map(|point| Some(corners(point, point.paper?, 0.2)));
         chart.draw_series(printed.map(|corners| Rectangle::new(corners, TEXT.stroke_width(2))))?;
     }

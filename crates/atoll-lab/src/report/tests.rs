@@ -5,7 +5,7 @@ use roxmltree::{Document, Node, ParsingOptions};
 use std::collections::BTreeSet;
 
 fn experiment() -> Experiment {
-    let point = |x, y, paper| Point { x, y, paper };
+    let point = |x, y, paper| Point { x, y, paper, ..Point::default() };
     let axis = |label: &str, unit: &str| Axis { label: label.to_owned(), unit: unit.to_owned(), ..Axis::default() };
     let lines = Figure {
         title: "Throughput & <latency>".to_owned(),
@@ -22,6 +22,7 @@ fn experiment() -> Experiment {
             },
             Series { name: "a \"baseline\"".to_owned(), points: vec![point(16.0, 1.5, None), point(256.0, 2.5, None)] },
         ],
+        ..Figure::default()
     };
     let categories = ["A", "B", "C"].map(str::to_owned).to_vec();
     let bars = Figure {
@@ -34,6 +35,7 @@ fn experiment() -> Experiment {
                 points: (0..3).map(|place| point(f64::from(place), 60.0 + f64::from(place), Some(61.0))).collect(),
             })
             .to_vec(),
+        ..Figure::default()
     };
     let logarithms = Figure { y: Axis { logarithmic: true, ..lines.y.clone() }, ..lines.clone() };
     let empty = Figure { series: Vec::new(), ..logarithms.clone() };
@@ -42,7 +44,7 @@ fn experiment() -> Experiment {
         title: "FORGE Fig. 13".to_owned(),
         what: "YCSB with 20 % cache.".to_owned(),
         figures: vec![lines, bars, logarithms, empty],
-        run: None,
+        ..Experiment::default()
     }
 }
 
@@ -98,14 +100,14 @@ fn results_survive_as_json_and_tables_have_all_digits() {
     let mut table = csv::Reader::from_path(folder.path().join("forge-fig13-1.csv")).unwrap();
     assert_eq!(
         table.headers().unwrap(),
-        ["series", "threads", "throughput (Mops)", "paper", "ratio to paper", "verdict"].as_slice()
+        ["series", "threads", "throughput (Mops)", "least", "most", "paper", "ratio to paper", "verdict"].as_slice()
     );
     let rows: Vec<_> = table.records().map(Result::unwrap).collect();
     assert_eq!(rows.len(), 5);
-    assert_eq!((&rows[1][2], &rows[1][5]), ("11.126", "within 30 %"));
-    assert_eq!((&rows[3][0], &rows[3][3]), ("a \"baseline\"", ""));
+    assert_eq!((&rows[1][2], &rows[1][7]), ("11.126", "within 30 %"));
+    assert_eq!((&rows[3][0], &rows[3][5]), ("a \"baseline\"", ""));
     let bars = std::fs::read_to_string(folder.path().join("forge-fig13-2.csv")).unwrap();
-    assert!(bars.contains("ditto,C,62,61,"), "{bars}");
+    assert!(bars.contains("ditto,C,62,,,61,"), "{bars}");
 }
 
 #[test]
@@ -138,7 +140,7 @@ fn a_plot_has_at_most_eight_series_and_lines_differ_without_their_colours() {
     let folder = tempfile::tempdir().unwrap();
     let mut many = experiment();
     many.figures.truncate(1);
-    let point = |x: f64| Point { x, y: x, paper: None };
+    let point = |x: f64| Point { x, y: x, ..Point::default() };
     many.figures[0].series = (0..11)
         .map(|number| Series { name: format!("engine {number}"), points: vec![point(16.0), point(256.0)] })
         .collect();
@@ -210,4 +212,42 @@ fn a_caption_has_two_sentences_and_the_rest_is_folded() {
     let page = std::fs::read_to_string(folder.path().join(PAGE_FILE)).unwrap();
     assert!(page.contains("<p>The first. The second, v. 1.5.</p>"));
     assert!(page.contains("<details><summary>More</summary><p>The third. The fourth.</p></details>"));
+}
+
+#[test]
+fn the_page_says_how_it_was_run_and_shows_intervals_printed_numbers_and_sizes() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut repeated = experiment();
+    repeated.figures.drain(2..);
+    repeated.figures[0].source = "FORGE, section 6.2".to_owned();
+    let before = plot_lines(&repeated);
+    repeated.figures[0].series[0].points[0].interval = Some([3.0, 3.5]);
+    let profiles = vec!["cx5-100g".to_owned()];
+    repeated.run = Some(Run { seed: 1, seeds: 3, profiles, version: "1".to_owned(), ..Run::default() });
+    repeated.conclusions = vec!["The atomics unit is full.".to_owned()];
+    let reached =
+        Reached { line: "ycsb-c, forge".to_owned(), at: "16".to_owned(), objects_held: 12_345, ..Reached::default() };
+    repeated.reached = vec![Reached { objects_a_group: Some(64), full: "atomics unit".to_owned(), ..reached }];
+    assert_eq!(plot_lines(&repeated), before + 1);
+    write(folder.path(), &repeated).unwrap();
+    let page = std::fs::read_to_string(folder.path().join(PAGE_FILE)).unwrap();
+    for told in [
+        "FORGE Fig. 13 (full run)",
+        "Full run with seeds 1 to 3",
+        "network cx5-100g",
+        "9 of 9 printed numbers are in the right direction",
+        "<td>12345</td><td>64</td>",
+        "The atomics unit is full.",
+        "what is printed in FORGE, section 6.2",
+    ] {
+        assert!(page.contains(told), "{told}");
+    }
+    let table = std::fs::read_to_string(folder.path().join(PRINTED_FILE)).unwrap();
+    assert_eq!(table.lines().count(), 1 + 9, "{table}");
+    assert_eq!(read(folder.path()).unwrap(), [repeated]);
+}
+
+/// Lines in the plot of an experiment's first figure.
+fn plot_lines(experiment: &Experiment) -> usize {
+    svg(&experiment.figures[0]).unwrap().matches("<polyline").count()
 }

@@ -34,7 +34,10 @@ fn render_figure(text: &mut String, figure: &Figure) {
     places.dedup();
     let cell = |point: &Point| match (point.paper, point.ratio()) {
         (Some(paper), Some(ratio)) => format!("{} (paper {}, ratio {ratio:.2})", number(point.y), number(paper)),
-        _ => number(point.y),
+        _ => match point.interval {
+            Some([low, high]) => format!("{} ({} to {})", number(point.y), number(low), number(high)),
+            None => number(point.y),
+        },
     };
     let mut rows = vec![vec![figure.x.caption()]];
     rows[0].extend(figure.series.iter().map(|series| series.name.clone()));
@@ -99,7 +102,7 @@ mod tests {
             title: "a test".to_owned(),
             what: "word ".repeat(60),
             figures: vec![figure],
-            run: None,
+            ..Experiment::default()
         };
         let text = render(&experiment);
         assert!(text.contains("one   50 (paper 40, ratio 1.25)"), "{text}");
@@ -114,8 +117,8 @@ mod tests {
         let lines = names.iter().map(|name| places.line(name, [1.0, 2.0]));
         let figure = places.figure("Shares", ("share", "%"), lines);
         let what = "The first. The second, v. 1.5. The third.".to_owned();
-        let experiment =
-            Experiment { name: "x".to_owned(), title: "a test".to_owned(), what, figures: vec![figure], run: None };
+        let (name, title) = ("x".to_owned(), "a test".to_owned());
+        let experiment = Experiment { name, title, what, figures: vec![figure], ..Experiment::default() };
         let text = render(&experiment);
         assert!(text.lines().all(|line| line.len() <= 120), "{text}");
         assert!(names.iter().all(|name| text.contains(name.as_str())), "{text}");

@@ -69,6 +69,11 @@ impl Tally {
     pub fn printed(&self) -> usize {
         self.near + self.off + self.opposite
     }
+
+    /// Results in the right direction.
+    pub fn right(&self) -> usize {
+        self.near + self.off
+    }
 }
 
 impl Add for Tally {
@@ -85,20 +90,40 @@ impl Sum for Tally {
     }
 }
 
-/// `7 of 9 printed numbers are within 30 %, 1 is off, 1 is in the wrong direction`.
+/// `8 of 9 printed numbers are in the right direction, 7 are within 30 %, 1 is off, 1 is in the
+/// wrong direction`.
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let are = |count: usize| if count == 1 { "is" } else { "are" };
         let Self { near, off, opposite } = *self;
-        write!(f, "{near} of {} printed numbers {} within 30 %", self.printed(), are(near))?;
-        write!(f, ", {off} {} off, {opposite} {} in the wrong direction", are(off), are(opposite))
+        let right = self.right();
+        write!(f, "{right} of {} printed numbers {} in the right direction", self.printed(), are(right))?;
+        write!(f, ", {near} {} within 30 %, {off} {} off", are(near), are(off))?;
+        write!(f, ", {opposite} {} in the wrong direction", are(opposite))
     }
+}
+
+/// A table of every printed number of these experiments, with its verdict.
+pub(super) fn csv(experiments: &[Experiment]) -> Result<Vec<u8>, csv::Error> {
+    let mut table = csv::Writer::from_writer(Vec::new());
+    table.write_record(["experiment", "figure", "series", "at", "source", "paper", "ours", "ratio", "verdict"])?;
+    for experiment in experiments {
+        for (figure, series, point, verdict) in experiment.judged() {
+            let numbers = [point.paper.unwrap_or_default(), point.y, point.ratio().unwrap_or_default()];
+            let at = figure.x.at(point.x);
+            let told = [&experiment.name, &figure.title, series, &at, &figure.source].map(str::to_owned);
+            table.write_record(
+                told.into_iter().chain(numbers.map(|number| number.to_string())).chain([verdict.to_string()]),
+            )?;
+        }
+    }
+    Ok(table.into_inner().expect("memory takes it all"))
 }
 
 impl Experiment {
     /// Every printed number with its result: figure, series, point and verdict. A quick run is not
     /// judged.
-    fn judged(&self) -> impl Iterator<Item = (&Figure, &str, &Point, Verdict)> {
+    pub(super) fn judged(&self) -> impl Iterator<Item = (&Figure, &str, &Point, Verdict)> {
         let is_full = !self.run.as_ref().is_some_and(|run| run.quick);
         let figures = self.figures.iter().filter(move |_| is_full);
         figures.flat_map(|figure| {
@@ -114,12 +139,11 @@ impl Experiment {
         self.judged().map(|(.., verdict)| Tally::of(verdict)).sum()
     }
 
-    /// The verdict in words, and a line for each result in the wrong direction. Nothing if nothing
-    /// was judged.
+    /// The verdict in words, a line for each result in the wrong direction, and the conclusions.
     pub fn verdict(&self) -> Vec<String> {
         let tally = self.tally();
         if tally.printed() == 0 {
-            return Vec::new();
+            return self.conclusions.clone();
         }
         let opposite = self.judged().filter(|(.., verdict)| *verdict == Verdict::Opposite);
         let lines = opposite.map(|(figure, series, point, _)| {
@@ -131,7 +155,7 @@ impl Experiment {
                 figure.y.label
             )
         });
-        std::iter::once(format!("{tally}.")).chain(lines).collect()
+        std::iter::once(format!("{tally}.")).chain(lines).chain(self.conclusions.iter().cloned()).collect()
     }
 }
 
@@ -153,7 +177,9 @@ mod tests {
                 places.factors("Over ditto", "times higher", [factors]),
                 places.figure("Shares", ("share", ""), [shares]),
             ],
-            run: Some(Run { quick, seed: 1, version: "1".to_owned(), commit: None }),
+            conclusions: vec!["The link is full.".to_owned()],
+            run: Some(Run { quick, seed: 1, version: "1".to_owned(), ..Run::default() }),
+            ..Experiment::default()
         }
     }
 
@@ -165,18 +191,20 @@ mod tests {
         assert_eq!(verdicts, [Verdict::Near, Verdict::Off, Verdict::Opposite, Verdict::Near, Verdict::Off]);
         assert_eq!(experiment.tally(), Tally { near: 2, off: 2, opposite: 1 });
         let told = experiment.verdict();
-        assert_eq!(told[0], "2 of 5 printed numbers are within 30 %, 2 are off, 1 is in the wrong direction.");
+        let tally = "4 of 5 printed numbers are in the right direction, 2 are within 30 %, 2 are off, 1 is in the wrong direction.";
+        assert_eq!(told[0], tally);
         assert_eq!(told[1], "wrong direction: Over ditto, most, C: 0.9000 times higher, paper 1.300");
-        assert_eq!(told.len(), 2);
+        assert_eq!(told[2..], ["The link is full."]);
+        let table = String::from_utf8(csv(&[experiment]).unwrap()).unwrap();
+        assert!(table.contains("x,Over ditto,most,C,,1.3,0.9,0.6923"), "{table}");
+        assert_eq!(table.lines().count(), 1 + 5);
     }
 
     #[test]
     fn a_quick_run_says_that_it_is_one_and_is_not_judged() {
         let quick = experiment(true);
-        assert_eq!((quick.tally(), quick.verdict()), (Tally::default(), Vec::new()));
-        assert_eq!(
-            (quick.heading(), experiment(false).heading()),
-            ("Times (quick run)".to_owned(), "Times".to_owned())
-        );
+        assert_eq!((quick.tally(), quick.verdict()), (Tally::default(), vec!["The link is full.".to_owned()]));
+        assert_eq!(quick.heading(), "Times (quick run)");
+        assert_eq!(experiment(false).heading(), "Times (full run)");
     }
 }

@@ -60,7 +60,7 @@ impl Baseline {
             Self::S3Fifo => setup.on_queues(QueueOptions::new(QueuePolicy::S3Fifo), bytes),
             Self::Glcache => setup.on_glcache(bytes),
         };
-        Setup { pool: one.pool.clone().spread(nodes), ..one }
+        one.spread(nodes)
     }
 }
 

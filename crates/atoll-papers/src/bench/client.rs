@@ -18,8 +18,28 @@ pub(crate) struct Client<G: Subject> {
     pub(crate) miss_penalty_ns: u64,
     /// Operations that it has in flight.
     in_flight: u16,
+    /// Between two arrivals of its requests in the mean, in an open loop.
+    arrivals_ns: Option<f64>,
     buffers: Buffers,
     tally: Rc<RefCell<Tally>>,
+}
+
+/// When the requests of a thread are to begin, in an open loop: they arrive at random, as many in a
+/// time as its rate says, whether or not earlier ones have ended.
+struct Arrivals {
+    /// When the next one arrives.
+    next_ns: f64,
+    /// Between two of them in the mean.
+    mean_ns: f64,
+}
+
+impl Arrivals {
+    /// When the next request is to begin; `random` is any number of 64 bits.
+    fn next(&mut self, random: u64) -> u64 {
+        let share = (random >> 11) as f64 / (1_u64 << 53) as f64;
+        self.next_ns -= (1.0 - share).ln() * self.mean_ns;
+        self.next_ns as u64
+    }
 }
 
 /// What one operation needs.
@@ -42,7 +62,12 @@ struct Lane<'c, G: Subject> {
 impl<G: Subject> Client<G> {
     pub(crate) fn new(cache: Cache<G>, stream: Stream, miss_penalty_ns: u64, tally: &Rc<RefCell<Tally>>) -> Self {
         let (buffers, tally) = (Buffers::default(), tally.clone());
-        Self { cache, stream, miss_penalty_ns, in_flight: 1, buffers, tally }
+        Self { cache, stream, miss_penalty_ns, in_flight: 1, arrivals_ns: None, buffers, tally }
+    }
+
+    /// The same in an open loop, with so many nanoseconds between two of its requests in the mean.
+    pub(crate) fn with_arrivals(self, arrivals_ns: Option<f64>) -> Self {
+        Self { arrivals_ns, ..self }
     }
 
     /// The same with this many operations in flight.
@@ -69,16 +94,21 @@ impl<G: Subject> Client<G> {
     }
 
     async fn try_play(&mut self, requests: u64) -> Result<(), CacheError> {
+        let now_ns = self.now_ns() as f64;
+        let mut arrivals = self.arrivals_ns.map(|mean_ns| Arrivals { next_ns: now_ns, mean_ns });
         if self.in_flight <= 1 {
             for _ in 0..requests {
                 if self.tally.borrow().has_ended() {
                     break;
                 }
                 let Some(request) = self.stream.next() else { break };
-                self.request(&request).await?;
+                let mut lane = self.lane();
+                let due_ns = arrivals.as_mut().map(|arrivals| arrivals.next(lane.random()));
+                lane.request(&request, due_ns).await?;
             }
             return Ok(());
         }
+        let arrivals = &RefCell::new(arrivals);
         let Self { cache, stream, miss_penalty_ns, in_flight, tally, .. } = self;
         let left = &RefCell::new(stream.by_ref().take(requests as usize));
         let (cache, miss_penalty_ns, tally) = (&*cache, *miss_penalty_ns, &**tally);
@@ -88,7 +118,9 @@ impl<G: Subject> Client<G> {
                 loop {
                     let next = left.borrow_mut().next().filter(|_| !tally.borrow().has_ended());
                     let Some(request) = next else { return Ok(()) };
-                    Lane { cache, miss_penalty_ns, tally, buffers: &mut buffers }.request(&request).await?;
+                    let mut lane = Lane { cache, miss_penalty_ns, tally, buffers: &mut buffers };
+                    let due_ns = arrivals.borrow_mut().as_mut().map(|arrivals| arrivals.next(lane.random()));
+                    lane.request(&request, due_ns).await?;
                 }
             })
         };
@@ -129,7 +161,7 @@ impl<G: Subject> Client<G> {
     }
 
     pub(crate) async fn request(&mut self, request: &Request) -> Result<(), CacheError> {
-        self.lane().request(request).await
+        self.lane().request(request, None).await
     }
 }
 
@@ -138,18 +170,27 @@ impl<G: Subject> Lane<'_, G> {
         self.cache.engine().client().endpoint.virtual_ns()
     }
 
-    async fn request(&mut self, request: &Request) -> Result<(), CacheError> {
+    fn random(&self) -> u64 {
+        self.cache.engine().client().endpoint.random()
+    }
+
+    /// Does a request that is to begin at a time, or at once. Its latency counts from there.
+    async fn request(&mut self, request: &Request, due_ns: Option<u64>) -> Result<(), CacheError> {
+        let early_ns = due_ns.map_or(0, |due_ns| due_ns.saturating_sub(self.now_ns()));
+        if early_ns > 0 {
+            self.cache.engine().client().endpoint.pause(early_ns).await;
+        }
+        let begun_ns = due_ns.unwrap_or_else(|| self.now_ns());
         if request.kind == Kind::Scan {
             for step in 0..u64::from(request.keys) {
                 let one = Request { key: request.key + step, ..*request };
-                let begun_ns = self.now_ns();
+                let begun_ns = if step == 0 { begun_ns } else { self.now_ns() };
                 one.key(&mut self.buffers.key);
                 self.get_or_fill(&one).await?;
                 self.count(begun_ns);
             }
             return Ok(());
         }
-        let begun_ns = self.now_ns();
         request.key(&mut self.buffers.key);
         match request.kind {
             Kind::Plain(operation) => match operation.effect() {
@@ -171,7 +212,7 @@ impl<G: Subject> Lane<'_, G> {
 
     fn count(&self, begun_ns: u64) {
         let now_ns = self.now_ns();
-        self.tally.borrow_mut().count_request(now_ns - begun_ns);
+        self.tally.borrow_mut().count_request(now_ns.saturating_sub(begun_ns));
     }
 
     async fn get_or_fill(&mut self, request: &Request) -> Result<(), CacheError> {

@@ -4,10 +4,10 @@ use super::experiment::{Findings, Options};
 use super::loads::YcsbShare;
 use super::measured::Measured;
 use super::setup::Setup;
+use super::sizes::BLOCK_OBJECT_BYTES;
 use super::sweep::{METRICS, Sweep, Swept};
 use atoll_cache::ditto::DittoOptions;
 use atoll_lab::LabError;
-use atoll_lab::load::ycsb::OBJECT_BYTES;
 use atoll_lab::report::places::{Places, retitled};
 
 const WORKLOADS: [&str; 2] = ["ycsb-a", "ycsb-c"];
@@ -44,7 +44,7 @@ pub(crate) fn measure(options: &Options) -> Result<Findings, LabError> {
     };
     Ok(Findings {
         what: format!(
-            "{keys} keys of {OBJECT_BYTES} bytes, {requests} requests, a cache of {CACHE_PERCENT} %. No paper has this figure. A thread begins an operation as soon as one of \
+            "{keys} keys of {BLOCK_OBJECT_BYTES} bytes, {requests} requests, a cache of {CACHE_PERCENT} %. No paper has this figure. A thread begins an operation as soon as one of \
              those that it has under way has ended; its processor costs what the table of costs says for every step. One operation of a \
              client makes room at a time, those that find none wait for it: where much is evicted, that bounds a thread.",
         ),

@@ -4,7 +4,8 @@
 use super::experiment::Options;
 use super::footprint::Footprint;
 use super::setup::Setup;
-use super::tenants::{OneSize, populated};
+use super::sizes::BLOCK_OBJECT_BYTES;
+use super::tenants::{OneSize, grouped, populated};
 use atoll_lab::LabError;
 use atoll_lab::load::{Load, LoadOptions, ycsb};
 use std::sync::Arc;
@@ -15,7 +16,13 @@ pub fn ycsb(name: &str, keys: u64, requests: u64, options: &Options) -> Result<A
     Ok(LoadOptions { keys, requests: Some(requests), seed: options.seed, ..LoadOptions::named(name) }.open()?.into())
 }
 
-/// YCSB with a cache of a share of its keys.
+/// The same with objects of [`BLOCK_OBJECT_BYTES`].
+pub fn ycsb_blocks(name: &str, keys: u64, requests: u64, options: &Options) -> Result<Arc<dyn Load>, LabError> {
+    let load = ycsb(name, keys, requests, options)?;
+    Ok(Arc::new(OneSize { load, object_bytes: BLOCK_OBJECT_BYTES }))
+}
+
+/// YCSB with objects of [`BLOCK_OBJECT_BYTES`] and a cache of a share of its keys.
 pub struct YcsbShare {
     /// Keys that are loaded.
     pub keys: u64,
@@ -28,9 +35,9 @@ pub struct YcsbShare {
 impl YcsbShare {
     /// A workload by this many threads, on FORGE.
     pub fn point(&self, workload: &str, threads: u16, options: &Options) -> Result<Setup, LabError> {
-        let load = ycsb(workload, self.keys, self.requests, options)?;
-        let cache_bytes = self.keys * u64::from(ycsb::OBJECT_BYTES) * self.cache_percent / 100;
-        Ok(Setup::new(load, threads, cache_bytes, ycsb::OBJECT_BYTES, options.seed))
+        let load = ycsb_blocks(workload, self.keys, self.requests, options)?;
+        let cache_bytes = self.keys * u64::from(BLOCK_OBJECT_BYTES) * self.cache_percent / 100;
+        Ok(Setup::new(load, threads, cache_bytes, BLOCK_OBJECT_BYTES, options.seed))
     }
 }
 
@@ -41,8 +48,8 @@ pub fn real(name: &str, requests: u64, options: &Options) -> Result<Arc<dyn Load
     Ok(load.open()?.into())
 }
 
-/// The same with objects of the papers' size, for this many threads that share a cache of this many
-/// percent.
+/// The same with objects of the size that Ditto's figures have, for this many threads that share a
+/// cache of this many percent.
 pub fn fixed(
     name: &str,
     requests: u64,
@@ -52,6 +59,19 @@ pub fn fixed(
 ) -> Result<Arc<dyn Load>, LabError> {
     let load = real(name, options.scaled(requests, 20_000), options)?;
     Ok(populated(Arc::new(OneSize { load, object_bytes: ycsb::OBJECT_BYTES }), threads, cache_percent))
+}
+
+/// The same with objects of [`BLOCK_OBJECT_BYTES`], and as many keys as full groups need.
+pub fn fixed_blocks(
+    name: &str,
+    requests: u64,
+    threads: u16,
+    cache_percent: u64,
+    options: &Options,
+) -> Result<Arc<dyn Load>, LabError> {
+    let load = real(name, options.scaled(requests, 20_000), options)?;
+    let load = Arc::new(OneSize { load, object_bytes: BLOCK_OBJECT_BYTES });
+    Ok(options.scaled(grouped as fn(_, _, _) -> _, populated)(load, threads, cache_percent))
 }
 
 /// A load with what it asks for altogether, which takes a pass over all its requests.

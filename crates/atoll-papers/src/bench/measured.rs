@@ -9,14 +9,17 @@
 //! | leave | all at once | nothing |
 
 use super::client::Client;
+use super::experiment::Options;
 use super::point::Point;
 use super::setup::Setup;
+use super::sizes;
 use super::system::{Subject, Work, on_system};
 use super::tally::{Counted, Tally};
 use atoll_cache::CacheError;
 use atoll_lab::LabError;
 use atoll_lab::Progress;
 use atoll_lab::latency::Latencies;
+use atoll_lab::report::Reached;
 use atoll_lab::scheduled::Scheduled;
 use atoll_sim::network::Traffic;
 use atoll_sim::network::traffic::Limit;
@@ -25,6 +28,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// The first of this many parts of each thread's requests is the warm-up (FORGE 6.1: 20 %).
 pub(crate) const WARM_UP_ONE_IN: u64 = 5;
+
+/// A server that is busy for so many percent of the time is full.
+const FULL_PERCENT: f64 = 90.0;
 
 /// What came of a point.
 pub struct Measured {
@@ -42,6 +48,10 @@ pub struct Measured {
     pub stats: Vec<(&'static str, u64)>,
     /// Verbs of the whole run.
     pub verbs_simulated: u64,
+    /// Objects that the cache held at the end.
+    pub objects_held: u64,
+    /// Objects that a full group has, of an engine with groups.
+    pub objects_a_group: Option<u64>,
     latencies: Latencies,
 }
 
@@ -67,10 +77,43 @@ impl Measured {
     }
 }
 
-/// Measures all points, `workers` at a time, and gives their results in order. One thread runs a
+impl Measured {
+    /// What the point reached, for its report.
+    pub(crate) fn reached(&self, line: &str, at: &str) -> Reached {
+        let processors = self.traffic.processors_busy_per_mille().map(|per_mille| per_mille as f64 / 10.0);
+        let network = self.busiest().map(|(limit, percent)| (server(limit), percent));
+        let processor = processors.map(|percent| ("the memory node's processor", percent));
+        let busiest = [network, processor].into_iter().flatten().max_by(|one, other| one.1.total_cmp(&other.1));
+        let (busiest, busy_percent) = busiest.unwrap_or_default();
+        let full = if busy_percent >= FULL_PERCENT { busiest } else { "no server (clients wait for round trips)" };
+        Reached {
+            line: line.to_owned(),
+            at: at.to_owned(),
+            objects_held: self.objects_held,
+            objects_a_group: self.objects_a_group,
+            busiest: busiest.to_owned(),
+            busy_percent,
+            full: full.to_owned(),
+        }
+    }
+}
+
+/// What a server of a NIC is called.
+fn server(limit: Limit) -> &'static str {
+    match limit {
+        Limit::Issue => "the engine for sending",
+        Limit::Serve => "the engine for incoming verbs",
+        Limit::Atomics => "the atomics unit",
+        Limit::LinkIn => "the link inwards",
+        Limit::LinkOut => "the link outwards",
+    }
+}
+
+/// Measures all points, several at a time, and gives their results in order. One thread runs a
 /// whole simulation, so the number of workers changes no result.
-pub fn measure_all(setups: &[Setup], workers: usize) -> Result<Vec<Measured>, LabError> {
-    let (measured, seconds) = run_all(setups, workers, |setup| setup.load.requests(), measure)?;
+pub fn measure_all(setups: &[Setup], options: &Options) -> Result<Vec<Measured>, LabError> {
+    let setups: Vec<Setup> = setups.iter().map(|setup| options.networked(setup)).collect();
+    let (measured, seconds) = run_all(&setups, options.workers, |setup| setup.load.requests(), measure)?;
     tell_speed(setups.len(), measured.iter().map(|measured| measured.verbs_simulated).sum(), seconds);
     Ok(measured)
 }
@@ -140,10 +183,12 @@ fn measure_on<G: Subject>(setup: &Setup) -> Result<Measured, LabError> {
     let (counted, latencies, ended_ns) = point.tally.replace(Tally::default()).into_counted();
     let traffic = point.traffic().since(&before);
     let stats = point.stats().iter().zip(stats_before).map(|((name, now), (_, then))| (*name, now - then)).collect();
+    let objects_held = point.objects_held()?;
     let verbs_simulated = point.leave()?;
     let ns = ended_ns.unwrap_or(begun_ns) - begun_ns;
     let Counted { requests, gets, hits } = counted;
-    Ok(Measured { requests, gets, hits, ns, traffic, stats, verbs_simulated, latencies })
+    let objects_a_group = sizes::objects_a_group(&setup.pool, setup.object_bytes);
+    Ok(Measured { requests, gets, hits, ns, traffic, stats, verbs_simulated, objects_held, objects_a_group, latencies })
 }
 
 async fn play<G: Subject>(mut client: Client<G>, requests: u64) -> (Client<G>, Result<(), CacheError>) {

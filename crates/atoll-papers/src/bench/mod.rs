@@ -9,7 +9,8 @@
 //!   `cx5-100g`. Threads are spread over the compute nodes. Threads of one node share a process. A
 //!   thread has a processor of its own.
 //! - **Closed loop**: a thread has one operation in flight, unless said otherwise, and begins the
-//!   next when that has ended.
+//!   next when that has ended. In an open loop (`atoll lab sweep --rate`) requests arrive at
+//!   random, and their latency counts from when they were to begin.
 //! - **Warm-up**: the first fifth of every thread's requests is not counted, as in the paper. The
 //!   cache is empty before it.
 //! - **End**: counting ends when the first thread has no request left. All threads are at work
@@ -23,9 +24,17 @@
 //! - **Cache size**: all memory of the pool with its metadata and what clients hold open, as a
 //!   share of the bytes of all keys and values that the load asks for. The paper's sizes are of the
 //!   objects alone.
+//! - **Objects** of FORGE's figures have 224 bytes of key and value: with its header an object then
+//!   takes one block of 256 bytes, as in the prototypes of FORGE and Ditto.
 //! - **Groups**: of at most 64 objects, as in the paper. A chunk is the largest power of two that
-//!   these fill (16 KiB for objects of 256 bytes, which holds 54). It is smaller where the cache
-//!   would have fewer than sixteen chunks a thread, but holds at least eight objects.
+//!   these fill (16 KiB for objects of 224 bytes, which holds 64). It is smaller where the cache
+//!   would have fewer than sixteen chunks a thread, but holds at least eight objects. Full runs
+//!   have so many keys that groups are full ones; every result says how many objects its groups
+//!   hold.
+//! - **Evictions** are made by the thread that needs room. FORGE's paper takes them off the way of
+//!   operations. Here that shows in no P99, since one eviction makes room for hundreds of
+//!   operations; and evictors that are ahead of the windows of hotness cost hits. `atoll lab sweep
+//!   --evictors` measures both.
 //! - **Numbers of keys and requests** are scaled down from the paper's 100 million requests, so
 //!   that all experiments together end within minutes. Each experiment says to what. The paper does
 //!   not print its number of keys.
@@ -45,6 +54,10 @@
 //! | [`footprint`] | the keys and bytes of a load |
 //! | [`tenants`] | traces of few keys, for several tenants; objects of one size |
 //! | [`baseline`] | the systems that FORGE is compared with |
+//! | [`named`] | the engines that a user names |
+//! | [`networks`] | other networks than the papers': the user's own, or one constant changed |
+//! | [`record`] | what a run notes beside its figures |
+//! | [`sensitivity`] | an experiment at half and twice of each assumed constant |
 //! | [`ablation`] | an engine with one technique more, or less, from step to step |
 //! | [`tuning`] | switches of the clients' engines |
 //! | [`processor`] | the memory node's cores, for systems that need them |
@@ -62,8 +75,12 @@ pub mod footprint;
 pub(crate) mod in_flight;
 pub mod loads;
 pub mod measured;
+pub mod named;
+pub mod networks;
 pub(crate) mod point;
 pub mod processor;
+pub mod record;
+pub mod sensitivity;
 pub mod setup;
 pub mod sizes;
 pub mod sweep;
@@ -83,8 +100,7 @@ mod tests {
     use super::*;
 
     fn setup(workload: &str, keys: u64, requests: u64, threads: u16) -> Setup {
-        let options =
-            Options { quick: true, traces: std::path::PathBuf::new(), seed: 1, workers: 1, baselines: Vec::new() };
+        let options = Options { quick: true, ..Options::default() };
         Setup::new(ycsb(workload, keys, requests, &options).unwrap(), threads, 1 << 18, 256, 7)
     }
 
@@ -92,7 +108,8 @@ mod tests {
     fn the_same_seed_gives_the_same_digits_however_many_points_run_at_a_time() {
         let setup = setup("ycsb-a", 2_000, 16_000, 8);
         let digits = |workers| -> Vec<(u64, u64, u64)> {
-            let measured = measure_all(&[setup.clone(), setup.clone()], workers).unwrap();
+            let options = Options { workers, ..Options::default() };
+            let measured = measure_all(&[setup.clone(), setup.clone()], &options).unwrap();
             measured.iter().map(|each| (each.requests, each.hits, each.ns)).collect()
         };
         let once = digits(1);
@@ -107,7 +124,8 @@ mod tests {
     fn threads_with_several_operations_in_flight_do_more_and_the_same_ones() {
         let one = setup("ycsb-c", 500, 8_000, 4);
         let sixteen = Setup { in_flight: 16, ..one.clone() };
-        let measured = measure_all(&[one, sixteen.clone(), sixteen], 2).unwrap();
+        let measured =
+            measure_all(&[one, sixteen.clone(), sixteen], &Options { workers: 2, ..Options::default() }).unwrap();
         assert!(measured[1].mops() > 4.0 * measured[0].mops(), "{} {}", measured[0].mops(), measured[1].mops());
         assert_eq!((measured[1].requests, measured[1].ns), (measured[2].requests, measured[2].ns));
         // Operations in flight end together, so the last ones of all threads are not counted.

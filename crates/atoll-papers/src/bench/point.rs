@@ -6,10 +6,10 @@ use super::processor;
 use super::setup::{Setup, Start};
 use super::system::Subject;
 use super::tally::Tally;
-use atoll_cache::{Cache, CacheError, NearCache, Stats};
+use atoll_cache::{Ahead, Cache, CacheError, EnginePool, NearCache, Stats};
 use atoll_cases::ServerSpawner;
 use atoll_cases::endpoint::CaseEndpoint;
-use atoll_fabric::Kind;
+use atoll_fabric::{Endpoint, Kind};
 use atoll_lab::LabError;
 use atoll_lab::load::Stream;
 use atoll_sim::network::{Network, Traffic};
@@ -17,8 +17,12 @@ use atoll_sim::sim::region;
 use atoll_sim::{Sim, SimOptions};
 use std::cell::RefCell;
 use std::future::Future;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
+use std::task::Waker;
+
+/// How long an evictor that has nothing to do waits before it looks again.
+const EVICTOR_PAUSE_NS: u64 = 2_000;
 
 /// A thread between phases. A task borrows its client and puts it back.
 pub(crate) type Place<G> = Rc<RefCell<Option<Client<G>>>>;
@@ -32,6 +36,8 @@ pub(crate) struct Point<'s, G: Subject> {
     /// The near cache of each compute node, if they have some.
     nears: Vec<Arc<NearCache>>,
     pub(crate) places: Vec<Place<G>>,
+    /// Clients that only make room ahead of need; each is `None` while a task has it.
+    evictors: Vec<Rc<RefCell<Option<Cache<G>>>>>,
     pub(crate) tally: Rc<RefCell<Tally>>,
     attendant: Option<ServerSpawner>,
 }
@@ -43,11 +49,8 @@ impl<'s, G: Subject> Point<'s, G> {
         let further = (1..setup.pool.nodes).map(|_| setup.pool.member_bytes);
         let regions = std::iter::once(bytes).chain(further).map(|bytes| vec![region(bytes, Kind::Host)]);
         let mut nodes: Vec<_> = regions.collect();
-        let beside_bytes = setup.tuning.as_ref().and_then(|tuning| tuning.beside_bytes());
-        let beside_bytes = beside_bytes.map_or(Ok(0), |bytes| bytes(&setup.pool))?;
-        if beside_bytes > 0 {
-            nodes[0].push(region(beside_bytes, Kind::Host));
-        }
+        let beside = setup.tuning.as_ref().map_or(Ok(Vec::new()), |tuning| tuning.regions(setup))?;
+        nodes[0].extend(beside.into_iter().map(|(bytes, kind)| region(bytes, kind)));
         let sim = Sim::new(SimOptions::timed(setup.seed, nodes, Network::new(setup.profile, setup.compute_nodes)));
         let (endpoint, settings) = (CaseEndpoint::new(sim.endpoint("maker")), setup.pool.clone());
         ran(sim.block_on(async move { G::format(&endpoint, settings).await.map(drop) }))??;
@@ -62,22 +65,35 @@ impl<'s, G: Subject> Point<'s, G> {
             || NearCache::new(setup.near_bytes, setup.seed).map_err(|error| LabError::Options(error.to_string()));
         let nears = (0..if setup.near_bytes > 0 { setup.compute_nodes } else { 0 }).map(|_| Ok(Arc::new(near()?)));
         let nears = nears.collect::<Result<_, LabError>>()?;
-        let mut point = Self { setup, sim, pools, nears, places: Vec::new(), tally, attendant };
+        let (places, evictors) = (Vec::new(), Vec::new());
+        let mut point = Self { setup, sim, pools, nears, places, evictors, tally, attendant };
         for _ in 0..setup.threads {
             point.join()?;
         }
+        if setup.has_evictors {
+            for node in 0..setup.compute_nodes {
+                let evictor = Cache::new(point.joined(node)?);
+                point.evictors.push(Rc::new(RefCell::new(Some(evictor))));
+            }
+        }
         Ok(point)
+    }
+
+    /// An engine of a new client on a compute node.
+    fn joined(&self, node: u16) -> Result<G, LabError> {
+        let pool = self.pools[usize::from(node)].clone();
+        let endpoint = CaseEndpoint::new(self.sim.endpoint_on("client", node));
+        let mut engine = ran(self.sim.block_on(async move { G::join(&pool, endpoint).await }))??;
+        if let Some(tuning) = &self.setup.tuning {
+            tuning.apply(self.setup, engine.own());
+        }
+        Ok(engine)
     }
 
     /// Lets the next thread join. A thread beyond the setup's begins with an empty stream.
     pub(crate) fn join(&mut self) -> Result<(), LabError> {
         let thread = self.places.len() as u16;
-        let pool = self.pools[usize::from(thread % self.setup.compute_nodes)].clone();
-        let endpoint = CaseEndpoint::new(self.sim.endpoint_on("client", thread % self.setup.compute_nodes));
-        let mut engine = ran(self.sim.block_on(async move { G::join(&pool, endpoint).await }))??;
-        if let Some(tuning) = &self.setup.tuning {
-            tuning.apply(engine.own());
-        }
+        let mut engine = self.joined(thread % self.setup.compute_nodes)?;
         if let Some(cache) = self.nears.get(usize::from(thread % self.setup.compute_nodes)) {
             engine.attach(cache.clone())?;
         }
@@ -86,7 +102,8 @@ impl<'s, G: Subject> Point<'s, G> {
             false => Box::new(std::iter::empty()),
         };
         let client = Client::new(Cache::new(engine), stream, self.setup.miss_penalty_ns, &self.tally)
-            .with_in_flight(self.setup.in_flight);
+            .with_in_flight(self.setup.in_flight)
+            .with_arrivals(self.setup.arrivals_ns());
         self.places.push(Rc::new(RefCell::new(Some(client))));
         Ok(())
     }
@@ -100,6 +117,19 @@ impl<'s, G: Subject> Point<'s, G> {
         let present = Rc::new(());
         if let Some(attend) = &self.attendant {
             attend(&self.sim, Rc::downgrade(&present));
+        }
+        for (node, place) in self.evictors.iter().enumerate() {
+            let (place, tally, threads) = (place.clone(), self.tally.clone(), Rc::downgrade(&present));
+            let pool = self.pools[node].clone();
+            let evictor = place.take().expect("between phases every evictor is at its place");
+            self.sim.spawn("evictor", async move {
+                let driven = pool.reserve().filter(|reserve| reserve.attend(Waker::noop().clone()));
+                if let Err(error) = evict_ahead(&evictor, &threads).await {
+                    tally.borrow_mut().fail(error.into());
+                }
+                driven.iter().for_each(|reserve| reserve.leave());
+                *place.borrow_mut() = Some(evictor);
+            });
         }
         for (thread, place) in self.places.iter().enumerate() {
             let (place, tally, present) = (place.clone(), self.tally.clone(), present.clone());
@@ -149,6 +179,18 @@ impl<'s, G: Subject> Point<'s, G> {
         Ok(())
     }
 
+    /// Objects that the cache holds.
+    pub(crate) fn objects_held(&self) -> Result<u64, LabError> {
+        let place = self.places[0].clone();
+        let client = place.take().expect("between phases every thread is at its place");
+        let (client, objects) = ran(self.sim.block_on(async move {
+            let objects = client.cache.objects().await;
+            (client, objects)
+        }))?;
+        *place.borrow_mut() = Some(client);
+        Ok(objects?)
+    }
+
     /// All threads leave the pool. Gives the verbs of the whole run.
     pub(crate) fn leave(&mut self) -> Result<u64, LabError> {
         let verbs = self.phase(|_, client| async move {
@@ -156,6 +198,11 @@ impl<'s, G: Subject> Point<'s, G> {
             (client, outcome)
         });
         self.places.clear();
+        for place in self.evictors.drain(..) {
+            if let Some(evictor) = place.take() {
+                ran(self.sim.block_on(async move { evictor.engine().leave().await }))??;
+            }
+        }
         verbs
     }
 
@@ -172,13 +219,22 @@ impl<'s, G: Subject> Point<'s, G> {
     /// Name and sum of every counter of the engines.
     pub(crate) fn stats(&self) -> Vec<(&'static str, u64)> {
         let mut sum = Stats::default().named().to_vec();
-        for place in &self.places {
-            let place = place.borrow();
-            let named = place.as_ref().map(|client| client.cache.stats().named());
-            sum.iter_mut().zip(named.into_iter().flatten()).for_each(|(sum, (_, count))| sum.1 += count);
-        }
+        let mut add = |stats: Stats| sum.iter_mut().zip(stats.named()).for_each(|(sum, (_, count))| sum.1 += count);
+        self.places.iter().filter_map(|place| Some(place.borrow().as_ref()?.cache.stats())).for_each(&mut add);
+        self.evictors.iter().filter_map(|place| Some(place.borrow().as_ref()?.stats())).for_each(&mut add);
         sum
     }
+}
+
+/// Makes room ahead of need while threads are at work.
+async fn evict_ahead<G: Subject>(evictor: &Cache<G>, threads: &Weak<()>) -> Result<(), CacheError> {
+    while threads.strong_count() > 0 {
+        if evictor.engine().evict_ahead().await? != Ahead::Worked {
+            evictor.engine().client().endpoint.pause(EVICTOR_PAUSE_NS).await;
+            evictor.tend().await?;
+        }
+    }
+    Ok(())
 }
 
 /// A simulation that does not end is a bug of ours.

@@ -9,7 +9,7 @@ use atoll_baselines::kvs;
 use atoll_baselines::queues::QueueOptions;
 use atoll_baselines::{ditto_ablations, forge_ablations};
 use atoll_cache::ditto::DittoOptions;
-use atoll_cache::forge::ForgeOptions;
+use atoll_cache::forge::{ForgeOptions, ForgeSettings};
 use atoll_lab::load::Load;
 use atoll_pool::PoolSettings;
 use atoll_sim::network::{Profile, profiles};
@@ -42,6 +42,9 @@ pub struct Setup {
     pub threads: u16,
     /// Operations that each thread has in flight.
     pub in_flight: u16,
+    /// Requests of all threads that arrive in a second, in an open loop; `None` for a closed loop,
+    /// in which a thread begins the next request when one has ended.
+    pub rate_per_s: Option<u64>,
     /// What the threads ask.
     pub load: Arc<dyn Load>,
     /// What is there before the first request.
@@ -50,7 +53,10 @@ pub struct Setup {
     pub near_bytes: u64,
     /// How long a thread waits after a miss before it sets the key.
     pub miss_penalty_ns: u64,
-    /// The switches of every thread's engine, set after it has joined.
+    /// Whether each compute node has a client that only makes room ahead of need, for an engine
+    /// that can.
+    pub has_evictors: bool,
+    /// The switches of every client's engine, set after it has joined.
     pub tuning: Option<Arc<dyn Tuning>>,
     /// The memory node's processor, for an engine that needs one.
     pub processor: Option<Processor>,
@@ -68,10 +74,12 @@ impl Setup {
             object_bytes,
             threads,
             in_flight: 1,
+            rate_per_s: None,
             load,
             start: Start::Empty,
             near_bytes: 0,
             miss_penalty_ns: 0,
+            has_evictors: false,
             tuning: Some(Arc::new(ForgeTuning::default())),
             processor: None,
             seed,
@@ -84,6 +92,24 @@ impl Setup {
         Self { pool, tuning: Some(Arc::new(ForgeTuning::default())), ..self }
     }
 
+    /// The same point, which is on FORGE in a pool of `cache_bytes`, with groups of at most this
+    /// many objects, whose chunks they fill.
+    pub fn with_groups(self, objects: u32, cache_bytes: u64) -> Self {
+        let decoded = ForgeSettings::decode(&self.pool).expect("the point is on FORGE");
+        let pool = sizes::pool_of(decoded.options, cache_bytes, self.object_bytes, self.threads, objects);
+        Self { pool, ..self }
+    }
+
+    /// Nanoseconds between two requests of a thread in the mean, in an open loop.
+    pub(crate) fn arrivals_ns(&self) -> Option<f64> {
+        self.rate_per_s.map(|rate_per_s| f64::from(self.threads) * 1e9 / rate_per_s as f64)
+    }
+
+    /// The same point with its cache on this many memory nodes.
+    pub fn spread(self, nodes: u32) -> Self {
+        Self { pool: self.pool.clone().spread(nodes), ..self }
+    }
+
     /// The same point on Ditto, in a pool of `cache_bytes`.
     pub fn on_ditto(self, options: &DittoOptions, cache_bytes: u64) -> Self {
         let pool = objects_pool(options.objects(), cache_bytes, self.object_bytes, self.threads);
@@ -92,13 +118,26 @@ impl Setup {
 
     /// The same point, which is on FORGE, without these techniques.
     pub fn ablated_forge(self, without: forge_ablations::Variant) -> Self {
-        Self { tuning: Some(Arc::new(ForgeAblation(without))), ..self }
+        Self { tuning: Some(Arc::new(ForgeAblation { without, ..ForgeAblation::default() })), ..self }
+    }
+
+    /// The same point on FORGE as its paper has it, in a pool of `cache_bytes`: its rule and its
+    /// verbs.
+    pub fn on_forge_paper(self, cache_bytes: u64) -> Self {
+        let one = self.on_forge(ForgeOptions::paper(), cache_bytes);
+        one.ablated_forge_paper(forge_ablations::Variant::default())
+    }
+
+    /// The same point, which is on FORGE with the paper's rule, without these techniques: with the
+    /// paper's verbs.
+    pub fn ablated_forge_paper(self, without: forge_ablations::Variant) -> Self {
+        let tuning = ForgeAblation { without, paper_verbs: true };
+        Self { tuning: Some(Arc::new(tuning)), ..self }
     }
 
     /// The same point, which is on Ditto, without these techniques.
     pub fn ablated_ditto(self, without: ditto_ablations::Variant) -> Self {
-        let ablation = DittoAblation { without, pool: self.pool.clone() };
-        Self { tuning: Some(Arc::new(ablation)), ..self }
+        Self { tuning: Some(Arc::new(DittoAblation(without))), ..self }
     }
 
     /// The same point on GLCache-DM, in a pool of `cache_bytes`.

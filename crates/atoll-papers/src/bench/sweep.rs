@@ -35,6 +35,11 @@ impl Sweep {
         self.lines.push((name.into(), points.into_iter().collect()));
     }
 
+    /// The places along.
+    pub fn places(&self) -> &Places {
+        &self.places
+    }
+
     /// The lines so far.
     pub fn lines(&self) -> &[(String, Vec<Setup>)] {
         &self.lines
@@ -43,8 +48,12 @@ impl Sweep {
     /// Measures all points.
     pub fn measure(self, options: &Options) -> Result<Swept<Measured>, LabError> {
         let points: Vec<Setup> = self.lines.iter().flat_map(|(_, points)| points).cloned().collect();
-        let mut measured = measure_all(&points, options.workers)?.into_iter();
-        let lines = self.lines.iter().map(|(_, points)| measured.by_ref().take(points.len()).collect()).collect();
+        let mut measured = measure_all(&points, options)?.into_iter();
+        let lines: Vec<Vec<Measured>> =
+            self.lines.iter().map(|(_, points)| measured.by_ref().take(points.len()).collect()).collect();
+        for ((name, _), line) in self.lines.iter().zip(&lines) {
+            self.places.names().iter().zip(line).for_each(|(at, point)| options.record.point(name, at, point));
+        }
         Ok(Swept { places: self.places, names: self.lines.into_iter().map(|(name, _)| name).collect(), lines })
     }
 }

@@ -86,7 +86,7 @@ pub(crate) fn on_system<W: Work>(setup: &Setup, work: W) -> Result<W::Output, La
         }
     }
     let found = setup.pool.engine;
-    if setup.tuning.as_ref().is_some_and(|tuning| tuning.beside_bytes().is_some()) {
+    if setup.tuning.as_ref().is_some_and(|tuning| tuning.is_ablated()) {
         return match found {
             ENGINE_FORGE => work.run::<AblatedForge<CaseEndpoint>>(),
             ENGINE_DITTO => work.run::<AblatedDitto<CaseEndpoint>>(),

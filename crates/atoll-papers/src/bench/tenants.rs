@@ -2,7 +2,7 @@
 //! their own, and two applications.
 
 use super::footprint::Footprint;
-use super::sizes::cache_bytes_min;
+use super::sizes::{cache_bytes_min, grouped_cache_bytes_min};
 use atoll_lab::load::{Load, Request, Stream, share};
 use std::sync::Arc;
 
@@ -139,8 +139,19 @@ impl Load for Applications {
 /// The load for as many tenants as needed: a cache of `percent` then has room for what so many
 /// threads hold open.
 pub(crate) fn populated(load: Arc<dyn Load>, threads: u16, percent: u64) -> Arc<dyn Load> {
+    tenants(load, percent, |object_bytes| cache_bytes_min(object_bytes, threads))
+}
+
+/// The same, and groups of such a cache are full ones.
+pub(crate) fn grouped(load: Arc<dyn Load>, threads: u16, percent: u64) -> Arc<dyn Load> {
+    tenants(load, percent, |object_bytes| grouped_cache_bytes_min(object_bytes, threads))
+}
+
+/// The load for as many tenants as give a cache of `percent` the bytes that objects of one size
+/// need at least.
+fn tenants(load: Arc<dyn Load>, percent: u64, least: impl Fn(u32) -> u64) -> Arc<dyn Load> {
     let footprint = Footprint::of(&*load);
-    let bytes = cache_bytes_min(footprint.object_bytes(), threads) * 100 / percent;
+    let bytes = least(footprint.object_bytes()) * 100 / percent;
     let tenants = bytes.div_ceil(footprint.bytes.max(1));
     if tenants < 2 { load } else { Arc::new(Tenants { load, tenants }) }
 }

@@ -12,7 +12,7 @@ use atoll_lab::LabError;
 use atoll_lab::load::{Load, Stream};
 use atoll_lab::report::places::Places;
 use atoll_near::{Directory, DirectoryOptions, Near, NearError, NodeOptions, Object, Protocol};
-use atoll_sim::network::Network;
+use atoll_sim::network::{Network, Profile};
 use atoll_sim::sim::region;
 use atoll_sim::{Control, Sim, SimEndpoint, SimOptions};
 use std::cell::{Cell, RefCell};
@@ -37,9 +37,17 @@ pub(crate) fn measure(options: &Options) -> Result<Findings, LabError> {
     let (objects, tick_ns) = options.scaled((20_000, 2_000_000), (500, 200_000));
     let requests = END * tick_ns / 10;
     let load = skewed(objects, THETA, requests, options)?;
+    let profile = options.profile(PROFILE);
     let runs: Vec<Run> = LINES
         .iter()
-        .map(|(_, protocol)| Run { protocol: *protocol, load: load.clone(), objects, tick_ns, seed: options.seed })
+        .map(|(_, protocol)| Run {
+            protocol: *protocol,
+            load: load.clone(),
+            objects,
+            tick_ns,
+            profile,
+            seed: options.seed,
+        })
         .collect();
     let (lines, _) = run_all(&runs, options.workers, |_| END, Run::measure)?;
     let ms = |tick: u64| (tick * tick_ns) as f64 / 1e6;
@@ -87,6 +95,7 @@ struct Run {
     load: Arc<dyn Load>,
     objects: u64,
     tick_ns: u64,
+    profile: Profile,
     seed: u64,
 }
 
@@ -100,7 +109,7 @@ impl Run {
         let objects_bytes = self.objects * u64::from(OBJECT_BYTES);
         let home = region(Directory::HOME_BYTES.next_multiple_of(4096), Kind::Host);
         let rest = region((first.offset() + objects_bytes).next_multiple_of(4096), Kind::Host);
-        let network = Network::new(PROFILE, COMPUTE_NODES);
+        let network = Network::new(self.profile, COMPUTE_NODES);
         let sim = Sim::new(SimOptions::timed(self.seed, vec![vec![home], vec![rest]], network));
         let maker = sim.endpoint("maker");
         let directory =

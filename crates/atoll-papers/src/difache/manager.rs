@@ -10,11 +10,11 @@
 //! So the least latency of a miss is not foretold; all else is. Cores share one queue. They do not
 //! wait for what they post: the paper does not say whether its manager does.
 
-use super::point::{PROFILE, Point};
+use super::point::Point;
 use atoll_fabric::{Kind, Messenger};
 use atoll_lab::LabError;
 use atoll_near::{Counts, Directory, Manager, NearError, Protocol, central};
-use atoll_sim::network::{Network, Service};
+use atoll_sim::network::{Network, Profile, Service};
 use atoll_sim::sim::region;
 use atoll_sim::{Sim, SimEndpoint, SimOptions};
 use std::cell::RefCell;
@@ -35,7 +35,7 @@ impl Central {
     pub(super) fn start(point: &Point, sim: &Sim, directory: &Directory) -> Result<Self, LabError> {
         let central = Self::default();
         if point.protocol == Protocol::CmCache {
-            let later_ns = PROFILE.client.completion_ps / 1000;
+            let later_ns = point.profile.client.completion_ps / 1000;
             let message_ns = move |message: &[u8]| if central::begins_request(message) { REQUEST_NS } else { later_ns };
             let service = Service::by_message(CORES, message_ns);
             let (endpoint, directory) = (sim.endpoint_at("manager", NODE, service), directory.clone());
@@ -64,9 +64,9 @@ impl Central {
 }
 
 /// What a request and its answer take without a queue, work or bytes, in nanoseconds.
-pub(super) fn exchange_ns() -> Result<u64, LabError> {
+pub(super) fn exchange_ns(profile: Profile) -> Result<u64, LabError> {
     let nodes = vec![vec![region(4096, Kind::Host)]; usize::from(NODE) + 1];
-    let sim = Sim::new(SimOptions::timed(1, nodes, Network::new(PROFILE, 1)));
+    let sim = Sim::new(SimOptions::timed(1, nodes, Network::new(profile, 1)));
     let (client, server) = (sim.endpoint("client"), sim.endpoint_at("server", NODE, Service::new(1, 0)));
     let to = server.mailbox();
     sim.spawn("server", async move {

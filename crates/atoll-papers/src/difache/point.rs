@@ -46,6 +46,8 @@ pub(super) struct Point {
     pub(super) read_percent: Option<f64>,
     /// Bytes of each near cache; room for all objects otherwise.
     pub(super) near_bytes: Option<u64>,
+    /// The network.
+    pub(super) profile: Profile,
     pub(super) seed: u64,
 }
 
@@ -185,7 +187,7 @@ fn measure(point: &Point) -> Result<Measured, LabError> {
         .unwrap_or(2 * (objects.bytes + RECORD_BYTES * objects.by_key.len() as u64) + 8 * SEGMENT_BYTES);
     let node_options = NodeOptions { bytes: near_bytes, segment_bytes: SEGMENT_BYTES };
     let region_bytes = (first.offset() + objects.bytes).next_multiple_of(4096);
-    let network = Network::new(PROFILE, point.compute_nodes);
+    let network = Network::new(point.profile, point.compute_nodes);
     let mut nodes = vec![vec![region(region_bytes, Kind::Host)]];
     if point.protocol == Protocol::CmCache {
         // The manager's machine.

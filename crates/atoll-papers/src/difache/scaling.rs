@@ -70,7 +70,7 @@ impl Scaling {
         let lines: Vec<Vec<Measured>> = SYSTEMS.iter().map(|_| measured.by_ref().take(nodes.len()).collect()).collect();
         let read_us = measured.next().expect("a client alone").median_us(Access::ReadBypassing);
         let handled_us = REQUEST_NS as f64 / 1e3 + read_us;
-        let network_us = manager::exchange_ns()? as f64 / 1e3;
+        let network_us = manager::exchange_ns(base.profile)? as f64 / 1e3;
         let parts = lines[CMCACHE].iter().map(|measured| {
             let (median_us, operations) = measured.asking();
             Parts {

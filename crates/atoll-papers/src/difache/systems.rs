@@ -1,6 +1,6 @@
 //! The protocols beside each other, over the places of a figure.
 
-use super::point::{Access, Measured, Point, measure_all};
+use super::point::{Access, Measured, PROFILE, Point, measure_all};
 use crate::bench::Options;
 use crate::bench::sweep::Swept;
 use atoll_lab::LabError;
@@ -51,6 +51,7 @@ pub(super) fn testbed(load: Arc<dyn Load>, options: &Options) -> Point {
         object_bytes: Some(OBJECT_BYTES),
         read_percent: Some(READ_PERCENT),
         near_bytes: None,
+        profile: options.profile(PROFILE),
         seed: options.seed,
     }
 }

@@ -44,7 +44,7 @@ pub(crate) fn measure(options: &Options) -> Result<Findings, LabError> {
         }
         alone.push(ditto);
     }
-    let ditto = measure_all(&alone, options.workers)?;
+    let ditto = measure_all(&alone, options)?;
     let cliquemap = sweep.measure(options)?;
     let [lru, lfu] = POLICIES.map(ServerCosts::measured);
     Ok(Findings {
@@ -73,7 +73,8 @@ fn figures(cores: &[usize], ditto: &[Measured], cliquemaps: &[Swept<Measured>], 
     for (workload, (name, printed)) in WORKLOADS.into_iter().enumerate() {
         let (ditto, cliquemap) = (ditto[workload].mops(), &cliquemaps[workload]);
         let flat = places.line(format!("{name}, ditto"), cores.iter().map(|_| ditto));
-        throughput.push(flat.beside(cores.iter().map(|_| (!quick).then_some(printed))));
+        let places_printed = (1..=cores.len()).map(|place| (!quick && place == cores.len()).then_some(printed));
+        throughput.push(flat.beside(places_printed));
         for (policy, additional) in additional.iter_mut().enumerate() {
             let line = format!("{name}, {}", cliquemap.names()[policy]);
             let mops = cliquemap.lines()[policy].iter().map(Measured::mops);
@@ -85,7 +86,12 @@ fn figures(cores: &[usize], ditto: &[Measured], cliquemaps: &[Swept<Measured>], 
             ratios.push(ratio);
             let paper = (workload == 1 && !quick).then_some(ADDITIONAL_CORES_ON_C);
             let enough = times.iter().position(|times| *times <= 1.0).map(|place| cores[place] - 1);
-            additional.points.extend(enough.map(|y| Point { x: workload as f64, y: y as f64, paper }));
+            additional.points.extend(enough.map(|y| Point {
+                x: workload as f64,
+                y: y as f64,
+                paper,
+                ..Point::default()
+            }));
         }
     }
     vec![

@@ -56,7 +56,7 @@ pub(crate) fn measure(options: &Options) -> Result<Findings, LabError> {
         tenants += u64::from(load.load.what().contains("tenants"));
         setups.extend(systems.iter().map(|system| system.share(&load, clients, CACHE_PERCENT, options.seed)));
     }
-    let measured = measure_all(&setups, options.workers)?;
+    let measured = measure_all(&setups, options)?;
     let relative = |(trace, measured): (String, &[Measured])| {
         let hits: Vec<f64> = measured.iter().map(Measured::hit_percent).collect();
         let random = hits[hits.len() - 1];

@@ -71,11 +71,10 @@ mod tests {
     use super::*;
     use crate::bench::measured;
     use atoll_fabric::Purpose;
-    use std::path::PathBuf;
 
     #[test]
     fn a_hit_takes_two_round_trips_and_with_a_list_five_more_unless_it_is_at_the_head() {
-        let options = Options { quick: true, traces: PathBuf::new(), seed: 1, workers: 1, baselines: Vec::new() };
+        let options = Options { quick: true, ..Options::default() };
         for ((name, queues, _), (least, most)) in systems().into_iter().zip([(2.0, 2.1), (6.5, 7.1), (6.0, 7.1)]) {
             let measured = measured::measure(&point(queues, 2_000, 4_000, 1, &options).unwrap()).unwrap();
             let posted: u64 = Purpose::ALL.iter().map(|purpose| measured.traffic.of(*purpose).round_trips).sum();

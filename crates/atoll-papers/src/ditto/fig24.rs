@@ -111,7 +111,7 @@ mod tests {
         let load: Arc<dyn Load> =
             Arc::new(Patterned { phases, keys: 10_000, object_bytes: OBJECT_BYTES, requests: 60_000, seed: 3 });
         let setups: Vec<Setup> = steps().into_iter().map(|(_, variant)| point(&load, 20_000, 4, variant, 3)).collect();
-        let measured = measure_all(&setups, 1).unwrap();
+        let measured = measure_all(&setups, &Options::default()).unwrap();
         let evictions = |one: &Measured| one.stats.iter().find(|(name, _)| *name == "evictions").unwrap().1 as f64;
         let per_request = |one: &Measured, purpose| one.traffic.of(purpose).verbs as f64 / one.requests as f64;
         let per_eviction = |one: &Measured, count: fn(&Measured) -> u64| count(one) as f64 / evictions(one);

@@ -20,9 +20,11 @@
 //! | `testbed` | points of the paper's testbed, and the bytes of its caches |
 //! | `systems` | Ditto with its experts, and CliqueMap |
 //! | `staged` | a run in stages |
+//! | `exact` | exact policies on a sequence of keys, without a network |
 //! | `elastic` | a run in which clients or memory come and go |
 
 mod elastic;
+mod exact;
 pub(super) mod fig13;
 pub(super) mod fig14;
 pub(super) mod fig15;
@@ -36,6 +38,9 @@ pub(super) mod fig22;
 pub(super) mod fig23;
 pub(super) mod fig24;
 pub(super) mod fig25;
+pub(super) mod fig3;
+pub(super) mod fig4;
+pub(super) mod fig5;
 mod staged;
 mod systems;
 mod testbed;

@@ -89,6 +89,7 @@ pub(super) fn measure_all(
     stages: &[Stage],
     options: &Options,
 ) -> Result<Staged, LabError> {
+    let setups: Vec<Setup> = setups.iter().map(|setup| options.networked(setup)).collect();
     let (lines, _) = run_all(&setups, options.workers, |setup| setup.load.requests(), |setup| measure(setup, stages))?;
     Ok(Staged { names: names(systems), lines })
 }

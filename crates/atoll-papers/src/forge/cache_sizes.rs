@@ -2,9 +2,9 @@
 //! in common.
 
 use super::versus::{self, Printed};
+use crate::bench::Options;
 use crate::bench::loads::Known;
 use crate::bench::sweep::Sweep;
-use crate::bench::{Baseline, Options};
 use atoll_lab::LabError;
 use atoll_lab::report::Figure;
 use atoll_lab::report::places::Places;
@@ -18,10 +18,10 @@ pub(super) fn threads(options: &Options) -> u16 {
 }
 
 /// Runs each load, which has a name, with caches of all sizes: a line a load and system. `printed`
-/// is what the paper prints of FORGE over each baseline.
+/// is what the paper prints of FORGE.
 pub(super) fn figures(
     loads: &[(&str, Known)],
-    printed: fn(Baseline) -> Printed,
+    printed: &'static [Printed],
     options: &Options,
 ) -> Result<Vec<Figure>, LabError> {
     let mut sweep = Sweep::over(Places::named("cache", CACHE_PERCENTS.map(|percent| format!("{percent} %"))));

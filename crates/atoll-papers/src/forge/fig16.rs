@@ -3,7 +3,6 @@
 use super::fig15::{LARGE, sized};
 use super::versus::{self, Printed, Versus};
 use crate::bench::measured::Measured;
-use crate::bench::setup::Setup;
 use crate::bench::sizes::COMPUTE_NODES;
 use crate::bench::sweep::{Sweep, Swept};
 use crate::bench::{Baseline, Findings, Options};
@@ -15,13 +14,13 @@ const CACHE_PERCENT: u64 = 20;
 const THREADS: [u16; 3] = [100, 200, 300];
 const MEMORY_NODES: [u32; 3] = [1, 2, 3];
 
-/// Section 6.5: over GLCache-DM, its best baseline.
-fn printed(baseline: Baseline) -> Printed {
-    match baseline {
-        Baseline::Glcache => [Some((1.54, 2.02)), None, None, None],
-        Baseline::Ditto | Baseline::S3Fifo => Printed::default(),
-    }
-}
+/// Over GLCache-DM, its best baseline.
+const PRINTED: [Printed; 1] = [Printed {
+    over: &[Baseline::Glcache],
+    source: "FORGE, section 6.5",
+    ranges: [Some((1.54, 2.02)), None, None, None],
+    means: [None; 4],
+}];
 
 /// Measures the figure.
 pub(crate) fn measure(options: &Options) -> Result<Findings, LabError> {
@@ -30,25 +29,17 @@ pub(crate) fn measure(options: &Options) -> Result<Findings, LabError> {
     let mut sweep = Sweep::over(Places::named("threads", threads.map(|threads| threads.to_string())));
     for nodes in MEMORY_NODES {
         let name = if nodes == 1 { "1 node".to_owned() } else { format!("{nodes} nodes") };
-        sweep.line(
-            name,
-            threads.map(|threads| {
-                let one = load.point(threads, CACHE_PERCENT, options);
-                Setup { pool: one.pool.clone().spread(nodes), ..one }
-            }),
-        );
+        sweep.line(name, threads.map(|threads| load.point(threads, CACHE_PERCENT, options).spread(nodes)));
     }
-    let versus = versus::measure(sweep, printed, options)?;
+    let versus = versus::measure(sweep, &PRINTED, options)?;
     let mut figures = versus.all.clone();
     figures.push(over_one_node(&versus));
-    figures.push(busy_home(&versus.forge, threads));
+    figures.push(busy_home(&versus.forms[0], threads));
     figures.extend(versus.gains());
     Ok(Findings {
         what: format!(
             "{}, in place of the paper's Meta workload. The cache has the same size on one node and on three. \
-             The paper's text prints no absolute number of this figure, and has no Ditto in it, whose prototype knows one memory node; ours knows several. The paper's threads share cores beyond 156 (Hyper-Threading); these do not. \
-             The more threads share a cache of this size, the smaller are its chunks, and a client that empties one \
-             READs what all clients protect, eight bytes a client.",
+             The paper's text prints no absolute number of this figure, and has no Ditto in it, whose prototype knows one memory node; ours knows several. The paper's threads share cores beyond 156 (Hyper-Threading); these do not.",
             load.what_with_sizes(),
         ),
         figures,
@@ -65,14 +56,12 @@ fn over_one_node(versus: &Versus) -> Figure {
         };
         lines.map(of_line).collect()
     };
-    let mut series = gains(&versus.forge);
-    for (_, other) in &versus.others {
-        series.extend(gains(other));
-    }
-    versus.forge.places().figure("Throughput over that of one memory node", ("ratio", ""), series)
+    let series = versus.systems().flat_map(|(_, swept)| gains(swept));
+    versus.forms[0].places().figure("Throughput over that of one memory node", ("ratio", ""), series)
 }
 
-/// How busy FORGE keeps each server of the home's NIC. The home is the first memory node.
+/// How busy the paper's FORGE keeps each server of the home's NIC. The home is the first memory
+/// node.
 fn busy_home(forge: &Swept<Measured>, threads: [u16; 3]) -> Figure {
     let busy_of = |measured: &Measured| measured.traffic.nics[usize::from(COMPUTE_NODES)].busy_ps();
     let limits = busy_of(&forge.lines()[0][0]).map(|(limit, _)| format!("{limit:?}"));

@@ -1,77 +1,106 @@
-//! FORGE, Fig. 3a: where the traffic of a cache in the pool comes from.
+//! FORGE, Fig. 3: where the traffic of a cache in the pool comes from. 3a is YCSB; 3b is a load
+//! with objects of many sizes.
 
 use super::fig13::WORKLOADS;
+use super::fig15;
 use crate::bench::loads::YcsbShare;
 use crate::bench::measured::Measured;
+use crate::bench::setup::Setup;
+use crate::bench::sizes::BLOCK_OBJECT_BYTES;
 use crate::bench::sweep::Sweep;
 use crate::bench::{Baseline, Findings, Options};
 use atoll_baselines::queues::{QueueOptions, QueuePolicy};
 use atoll_fabric::Purpose;
 use atoll_lab::LabError;
-use atoll_lab::load::ycsb::OBJECT_BYTES;
+use atoll_lab::report::Figure;
 use atoll_lab::report::places::Places;
-use atoll_lab::report::{Figure, Series};
 
 const THREADS: u16 = 16;
 const CACHE_PERCENT: u64 = 10;
+/// A load like one of Twitter's clusters, in place of the paper's Twitter traces, and its requests.
+const TWITTER: (&str, u64) = ("twitter-54", 2_000_000);
 
-/// What the paper's section 2.2 prints of the systems that it compares with, in percent: requests,
-/// hotness, eviction. It does not print SIEVE's requests.
-const OTHERS: [(&str, [Option<f64>; 3]); 3] = [
-    ("LRU (paper)", [Some(13.4), Some(57.4), Some(29.2)]),
-    ("SIEVE (paper)", [None, Some(37.7), Some(47.6)]),
-    ("Ditto (paper)", [Some(36.1), Some(45.9), Some(18.0)]),
-];
+/// Percent of the traffic for requests, hotness, eviction and collection.
+type Shares = [Option<f64>; 4];
 
-/// The systems with queues, and which of [`OTHERS`] the paper prints of each.
-const QUEUES: [(QueuePolicy, usize); 2] = [(QueuePolicy::ShardLru, 0), (QueuePolicy::Sieve, 1)];
+/// What is printed of a system: of YCSB, and of Twitter's load. The shares of SIEVE's requests, and
+/// of all but collection on Twitter's, are in the picture only.
+struct Printed {
+    ycsb: Shares,
+    twitter: Shares,
+}
 
-/// Measures the figure.
-/// A system's points on all workloads.
-struct System {
-    /// What its lines are called.
-    name: &'static str,
-    /// What its figures are called.
-    title: String,
-    /// Which of [`OTHERS`] the paper prints of it.
-    printed: Option<usize>,
+const NOTHING: Printed = Printed { ycsb: [None; 4], twitter: [None; 4] };
+const LRU: Printed =
+    Printed { ycsb: [Some(13.4), Some(57.4), Some(29.2), None], twitter: [None, None, None, Some(31.9)] };
+const SIEVE: Printed = Printed { ycsb: [None, Some(37.7), Some(47.6), None], twitter: [None, None, None, Some(38.2)] };
+const DITTO: Printed =
+    Printed { ycsb: [Some(36.1), Some(45.9), Some(18.0), None], twitter: [None, None, None, Some(18.3)] };
+
+/// A system: its name, how a point of FORGE is put on it, and what is printed of it.
+type System = (String, Box<dyn Fn(&Setup) -> Setup>, &'static Printed);
+
+/// The forms of FORGE, the baselines, and the systems with queues that the paper's figure has.
+fn systems(options: &Options) -> Vec<System> {
+    let mut systems: Vec<System> = vec![
+        ("forge-paper".to_owned(), Box::new(|point| point.clone().on_forge_paper(point.pool.capacity_bytes)), &NOTHING),
+        ("forge".to_owned(), Box::new(Setup::clone), &NOTHING),
+    ];
+    for baseline in options.baselines.iter().copied() {
+        let printed = if baseline == Baseline::Ditto { &DITTO } else { &NOTHING };
+        systems.push((baseline.name().to_owned(), Box::new(move |point| baseline.put(point)), printed));
+    }
+    for (policy, printed) in [(QueuePolicy::ShardLru, &LRU), (QueuePolicy::Sieve, &SIEVE)] {
+        if !options.baselines.is_empty() {
+            let put =
+                move |point: &Setup| point.clone().on_queues(QueueOptions::new(policy), point.pool.capacity_bytes);
+            systems.push((policy.name().to_owned(), Box::new(put), printed));
+        }
+    }
+    systems
+}
+
+/// A system's points: on YCSB A to E, then on Twitter's load.
+struct Line {
+    name: String,
+    printed: &'static Printed,
     measured: Vec<Measured>,
 }
 
+/// Measures the figure.
 pub(crate) fn measure(options: &Options) -> Result<Findings, LabError> {
     let (keys, requests) = options.scaled((1_000_000, 3_000_000), (20_000, 60_000));
     let share = YcsbShare { keys, requests, cache_percent: CACHE_PERCENT };
-    let forge: Result<Vec<_>, _> = WORKLOADS.iter().map(|name| share.point(name, THREADS, options)).collect();
-    let forge = forge?;
-    let mut systems = vec![("forge", String::new(), None)];
-    let mut sweep = Sweep::over(Places::named("workload", WORKLOADS));
-    sweep.line("forge", forge.iter().cloned());
-    for baseline in &options.baselines {
-        let title = format!(" of {}", baseline.title());
-        systems.push((baseline.name(), title, (*baseline == Baseline::Ditto).then_some(2)));
-        sweep.line(baseline.name(), forge.iter().map(|point| baseline.put(point)));
-    }
-    for (policy, printed) in if options.baselines.is_empty() { &[] } else { QUEUES.as_slice() } {
-        systems.push((policy.name(), format!(" of {}", policy.name()), Some(*printed)));
-        let queues = QueueOptions::new(*policy);
-        sweep.line(policy.name(), forge.iter().map(|point| point.clone().on_queues(queues, point.pool.capacity_bytes)));
+    let threads = options.scaled(THREADS, 4);
+    let points: Result<Vec<_>, _> = WORKLOADS.iter().map(|name| share.point(name, threads, options)).collect();
+    let mut points = points?;
+    let twitter = fig15::sized(TWITTER, threads, CACHE_PERCENT, options)?;
+    points.push(twitter.point(threads, CACHE_PERCENT, options));
+    let mut sweep = Sweep::over(Places::named("load", WORKLOADS.into_iter().chain([TWITTER.0])));
+    let systems = systems(options);
+    for (name, put, _) in &systems {
+        sweep.line(name.clone(), points.iter().map(put));
     }
     let lines = sweep.measure(options)?.into_lines();
-    let named = systems.into_iter().zip(lines);
-    let systems: Vec<System> =
-        named.map(|((name, title, printed), measured)| System { name, title, printed, measured }).collect();
-    let mut figures = vec![
-        shares("Verbs by purpose", "share of verbs", &systems, |measured, purpose| measured.traffic.of(purpose).verbs),
-        shares("Bytes by purpose", "share of bytes", &systems, |measured, purpose| measured.traffic.of(purpose).bytes),
+    let lines: Vec<Line> =
+        systems.into_iter().zip(lines).map(|((name, _, printed), measured)| Line { name, printed, measured }).collect();
+    let (ycsb, of_twitter) = (0..WORKLOADS.len(), WORKLOADS.len()..WORKLOADS.len() + 1);
+    let figures = vec![
+        shares("Verbs by purpose, YCSB A to E", &lines, ycsb.clone(), verbs, |it| it.ycsb)
+            .from("FORGE, section 2.2, Fig. 3a"),
+        shares("Bytes by purpose, YCSB A to E", &lines, ycsb, bytes, |_| [None; 4]),
+        shares("Verbs by purpose, Twitter's", &lines, of_twitter.clone(), verbs, |it| it.twitter)
+            .from("FORGE, section 2.2, Fig. 3b"),
+        shares("Bytes by purpose, Twitter's", &lines, of_twitter, bytes, |_| [None; 4]),
+        housekeeping(&lines),
     ];
-    figures.extend(systems.iter().map(housekeeping));
     Ok(Findings {
         what: format!(
-            "{keys} keys of {OBJECT_BYTES} bytes, {requests} requests, of YCSB E a twentieth, since a scan is fifty GETs. The paper says neither which YCSB workload its Fig. 3a shows nor \
-             whether traffic is verbs or bytes: all workloads and both are here. It prints the shares of LRU, SIEVE and Ditto, whose housekeeping is 86.6 %, \
-             85.3 % and 63.9 %; FORGE's own share is in the picture only. Of Ditto, LRU and SIEVE the printed shares stand beside ours on every workload: ours are ditto, \
-             shard-lru and sieve-dm; S3FIFO-DM and GLCache-DM are not in the paper's figure. Regrouping counts as eviction, as it must in the paper, which has no collection in \
-             YCSB; the SET after a miss counts as a request. Upkeep is leases and looking after other clients, which the paper does not have.",
+            "{keys} keys of {BLOCK_OBJECT_BYTES} bytes, {requests} requests, of YCSB E a twentieth, since a scan is fifty GETs; and {}, in place of the paper's Twitter traces; {threads} threads, {CACHE_PERCENT} % cache. \
+             The paper says neither which YCSB workload its figure shows nor whether traffic is verbs or bytes: all workloads are taken together here, and the printed shares stand beside verbs. \
+             Its LRU and SIEVE are shard-lru and sieve-dm here. The SET after a miss counts as a request. Regrouping counts as eviction, as it must in the paper, which has no collection in \
+             YCSB. Upkeep is leases and looking after other clients, which the paper does not have.",
+            twitter.what_with_sizes(),
         ),
         figures,
     })
@@ -80,44 +109,39 @@ pub(crate) fn measure(options: &Options) -> Result<Findings, LabError> {
 /// What a point posted for a purpose.
 type Count = fn(&Measured, Purpose) -> u64;
 
-/// The shares of every system's traffic, by purpose. The paper's may be of another workload.
-fn shares(title: &str, y: &str, systems: &[System], count: Count) -> Figure {
+fn verbs(measured: &Measured, purpose: Purpose) -> u64 {
+    measured.traffic.of(purpose).verbs
+}
+
+fn bytes(measured: &Measured, purpose: Purpose) -> u64 {
+    measured.traffic.of(purpose).bytes
+}
+
+/// The shares of every system's traffic on some of the loads together, by purpose.
+fn shares(
+    title: &str,
+    lines: &[Line],
+    loads: std::ops::Range<usize>,
+    count: Count,
+    printed: fn(&Printed) -> Shares,
+) -> Figure {
     let places = Places::named("purpose", Purpose::ALL.map(Purpose::name));
-    let mut series = Vec::new();
-    for System { name, printed, measured, .. } in systems {
-        let printed = printed.map_or([None; 3], |other| OTHERS[other].1);
-        series.extend(WORKLOADS.iter().zip(measured).map(|(workload, measured)| {
-            let shares = Purpose::ALL.map(|purpose| percent(measured, purpose, count));
-            places.line(format!("{name} {workload}"), shares).beside(printed)
-        }));
-    }
-    series.extend(OTHERS.iter().map(|(name, percents)| {
-        let mut line: Series = places.line(*name, percents.map(Option::unwrap_or_default));
-        let mut percents = percents.iter();
-        line.points.retain(|_| percents.next().is_some_and(Option::is_some));
-        line
-    }));
-    places.figure(title, (y, "%"), series)
+    let series = lines.iter().map(|line| {
+        let of = |purpose: Purpose| line.measured[loads.clone()].iter().map(|one| count(one, purpose)).sum::<u64>();
+        let total: u64 = Purpose::ALL.into_iter().map(of).sum();
+        let shares = Purpose::ALL.map(|purpose| of(purpose) as f64 * 100.0 / total.max(1) as f64);
+        places.line(line.name.clone(), shares).beside(printed(line.printed))
+    });
+    places.figure(title, ("share", "%"), series)
 }
 
-/// Percent of a point's traffic that is of a purpose.
-fn percent(measured: &Measured, purpose: Purpose, count: Count) -> f64 {
-    let total: u64 = Purpose::ALL.iter().map(|purpose| count(measured, *purpose)).sum();
-    count(measured, purpose) as f64 * 100.0 / total.max(1) as f64
-}
-
-/// Everything that is no request, in percent.
-fn housekeeping(System { title, measured, .. }: &System) -> Figure {
-    let places = Places::named("workload", WORKLOADS);
-    let line = |name: &str, of: &dyn Fn(&Measured) -> f64| places.line(name, measured.iter().map(of));
-    let besides = |count: Count| move |one: &Measured| 100.0 - percent(one, Purpose::Request, count);
-    places.figure(
-        format!("Housekeeping and hits{title}"),
-        ("share", "%"),
-        [
-            line("housekeeping, verbs", &besides(|one, purpose| one.traffic.of(purpose).verbs)),
-            line("housekeeping, bytes", &besides(|one, purpose| one.traffic.of(purpose).bytes)),
-            line("hit ratio", &Measured::hit_percent),
-        ],
-    )
+/// Percent of every system's verbs that are for no request, on every load.
+fn housekeeping(lines: &[Line]) -> Figure {
+    let places = Places::named("load", WORKLOADS.into_iter().chain([TWITTER.0]));
+    let share = |one: &Measured| {
+        let total: u64 = Purpose::ALL.iter().map(|purpose| verbs(one, *purpose)).sum();
+        100.0 - verbs(one, Purpose::Request) as f64 * 100.0 / total.max(1) as f64
+    };
+    let series = lines.iter().map(|line| places.line(line.name.clone(), line.measured.iter().map(share)));
+    places.figure("Verbs that are for no request", ("share", "%"), series)
 }

@@ -12,5 +12,7 @@ pub(super) mod fig15;
 pub(super) mod fig16;
 pub(super) mod fig17;
 pub(super) mod fig18;
+pub(super) mod fig2;
 pub(super) mod fig3;
+pub(super) mod fig5;
 mod versus;

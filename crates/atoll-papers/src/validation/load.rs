@@ -17,93 +17,93 @@ const MEASURED_NS: u64 = 2_000_000;
 
 /// A verb to a random place of the memory node.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct RandomVerb {
-    pub(super) kind: VerbKind,
+pub(crate) struct RandomVerb {
+    pub(crate) kind: VerbKind,
     /// Of a READ or WRITE.
-    pub(super) bytes: u64,
-    pub(super) memory: Kind,
+    pub(crate) bytes: u64,
+    pub(crate) memory: Kind,
 }
 
-pub(super) const fn read(bytes: u64) -> RandomVerb {
+pub(crate) const fn read(bytes: u64) -> RandomVerb {
     RandomVerb { kind: VerbKind::Read, bytes, memory: Kind::Host }
 }
 
-pub(super) const fn write(bytes: u64) -> RandomVerb {
+pub(crate) const fn write(bytes: u64) -> RandomVerb {
     RandomVerb { kind: VerbKind::Write, bytes, memory: Kind::Host }
 }
 
-pub(super) const fn swap(memory: Kind) -> RandomVerb {
+pub(crate) const fn swap(memory: Kind) -> RandomVerb {
     RandomVerb { kind: VerbKind::CompareAndSwap, bytes: 8, memory }
 }
 
-pub(super) const ADD: RandomVerb = RandomVerb { kind: VerbKind::FetchAndAdd, bytes: 8, memory: Kind::Host };
+pub(crate) const ADD: RandomVerb = RandomVerb { kind: VerbKind::FetchAndAdd, bytes: 8, memory: Kind::Host };
 
 /// Verbs that a client posts together.
 #[derive(Clone, Debug)]
-pub(super) struct Step {
-    pub(super) verbs: Vec<RandomVerb>,
-    pub(super) awaited: bool,
+pub(crate) struct Step {
+    pub(crate) verbs: Vec<RandomVerb>,
+    pub(crate) awaited: bool,
     /// The step is done in one of this many operations.
-    pub(super) every: u64,
+    pub(crate) every: u64,
 }
 
-pub(super) fn awaited(verbs: &[RandomVerb]) -> Step {
+pub(crate) fn awaited(verbs: &[RandomVerb]) -> Step {
     Step { verbs: verbs.to_vec(), awaited: true, every: 1 }
 }
 
-pub(super) fn unawaited(verbs: &[RandomVerb], every: u64) -> Step {
+pub(crate) fn unawaited(verbs: &[RandomVerb], every: u64) -> Step {
     Step { verbs: verbs.to_vec(), awaited: false, every }
 }
 
 /// A kind of operation: its steps in order, and how many of a hundred operations are of it.
 #[derive(Clone, Debug)]
-pub(super) struct Operation {
-    pub(super) percent: u64,
-    pub(super) steps: Vec<Step>,
+pub(crate) struct Operation {
+    pub(crate) percent: u64,
+    pub(crate) steps: Vec<Step>,
 }
 
 /// Operations of a single step, and of nothing else.
-pub(super) fn only(verbs: &[RandomVerb]) -> Vec<Operation> {
+pub(crate) fn only(verbs: &[RandomVerb]) -> Vec<Operation> {
     vec![Operation { percent: 100, steps: vec![awaited(verbs)] }]
 }
 
 /// Clients of one kind.
 #[derive(Clone, Debug)]
-pub(super) struct Clients {
-    pub(super) count: u16,
-    pub(super) operations: Vec<Operation>,
+pub(crate) struct Clients {
+    pub(crate) count: u16,
+    pub(crate) operations: Vec<Operation>,
 }
 
 /// What a load reached.
-pub(super) struct Reached {
+pub(crate) struct Reached {
     /// Operations that ended.
-    pub(super) operations: u64,
-    pub(super) latencies: Latencies,
+    pub(crate) operations: u64,
+    pub(crate) latencies: Latencies,
     /// What passed the network while they were counted.
-    pub(super) traffic: Traffic,
+    pub(crate) traffic: Traffic,
     memory_node: usize,
 }
 
 impl Reached {
     /// Operations in a microsecond.
-    pub(super) fn mops(&self) -> f64 {
+    pub(crate) fn mops(&self) -> f64 {
         self.operations as f64 * 1e3 / self.traffic.ns as f64
     }
 
     /// Verbs of a kind that the memory node served in a microsecond.
-    pub(super) fn verb_mops(&self, kind: VerbKind) -> f64 {
+    pub(crate) fn verb_mops(&self, kind: VerbKind) -> f64 {
         self.traffic.nics[self.memory_node].verbs[kind as usize] as f64 * 1e3 / self.traffic.ns as f64
     }
 
     /// What left the memory node, in bits a nanosecond.
-    pub(super) fn out_gbit_per_s(&self) -> f64 {
+    pub(crate) fn out_gbit_per_s(&self) -> f64 {
         self.traffic.nics[self.memory_node].bytes_out as f64 * 8.0 / self.traffic.ns as f64
     }
 }
 
 /// Runs all clients, spread over the compute nodes, against one memory node: a warm-up, then what
 /// counts.
-pub(super) fn reached(profile: Profile, cpu: CpuCosts, compute_nodes: u16, clients: &[Clients]) -> Reached {
+pub(crate) fn reached(profile: Profile, cpu: CpuCosts, compute_nodes: u16, clients: &[Clients]) -> Reached {
     let mut regions = vec![region(HOST_BYTES, Kind::Host)];
     if profile.device_bytes_max > 0 {
         regions.push(region(DEVICE_BYTES, Kind::Device));

@@ -9,7 +9,7 @@
 //! "about ten times" have none either: the papers do not say how fast the local memory is.
 
 mod figures;
-mod load;
+pub(crate) mod load;
 
 use atoll_lab::LabError;
 use atoll_lab::output;

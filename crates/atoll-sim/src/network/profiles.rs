@@ -39,8 +39,8 @@ pub const CX5_100G: Profile = Profile {
     client: RDMA_CLIENT,
     // Assumed: a posted PCIe write and what the NIC does with it.
     doorbell_ps: 150_000,
-    // Assumed to be as fast as what it serves; FORGE has three compute nodes for one memory node,
-    // so that these never are the limit.
+    // Assumed to be as fast as what it serves. With three compute nodes for one memory node they
+    // are no limit; with three memory nodes they may be.
     issue: EngineTimes {
         read_ps: verb_ps(88),
         write_ps: verb_ps(107),
