@@ -42,7 +42,7 @@ impl Sample {
 
     /// The objects of the pool that this client's keys compete for, at least one.
     pub fn share_objects(&self) -> u64 {
-        (self.objects_max * self.parts / self.sharers).max(1)
+        (self.objects_max.saturating_mul(self.parts) / self.sharers).max(1)
     }
 
     /// One key in 2^k is in the sample: the k.

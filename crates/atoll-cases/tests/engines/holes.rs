@@ -89,7 +89,7 @@ fn what_has_expired_for_one_never_comes_back_for_another() {
         let load = Load { expiring: true, ..Load::new(1, operations, 20, 60) };
         Case { clients: 4, chunks: 40, load, ..Case::default() }
     }
-    show_case(forge::Hole::UntakenExpiry, 100, |_| expiring::<ForgeSubject>(60));
+    show_case(forge::Hole::UntakenExpiry, 100, |_| expiring::<ForgeSubject>(150));
     show_case(table::Hole::UntakenExpiry, 100, |_| expiring::<DittoSubject>(150));
 }
 

@@ -374,13 +374,14 @@ async fn run_batch<'a, G: Engine>(
         }
         let stopped = parse_ahead(state, input, *start, data_bytes_max, ahead);
         state.scanned = 0;
-        let database = inner.database();
         let keys = gets::expected(ahead);
         if !keys.is_empty() {
-            database.with_stored(&keys, async |keys| client.cache.expect(keys).await).await;
+            inner.database().with_stored(&keys, async |keys| client.cache.expect(keys).await).await;
         }
         let mut index = 0;
         while index < ahead.len() {
+            // Whatever waits below lets others run, and SWAPDB is one of them.
+            let database = inner.database();
             if inner.redis.isolation.has_locked_keys() {
                 let keys = keys_of(&ahead[index..], database);
                 let is_locked = inner.redis.isolation.is_locked(keys.iter());
@@ -390,6 +391,7 @@ async fn run_batch<'a, G: Engine>(
                 }
                 if is_locked {
                     Box::pin(batch.until_unlocked(&keys)).await;
+                    continue;
                 }
             }
             let (request, end) = ahead[index];

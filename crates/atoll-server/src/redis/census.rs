@@ -75,7 +75,8 @@ pub(crate) async fn take<G: Engine>(
 }
 
 /// The number of all objects, if a sample of a large cache finds keys of this database alone: then
-/// it is that of the database's keys, but for less than a hundredth. It takes the same time
+/// it is that of the database's keys, but for less than a hundredth of other databases. As in Redis
+/// it has the keys that have expired and that no client has found yet. It takes the same time
 /// whatever the number. Otherwise `None`.
 pub(crate) async fn all_of_large<G: Engine>(
     cache: &Cache<G>,

@@ -6,19 +6,33 @@
 
 use atoll_cache::Value;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 
 /// Less is freed at once: in a fraction of a millisecond.
 const BYTES_MIN: usize = 4 << 20;
 
-type Memory = Box<dyn Send>;
+/// While the thread has so many bytes to free, a worker frees by itself: workers could drop more
+/// than one thread can free.
+const WAITING_BYTES_MAX: usize = 1 << 30;
+
+/// Memory with its bytes.
+type Memory = (usize, Box<dyn Send>);
+
+/// Bytes that wait to be freed.
+static WAITING: AtomicUsize = AtomicUsize::new(0);
 
 /// Where the thread that frees takes it from; none if the system has no thread for that.
 static FREED: OnceLock<Option<Sender<Memory>>> = OnceLock::new();
 
 fn start() -> Option<Sender<Memory>> {
     let (freed, queue) = channel::<Memory>();
-    let free = move || queue.into_iter().for_each(drop);
+    let free = move || {
+        for (bytes, memory) in queue {
+            drop(memory);
+            WAITING.fetch_sub(bytes, Ordering::Relaxed);
+        }
+    };
     std::thread::Builder::new().name("atoll-free".to_owned()).spawn(free).ok().map(|_| freed)
 }
 
@@ -26,15 +40,19 @@ fn start() -> Option<Sender<Memory>> {
 #[inline]
 pub(crate) fn free<T: Send + 'static>(bytes: usize, memory: T) {
     if bytes >= BYTES_MIN {
-        free_elsewhere(memory);
+        free_elsewhere(bytes, memory);
     }
 }
 
 #[cold]
-fn free_elsewhere<T: Send + 'static>(memory: T) {
-    if let Some(freed) = FREED.get_or_init(start) {
+fn free_elsewhere<T: Send + 'static>(bytes: usize, memory: T) {
+    if WAITING.fetch_add(bytes, Ordering::Relaxed) < WAITING_BYTES_MAX
+        && let Some(freed) = FREED.get_or_init(start)
+    {
         // The thread lives as long as the process.
-        let _ = freed.send(Box::new(memory));
+        let _ = freed.send((bytes, Box::new(memory)));
+    } else {
+        WAITING.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
@@ -67,5 +85,10 @@ mod tests {
         free(BYTES_MIN, Freed(by));
         assert_ne!(freed.recv(), Ok(current().id()));
         assert!(freed.recv().is_err());
+        let (by, freed) = channel();
+        WAITING.fetch_add(WAITING_BYTES_MAX, Ordering::Relaxed);
+        free(BYTES_MIN, Freed(by));
+        WAITING.fetch_sub(WAITING_BYTES_MAX, Ordering::Relaxed);
+        assert_eq!(freed.recv(), Ok(current().id()), "the thread has enough to do");
     }
 }

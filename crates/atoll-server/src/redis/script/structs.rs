@@ -14,7 +14,7 @@
 //! The functions return whether they succeeded, and the outcomes or the reason of the failure.
 
 use super::interpreter::MEMORY_BYTES_MAX;
-use super::json::Fault;
+use super::json::{Fault, Steps};
 use super::msgpack::{Outcome, told};
 use mlua::{Lua, LuaString, Result, Table, Value, Variadic};
 
@@ -22,6 +22,8 @@ use mlua::{Lua, LuaString, Result, Table, Value, Variadic};
 const INTEGER_BYTES_MAX: usize = 32;
 /// The longest format: a longer one would take milliseconds.
 const FORMAT_BYTES_MAX: usize = 64 << 10;
+/// The longest text that is taken for a number.
+const NUMBER_BYTES_MAX: usize = 400;
 /// Values that one call returns at most: Lua has no room for more.
 const VALUES_MAX: usize = 7000;
 
@@ -31,7 +33,7 @@ pub(super) fn library(lua: &Lua, look: impl Fn() -> Result<()> + Clone + 'static
     let looked = look.clone();
     let packing = move |lua: &Lua, (format, values): (LuaString, Variadic<Value>)| {
         looked()?;
-        let packed = pack(&format.as_bytes(), &values);
+        let packed = pack(&format.as_bytes(), &values, &mut Steps::new(&looked));
         told(lua, packed.and_then(|bytes| Ok(vec![Value::String(lua.create_string(bytes)?)])))
     };
     library.set("pack", lua.create_function(packing)?)?;
@@ -175,24 +177,31 @@ fn size(format: &[u8]) -> Outcome<Vec<Value>> {
 /// A number of Lua as Lua's own functions take it.
 fn number(values: &[Value], index: usize) -> Outcome<f64> {
     let value = values.get(index);
-    let text = |text: &LuaString| text.to_str().ok().and_then(|text| text.trim().parse().ok());
-    match value {
-        Some(Value::Integer(number)) => return Ok(*number as f64),
-        Some(Value::Number(number)) => return Ok(*number),
-        Some(Value::String(digits)) if text(digits).is_some() => return Ok(text(digits).expect("it is one")),
-        _ => {}
+    let text = |text: &LuaString| {
+        let is_short = text.as_bytes().len() <= NUMBER_BYTES_MAX;
+        text.to_str().ok().filter(|_| is_short).and_then(|text| text.trim().parse().ok())
+    };
+    let number = match value {
+        Some(Value::Integer(number)) => Some(*number as f64),
+        Some(Value::Number(number)) => Some(*number),
+        Some(Value::String(digits)) => text(digits),
+        _ => None,
+    };
+    if let Some(number) = number {
+        return Ok(number);
     }
     let got = value.map_or("no value", |value| value.type_name());
     Err(Fault::Words(format!("bad argument #{} to 'pack' (number expected, got {got})", index + 2)))
 }
 
-fn pack(format: &[u8], values: &[Value]) -> Outcome<Vec<u8>> {
+fn pack(format: &[u8], values: &[Value], steps: &mut Steps<'_>) -> Outcome<Vec<u8>> {
     let (mut format, mut bytes, mut index) = (Format::new("pack", format, 0)?, Vec::new(), 0);
     while let Some((item, before)) = format.next()? {
         if bytes.len() + before > MEMORY_BYTES_MAX {
             return Err("not enough memory".into());
         }
-        bytes.resize(bytes.len() + before, 0);
+        let begun = bytes.len();
+        bytes.resize(begun + before, 0);
         match item {
             Item::Zero => {
                 bytes.push(0);
@@ -217,9 +226,16 @@ fn pack(format: &[u8], values: &[Value]) -> Outcome<Vec<u8>> {
                 bytes.extend(if format.is_big { number.to_be_bytes() } else { number.to_le_bytes() });
             }
             Item::Ended | Item::Text(_) => {
-                let text = match values.get(index) {
-                    Some(Value::String(text)) => text.as_bytes().to_vec(),
-                    Some(Value::Integer(number)) => number.to_string().into_bytes(),
+                let (borrowed, digits);
+                let text: &[u8] = match values.get(index) {
+                    Some(Value::String(text)) => {
+                        borrowed = text.as_bytes();
+                        &borrowed
+                    }
+                    Some(Value::Integer(number)) => {
+                        digits = number.to_string();
+                        digits.as_bytes()
+                    }
                     other => {
                         let got = other.map_or("no value", |value| value.type_name());
                         let place = index + 2;
@@ -243,13 +259,14 @@ fn pack(format: &[u8], values: &[Value]) -> Outcome<Vec<u8>> {
                 }
             }
         }
+        steps.take(bytes.len() - begun)?;
         index += 1;
     }
     Ok(bytes)
 }
 
 fn unpack(lua: &Lua, format: &[u8], text: &[u8], position: f64) -> Outcome<Vec<Value>> {
-    if position < 1.0 {
+    if position.is_nan() || position < 1.0 {
         return Err("bad argument #3 to 'unpack' (offset must be 1 or greater)".into());
     }
     let from = position as usize - 1;
