@@ -12,6 +12,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+#[cfg(target_arch = "x86_64")]
+use std::time::Duration;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// The host's clocks, or a clock set by hand (a replay runs in its trace's time).
@@ -131,8 +133,8 @@ impl HostClock {
         {
             static MEASURED: OnceLock<(Instant, Option<Tick>)> = OnceLock::new();
             let (origin, tick) = *MEASURED.get_or_init(|| {
-                let origin = Instant::now();
-                (origin, Tick::measured(origin))
+                let tick = Tick::measured();
+                (Instant::now(), tick)
             });
             Self { origin, tick }
         }
@@ -166,20 +168,65 @@ impl Tick {
     }
 
     /// `None` where the counter stops in deep sleep or follows the core's frequency (CPUID leaf
-    /// 8000_0007h, EDX bit 8).
-    fn measured(origin: Instant) -> Option<Self> {
+    /// 8000_0007h, EDX bit 8), or where the machine is too busy to measure it.
+    fn measured() -> Option<Self> {
         use std::arch::x86_64::__cpuid;
         let invariant = __cpuid(0x8000_0000).eax >= 0x8000_0007 && __cpuid(0x8000_0007).edx & (1 << 8) != 0;
         if !invariant {
             return None;
         }
-        let counter_origin = Self::counter();
-        while origin.elapsed().as_millis() < 5 {
+        let read = || (Self::counter(), Instant::now(), Self::counter());
+        let begun = Reading::closest(read);
+        while begun.instant.elapsed() < MEASURED_FOR {
             std::hint::spin_loop();
         }
-        let (ns, ticks) = (origin.elapsed().as_nanos(), u128::from(Self::counter() - counter_origin));
-        let scale = u64::try_from((ns << 32) / ticks).ok()?;
-        Some(Self { counter_origin, scale })
+        Self::between(begun, Reading::closest(read))
+    }
+
+    /// The pace of the counter between two readings. `None` if these are not exact enough.
+    fn between(begun: Reading, ended: Reading) -> Option<Self> {
+        let (ns, ticks) =
+            (ended.instant.duration_since(begun.instant).as_nanos(), ended.counter.saturating_sub(begun.counter));
+        let is_exact = begun.spread.saturating_add(ended.spread).saturating_mul(INEXACT_ONE_IN) < ticks;
+        let scale = u64::try_from((ns << 32).checked_div(ticks.into())?).ok()?;
+        is_exact.then_some(Self { counter_origin: begun.counter, scale })
+    }
+}
+
+/// For how long the counter is measured.
+#[cfg(target_arch = "x86_64")]
+const MEASURED_FOR: Duration = Duration::from_millis(5);
+/// Readings of which the closest counts.
+#[cfg(target_arch = "x86_64")]
+const READINGS: usize = 16;
+/// The counter is not used if its pace may be wrong by one part in so many.
+#[cfg(target_arch = "x86_64")]
+const INEXACT_ONE_IN: u64 = 1000;
+
+/// Both clocks at one moment.
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy, Debug)]
+struct Reading {
+    instant: Instant,
+    counter: u64,
+    /// Ticks that passed while both were read.
+    spread: u64,
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Reading {
+    /// The reading that took least time, of several. `read` reads the counter before and after the
+    /// system clock. The system may run another thread in between, for any time: a pace that is
+    /// measured by such a reading is wrong by any factor.
+    fn closest(mut read: impl FnMut() -> (u64, Instant, u64)) -> Self {
+        let mut reading = || {
+            let (before, instant, after) = read();
+            // On another core the counter may lag.
+            let spread = after.wrapping_sub(before);
+            Self { instant, counter: before.wrapping_add(spread / 2), spread }
+        };
+        let first = reading();
+        (1..READINGS).map(|_| reading()).fold(first, |best, next| if next.spread < best.spread { next } else { best })
     }
 }
 
@@ -194,6 +241,32 @@ mod tests {
         std::thread::sleep(std::time::Duration::from_millis(50));
         let (by_system, by_us) = (instant.elapsed().as_nanos() as f64, (clock.now_ns() - ns) as f64);
         assert!((by_us / by_system - 1.0).abs() < 0.05, "{by_us} against {by_system}");
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn a_thread_that_waits_for_the_processor_while_it_measures_the_counter_measures_the_same() {
+        let start = Instant::now();
+        // A counter of three ticks a nanosecond. Of each reading's two halves one waits, but for
+        // the ninth reading.
+        let readings = |from_ns: u64| {
+            let mut number = 0;
+            move || {
+                let ns = from_ns + 100_000_000 * number;
+                let (first, second) = match number {
+                    8 => (20, 20),
+                    number if number % 2 == 0 => (50_000_000, 20),
+                    _ => (20, 50_000_000),
+                };
+                number += 1;
+                (3 * ns, start + Duration::from_nanos(ns + first), 3 * (ns + first + second))
+            }
+        };
+        let (begun, ended) = (Reading::closest(readings(0)), Reading::closest(readings(5_000_000)));
+        let tick = Tick::between(begun, ended).expect("two readings are exact");
+        assert!(tick.ns(begun.counter + 3_000_000).abs_diff(1_000_000) < 1000, "3 ticks a nanosecond: {tick:?}");
+        let late = Reading { spread: 3 * 50_000_000, ..ended };
+        assert!(Tick::between(begun, late).is_none() && Tick::between(ended, begun).is_none());
     }
 
     #[test]
