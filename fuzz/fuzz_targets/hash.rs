@@ -3,7 +3,7 @@
 //! a stable compiler.
 #![no_main]
 
-use atoll_server::redis::hash::{Fields, Hash, Pair, TooLong, push_pair, remove, set};
+use atoll_server::redis::hash::{Fields, Hash, Pair, Remaking, TooLong, push_pair};
 
 fn pairs(bytes: &[u8]) -> Vec<Pair<'_>> {
     Hash::read(bytes).into_iter().flat_map(|hash| hash.pairs().collect::<Vec<_>>()).collect()
@@ -25,9 +25,9 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         let (mut fields, mut left, mut changed) = (Fields::default(), Vec::new(), Vec::new());
         fields.add(field);
         let was_there = hash.get(field).is_some();
-        assert_eq!(remove(hash, &fields, &mut left), usize::from(was_there));
+        assert_eq!(Remaking::remove(hash, &fields).whole(&mut left).ok(), Some(usize::from(was_there)));
         assert_eq!((others(bytes), pairs(&left).len()), (others(&left), others(&left).len()));
-        match set(Some(hash), &fields, &[b"new"], &mut changed) {
+        match Remaking::set(Some(hash), &fields, &[b"new"]).whole(&mut changed) {
             Ok(added) => {
                 assert_eq!((added, others(bytes)), (usize::from(!was_there), others(&changed)));
                 assert_eq!(Hash::read(&changed).unwrap().get(field), Some(&b"new"[..]));
