@@ -34,7 +34,7 @@
 //! clean, and however long it takes. The result allows at least one part in [`SLACK_ONE_IN`] of the
 //! pool to die before the next pass, unless too much is reclaimable already. So each needed chunk
 //! costs a bounded number of descriptors. Both words are hints: a wrong word costs a pass, or an
-//! eviction that was not needed.
+//! eviction that was not needed. What a client that died had not told is in the next pass's result.
 //!
 //! A group with a quarter reclaimable is cheap to clean. On YCSB A of 256 threads, with a cache of
 //! 200 000 objects, a third gains 1 % and loses no hits, and a half nothing more. A sixth of the

@@ -11,8 +11,8 @@ use super::sample::Sample;
 
 /// Sampled reads that are counted before a client decides.
 const WINDOW_READS: u32 = 512;
-/// How much nearer another share must be, as one part in so many of the reads: chance alone
-/// changes nothing.
+/// How much nearer another share must be, as one part in so many of the reads. Chance alone does
+/// not make it so.
 const MARGIN_ONE_IN: u32 = 32;
 
 /// What a client counts since its share changed.
@@ -58,13 +58,11 @@ impl Overlap {
             return None;
         }
         let window = std::mem::replace(self, Self { is_warm: true, ..Self::default() });
-        let [half, once, twice] = window.modelled.map(|hits| hits.abs_diff(window.hits) + window.reads / MARGIN_ONE_IN);
-        let once = once - window.reads / MARGIN_ONE_IN;
-        match () {
-            () if !window.is_warm => None,
-            () if twice < once => Some(Change::Wider),
-            () if half < once => Some(Change::Narrower),
-            () => None,
+        let [half, once, twice] = window.modelled.map(|hits| hits.abs_diff(window.hits));
+        let is_nearer = |other: u32| window.is_warm && other + WINDOW_READS / MARGIN_ONE_IN < once;
+        if is_nearer(twice) {
+            return Some(Change::Wider);
         }
+        is_nearer(half).then_some(Change::Narrower)
     }
 }

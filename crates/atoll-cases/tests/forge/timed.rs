@@ -7,7 +7,7 @@ use atoll_cache::{Cache, SetOptions, Value};
 use atoll_cases::compiled::sim;
 use atoll_cases::endpoint::CaseEndpoint;
 use atoll_fabric::{Kind, Purpose};
-use atoll_sim::network::traffic::Posted;
+use atoll_sim::network::traffic::{Posted, Traffic};
 use atoll_sim::network::{Network, profiles};
 use atoll_sim::sim::region;
 use atoll_sim::{Sim, SimOptions};
@@ -74,12 +74,13 @@ fn a_get_that_hits_takes_two_round_trips_and_the_time_of_two() {
     assert_eq!(gets_that_hit(), (posted, ns), "the same seed, the same digits");
 }
 
-/// Round trips of making room, for each SET of a large value, by this many clients of a full pool.
-fn round_trips_for_room(clients: u16) -> f64 {
-    const SETS: u64 = 60;
-    let base = ForgeOptions::default().for_capacity(32 << 20);
-    let chunk_bytes = base.chunk_bytes as usize;
-    let settings = atoll_pool::PoolSettings { clients_max: u32::from(clients) + 2, ..base };
+/// What so many clients posted together, each of which joined a new pool, played and left.
+fn played<P: Future<Output = ()>>(
+    settings: atoll_pool::PoolSettings,
+    clients: u16,
+    play: impl Fn(u16, Rc<Cache<sim::Forge>>) -> P + Copy + 'static,
+) -> Traffic {
+    let settings = atoll_pool::PoolSettings { clients_max: u32::from(clients) + 2, ..settings };
     let nodes = vec![vec![region(settings.capacity_bytes, Kind::Host)]];
     let sim = Sim::new(SimOptions::timed(1, nodes, Network::new(profiles::CX5_100G, COMPUTE_NODES)));
     let endpoint = CaseEndpoint::new(sim.endpoint("maker"));
@@ -87,17 +88,27 @@ fn round_trips_for_room(clients: u16) -> f64 {
     for number in 0..clients {
         let (pool, endpoint) = (pool.clone(), CaseEndpoint::new(sim.endpoint_on("client", number % COMPUTE_NODES)));
         sim.spawn("client", async move {
-            let cache = Cache::new(sim::Forge::join(&pool, endpoint).await.unwrap());
-            let value = vec![7; 5 * chunk_bytes];
-            for set in 0..SETS {
-                let key = (u64::from(number) << 32 | set).to_le_bytes();
-                cache.set(&key, &value, &SetOptions::default()).await.unwrap();
-            }
-            cache.into_engine().leave().await.unwrap();
+            let cache = Rc::new(Cache::new(sim::Forge::join(&pool, endpoint).await.unwrap()));
+            play(number, cache.clone()).await;
+            Rc::into_inner(cache).expect("the play is over").into_engine().leave().await.unwrap();
         });
     }
     sim.run().unwrap();
-    let traffic = sim.traffic().unwrap();
+    sim.traffic().unwrap()
+}
+
+/// Round trips of making room, for each SET of a large value, by this many clients of a full pool.
+fn round_trips_for_room(clients: u16) -> f64 {
+    const SETS: u64 = 60;
+    let settings = ForgeOptions::default().for_capacity(32 << 20);
+    let value_bytes = 5 * settings.chunk_bytes as usize;
+    let traffic = played(settings, clients, move |number, cache| async move {
+        let value = vec![7; value_bytes];
+        for set in 0..SETS {
+            let key = (u64::from(number) << 32 | set).to_le_bytes();
+            cache.set(&key, &value, &SetOptions::default()).await.unwrap();
+        }
+    });
     traffic.of(Purpose::Eviction).round_trips as f64 / (u64::from(clients) * SETS) as f64
 }
 
@@ -145,27 +156,17 @@ fn verbs_for_cleaning(clients: u16) -> f64 {
     const SETS: u64 = 120_000;
     const KEYS: f64 = 60_000.0;
     let base = ForgeOptions { object_bytes_mean: 280, ..ForgeOptions::default() }.for_capacity(8 << 20);
-    let settings = atoll_pool::PoolSettings { chunk_bytes: 8 << 10, clients_max: u32::from(clients) + 2, ..base };
-    let nodes = vec![vec![region(settings.capacity_bytes, Kind::Host)]];
-    let sim = Sim::new(SimOptions::timed(1, nodes, Network::new(profiles::CX5_100G, COMPUTE_NODES)));
-    let endpoint = CaseEndpoint::new(sim.endpoint("maker"));
-    let pool = sim.block_on(async move { sim::Forge::format(&endpoint, settings).await.unwrap() }).unwrap();
-    for number in 0..clients {
-        let (pool, endpoint) = (pool.clone(), CaseEndpoint::new(sim.endpoint_on("client", number % COMPUTE_NODES)));
-        sim.spawn("client", async move {
-            let cache = Cache::new(sim::Forge::join(&pool, endpoint).await.unwrap());
-            let mut state = u64::from(number) + 1;
-            for _ in 0..SETS / u64::from(clients) {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                let unit = (state >> 11) as f64 / (1_u64 << 53) as f64;
-                let key = ((unit * unit * unit * KEYS) as u64).to_le_bytes();
-                cache.set(&key, &[7; 232], &SetOptions::default()).await.unwrap();
-            }
-            cache.into_engine().leave().await.unwrap();
-        });
-    }
-    sim.run().unwrap();
-    sim.traffic().unwrap().of(Purpose::Collection).verbs as f64 / SETS as f64
+    let settings = atoll_pool::PoolSettings { chunk_bytes: 8 << 10, ..base };
+    let traffic = played(settings, clients, move |number, cache| async move {
+        let mut state = u64::from(number) + 1;
+        for _ in 0..SETS / u64::from(clients) {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let unit = (state >> 11) as f64 / (1_u64 << 53) as f64;
+            let key = ((unit * unit * unit * KEYS) as u64).to_le_bytes();
+            cache.set(&key, &[7; 232], &SetOptions::default()).await.unwrap();
+        }
+    });
+    traffic.of(Purpose::Collection).verbs as f64 / SETS as f64
 }
 
 #[test]

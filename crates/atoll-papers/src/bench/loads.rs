@@ -57,8 +57,7 @@ pub fn fixed(
     cache_percent: u64,
     options: &Options,
 ) -> Result<Arc<dyn Load>, LabError> {
-    let load = real(name, options.scaled(requests, 20_000), options)?;
-    Ok(populated(Arc::new(OneSize { load, object_bytes: ycsb::OBJECT_BYTES }), threads, cache_percent))
+    Ok(populated(one_size(name, requests, ycsb::OBJECT_BYTES, options)?, threads, cache_percent))
 }
 
 /// The same with objects of [`BLOCK_OBJECT_BYTES`], and as many keys as full groups need.
@@ -69,9 +68,13 @@ pub fn fixed_blocks(
     cache_percent: u64,
     options: &Options,
 ) -> Result<Arc<dyn Load>, LabError> {
-    let load = real(name, options.scaled(requests, 20_000), options)?;
-    let load = Arc::new(OneSize { load, object_bytes: BLOCK_OBJECT_BYTES });
+    let load = one_size(name, requests, BLOCK_OBJECT_BYTES, options)?;
     Ok(options.scaled(grouped as fn(_, _, _) -> _, populated)(load, threads, cache_percent))
+}
+
+fn one_size(name: &str, requests: u64, object_bytes: u32, options: &Options) -> Result<Arc<OneSize>, LabError> {
+    let load = real(name, options.scaled(requests, 20_000), options)?;
+    Ok(Arc::new(OneSize { load, object_bytes }))
 }
 
 /// A load with what it asks for altogether, which takes a pass over all its requests.
