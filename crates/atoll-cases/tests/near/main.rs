@@ -6,6 +6,7 @@ mod cache;
 mod case;
 mod explored;
 mod holes;
+mod network;
 mod object;
 mod regular;
 mod swarm;

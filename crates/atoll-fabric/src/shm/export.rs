@@ -147,7 +147,10 @@ impl ShmEndpoint {
             Some(_) if self.home_name().is_none() => return Err(absent("the pool was removed")),
             Some(home) => match ShmRegion::open(&export_name(home, place)) {
                 Ok(region) => Arc::new(region),
-                Err(FabricError::Absent(_)) => return Err(absent("its owner exports no such region")),
+                // An empty file is a region that its owner makes just now, or was killed over.
+                Err(FabricError::Absent(_) | FabricError::BadSize { bytes: 0, .. }) => {
+                    return Err(absent("its owner exports no such region"));
+                }
                 Err(error) => return Err(VerbError::export_unopened(place.0, place.1, error.to_string())),
             },
             None => self.table().get(&place).cloned().ok_or(absent("its owner exports no such region"))?,

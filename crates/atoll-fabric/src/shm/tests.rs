@@ -1,7 +1,8 @@
 //! What a process, its fork and another mapping see of a region.
 
+use super::names::{export_name, path_of};
 use super::{ShmEndpoint, ShmRegion, fork};
-use crate::{Address, Batch, Endpoint, FabricError, Identity, Region, VerbError};
+use crate::{Address, Batch, Endpoint, FabricError, Identity, Lifetime, Region, RegionAttributes, VerbError};
 use std::sync::Arc;
 
 #[test]
@@ -87,6 +88,22 @@ fn an_endpoint_lives_until_it_is_dropped_whichever_mapping_asks() {
     for who in who.into_iter().chain([Identity::NOBODY]) {
         assert_eq!(asked(who), [Ok(true), Ok(true)]);
     }
+}
+
+#[test]
+fn an_exported_region_whose_owner_was_killed_as_it_made_it_is_absent() {
+    let name = format!("shm:/atoll-half-made-{}", std::process::id());
+    let region = Arc::new(ShmRegion::create(&name, 1 << 16).unwrap());
+    let [owner, other] = [(); 2].map(|()| ShmEndpoint::new(region.clone()));
+    let first = owner.export(RegionAttributes { lifetime: Lifetime::Process, ..region.attributes() }).unwrap();
+    let node = first.compute_node().unwrap();
+    let half_made = path_of(&export_name(&name, (node, 1))).unwrap();
+    std::fs::File::create(half_made).unwrap();
+    assert!(other.reach_export(first).is_ok());
+    let refused = other.reach_export(Address::on_compute(node, 1, 0));
+    drop(owner);
+    ShmRegion::remove(&name).unwrap();
+    assert!(matches!(refused, Err(VerbError::ExportAbsent(_))), "{refused:?}");
 }
 
 #[test]
