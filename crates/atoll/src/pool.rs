@@ -129,8 +129,9 @@ struct Opened<F: PoolFabric> {
 }
 
 /// Words by which a process without a near cache finds that objects change, as a power of two:
-/// 512 KiB, once they are used.
-const WORDS_LOG2: u32 = 16;
+/// 8 MiB, once they are used. Objects that share a word are all looked up once one has changed, so
+/// there are as many as a server tracks keys at most by default.
+const WORDS_LOG2: u32 = 20;
 
 impl<F: PoolFabric> Opened<F> {
     fn open(fabric: &F, home: F::Region) -> Result<Self, OpenError> {

@@ -50,6 +50,8 @@ const CHANNEL: &[u8] = b"__redis__:invalidate";
 const LOOK_PERIODS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_secs(1));
 /// Looks take at most one part of so many of a processor.
 const LOOK_PART: u32 = 20;
+/// Most words that a look drops to have fewer.
+const DROPS_MAX: usize = 4096;
 /// After how long another client is told of a key that could not be noted.
 const LATE: Duration = Duration::from_millis(20);
 /// How long a server vouches for what it has noted without seeing its words.
@@ -378,7 +380,7 @@ impl Instance {
             return LOOK_PERIODS.0;
         }
         self.tell_late(shared);
-        tracking.table.shrink(tracking.keys_most(), |told| self.tell_of(shared, &told, None));
+        tracking.table.shrink(tracking.keys_most(), DROPS_MAX, |told| self.tell_of(shared, &told, None));
         let looked = tracking.table.look(cache.engine(), |told| self.tell_of(shared, &told, None)).await;
         let blind_since = {
             let mut blind_since = tracking.blind_since.lock().unwrap_or_else(PoisonError::into_inner);
@@ -474,7 +476,10 @@ impl<G: Engine> Context<'_, G> {
         let tracking = &self.instance.tracking;
         let Some(tracks) = &mut self.session.tracks else { return };
         let Some((reader, key)) = tracks.reads(stored) else { return };
-        let noted = tracking.table.add(self.cache.engine(), stored, reader, tracking.keys_most()).await;
+        let keys_most = tracking.keys_most();
+        let noted = tracking.table.add(self.cache.engine(), stored, reader, keys_most).await;
+        // The reader of one key too many pays for it, and no writer later.
+        tracking.table.shrink(keys_most, 2, |told| self.instance.tell_of(self.shared, &told, None));
         match noted {
             Ok(true) => _ = tracks.noted.insert(stored.to_vec(), key.to_vec()),
             _ => _ = tracks.unnoted.insert(key.to_vec()),

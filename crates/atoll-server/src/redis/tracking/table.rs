@@ -12,13 +12,17 @@
 //! A key of 16 bytes takes about 230 (`scripts/tracking-load`), and 8 more for each further client.
 
 use atoll_cache::{CacheError, Engine, Mark, Meta};
-use std::collections::HashMap;
+use indexmap::IndexMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 const SHARDS: usize = 64;
-/// Most keys that are looked up in one look, and most words that are dropped in one step.
-const LOOKUPS_MAX: usize = 4096;
+/// How long a look looks keys up at most, the turns of others apart: about a hundred thousand on
+/// one host.
+const LOOKUPS_MAX: Duration = Duration::from_millis(100);
+/// After how long other connections of the worker have their turn.
+const STEP_MAX: Duration = Duration::from_micros(200);
 
 /// Who has read a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +84,7 @@ impl Entry {
             Reader::Client(id) => match self.told.clients.binary_search(&id) {
                 Ok(_) => false,
                 Err(place) => {
+                    reserve(&mut self.told.clients);
                     self.told.clients.insert(place, id);
                     true
                 }
@@ -111,11 +116,19 @@ impl Word {
 
     fn push(&mut self, entry: Entry) {
         self.first_expiry_ms = self.first_expiry_ms.min(entry.found.expiry_ms.unwrap_or(u64::MAX));
+        reserve(&mut self.entries);
         self.entries.push(entry);
     }
 }
 
-type Shard = HashMap<u32, Word>;
+/// Makes room for one more: most have one, and there are millions.
+fn reserve<T>(few: &mut Vec<T>) {
+    if few.len() < 4 {
+        few.reserve_exact(1);
+    }
+}
+
+type Shard = IndexMap<u32, Word>;
 
 /// The tracked keys of a server.
 pub(super) struct Table {
@@ -124,12 +137,15 @@ pub(super) struct Table {
     items: AtomicU64,
     /// How many keys were noted so far.
     noted: AtomicU64,
+    /// How many words were drawn to be dropped so far.
+    drawn: AtomicU64,
 }
 
 impl Default for Table {
     fn default() -> Self {
         let shards = std::array::from_fn(|_| Mutex::default());
-        Self { shards, keys: AtomicU64::new(0), items: AtomicU64::new(0), noted: AtomicU64::new(0) }
+        let [keys, items, noted, drawn] = [const { AtomicU64::new(0) }; 4];
+        Self { shards, keys, items, noted, drawn }
     }
 }
 
@@ -240,7 +256,7 @@ impl Table {
         let word = shard.get_mut(&number)?;
         let entry = word.entries.swap_remove(word.find(stored)?);
         if word.entries.is_empty() {
-            shard.remove(&number);
+            shard.swap_remove(&number);
         }
         Some(self.discount(entry))
     }
@@ -256,26 +272,37 @@ impl Table {
 
     /// Tracks the keys of a word no longer.
     fn drop_word(&self, number: u32, tell: &mut impl FnMut(Told)) {
-        let Some(word) = self.shard(number).remove(&number) else { return };
+        let Some(word) = self.shard(number).swap_remove(&number) else { return };
         word.entries.into_iter().for_each(|entry| tell(self.discount(entry)));
     }
 
     /// Tracks fewer keys, as long as there are more than so many, or 16 times as many items. Ends
-    /// after [`LOOKUPS_MAX`] words in any case.
-    pub(super) fn shrink(&self, keys_max: u64, mut tell: impl FnMut(Told)) {
-        for shard in self.shards.iter().cycle().take(LOOKUPS_MAX) {
+    /// after so many words in any case. They are drawn, as Redis draws the keys.
+    pub(super) fn shrink(&self, keys_max: u64, words_max: usize, mut tell: impl FnMut(Told)) {
+        for _ in 0..words_max {
             if !self.is_beyond(keys_max) {
                 return;
             }
-            let number = lock(shard).keys().next().copied();
-            if let Some(number) = number {
-                self.drop_word(number, &mut tell);
+            if let Some(word) = self.draw() {
+                word.entries.into_iter().for_each(|entry| tell(self.discount(entry)));
             }
         }
     }
 
-    /// Finds the keys that have changed or expired, and tells of them. Beyond [`LOOKUPS_MAX`] keys
-    /// of changed words it tells of all of them.
+    /// Removes a word, any of them.
+    fn draw(&self) -> Option<Word> {
+        // Multiples of the golden ratio are spread evenly.
+        let draw = self.drawn.fetch_add(1, Relaxed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let first = (draw >> 32) as usize;
+        (0..SHARDS).find_map(|further| {
+            let mut shard = lock(&self.shards[(first + further) % SHARDS]);
+            let index = (draw as u32 as usize).checked_rem(shard.len())?;
+            shard.swap_remove_index(index).map(|(_, word)| word)
+        })
+    }
+
+    /// Finds the keys that have changed or expired, and tells of them. After [`LOOKUPS_MAX`] it
+    /// tells of all keys of the changed words that are left.
     pub(super) async fn look<G: Engine>(&self, engine: &G, mut tell: impl FnMut(Told)) -> Looked {
         if self.keys() == 0 {
             return Looked::Done;
@@ -289,21 +316,24 @@ impl Table {
                     return Looked::AllEnded;
                 }
                 if mark != word.mark || word.is_unsure || word.first_expiry_ms <= now_ms {
-                    changed.push((*number, word.entries.len()));
+                    changed.push(*number);
                 }
             }
             // Other connections of the worker have their turn.
             tokio::task::yield_now().await;
         }
-        let mut lookups = 0;
-        for (number, keys) in changed {
+        let (mut spent, mut began) = (Duration::ZERO, Instant::now());
+        for number in changed {
             let Some(mark) = engine.mark(number) else { return Looked::Blind };
-            lookups += keys;
-            match lookups > LOOKUPS_MAX {
+            match spent > LOOKUPS_MAX {
                 true => self.drop_word(number, &mut tell),
                 false => self.settle(engine, number, mark, &mut tell).await,
             }
-            tokio::task::yield_now().await;
+            let step = began.elapsed();
+            if step > STEP_MAX {
+                tokio::task::yield_now().await;
+                (spent, began) = (spent + step, Instant::now());
+            }
         }
         Looked::Done
     }
@@ -341,7 +371,7 @@ impl Table {
             word.first_expiry_ms = expiries.min().unwrap_or(u64::MAX);
         }
         if word.entries.is_empty() {
-            shard.remove(&number);
+            shard.swap_remove(&number);
         }
         drop(shard);
         told.into_iter().for_each(tell);
