@@ -72,6 +72,8 @@ enum Looked {
     /// A copy, and the pool is to be asked all the same.
     Far,
     Nothing,
+    /// The copy of an object that had this token, which ended.
+    Ended(u64),
 }
 
 /// What came of one of many lookups.
@@ -91,14 +93,15 @@ pub struct Near<G: Copied> {
     engine: G,
     hits: Cell<u64>,
     outdated: Cell<u64>,
+    spurious: Cell<u64>,
     copies: Cell<u64>,
 }
 
 impl<G: Copied> Near<G> {
     /// An engine without a near cache.
     pub fn without(engine: G) -> Self {
-        let [hits, outdated, copies] = [const { Cell::new(0) }; 3];
-        Self { near: None, follower: None, engine, hits, outdated, copies }
+        let [hits, outdated, spurious, copies] = [const { Cell::new(0) }; 4];
+        Self { near: None, follower: None, engine, hits, outdated, spurious, copies }
     }
 
     /// An engine without a near cache whose client can tell that objects change, by these words of
@@ -159,9 +162,9 @@ impl<G: Copied> Near<G> {
         let client = self.engine.pool_client();
         let copy = match near.find(&client.endpoint, stripe, key) {
             Found::Valid(copy) => copy,
-            Found::Outdated => {
+            Found::Outdated(copy) => {
                 self.outdated.set(self.outdated.get() + 1);
-                return Ok(Looked::Nothing);
+                return Ok(Looked::Ended(copy.meta.token));
             }
             Found::Nothing => return Ok(Looked::Nothing),
         };
@@ -177,6 +180,13 @@ impl<G: Copied> Near<G> {
         self.hits.set(self.hits.get() + 1);
         client.endpoint.charge(HIT_NS);
         Ok(Looked::Copy(copy))
+    }
+
+    /// The copy of an object with this token has ended; a lookup in the pool has found this since.
+    fn note_ended(&self, token: u64, lookup: Lookup, found: Meta) {
+        if lookup == Lookup::Hit && found.token == token {
+            self.spurious.set(self.spurious.get() + 1);
+        }
     }
 
     /// Looks a key up in the pool, and keeps a copy if it is worth one.
@@ -258,6 +268,11 @@ impl<G: Copied> Engine for Near<G> {
             }
             Looked::Far => self.engine.get(key, into).await,
             Looked::Nothing => self.get_far(near, stripe, key, into).await,
+            Looked::Ended(token) => {
+                let lookup = self.get_far(near, stripe, key, into).await?;
+                self.note_ended(token, lookup, into.meta());
+                Ok(lookup)
+            }
         }
     }
 
@@ -274,8 +289,11 @@ impl<G: Copied> Engine for Near<G> {
                 Ok((Lookup::Hit, meta_of(&copy)))
             }
             Looked::Far => self.engine.get_to(key, into).await,
-            Looked::Nothing => {
+            looked @ (Looked::Nothing | Looked::Ended(_)) => {
                 let lookup = self.get_far(near, stripe, key, &mut value).await?;
+                if let Looked::Ended(token) = looked {
+                    self.note_ended(token, lookup, value.meta());
+                }
                 if lookup == Lookup::Hit && value.deferred.is_some() {
                     return self.engine.get_to(key, into).await;
                 }
@@ -307,7 +325,7 @@ impl<G: Copied> Engine for Near<G> {
         mut found: F,
     ) -> Result<(), CacheError> {
         let Some(near) = &self.near else { return self.engine.get_many(keys, found).await };
-        let (mut far, mut far_keys, mut worthy) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut far, mut far_keys, mut worthy, mut ended) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut results = Vec::with_capacity(keys.len());
         for (index, key) in keys.iter().enumerate() {
             let stripe = self.engine.stripe(key);
@@ -318,6 +336,10 @@ impl<G: Copied> Engine for Near<G> {
                     continue;
                 }
                 Looked::Nothing => self.sample_if_worth(near, stripe).await,
+                Looked::Ended(token) => {
+                    ended.push((index, token));
+                    self.sample_if_worth(near, stripe).await
+                }
                 Looked::Far => None,
             };
             results.push(None);
@@ -371,7 +393,12 @@ impl<G: Copied> Engine for Near<G> {
                     copied.assign(&copy.bytes, meta_of(&copy));
                     found(index, Lookup::Hit, &mut copied);
                 }
-                Got::Far(lookup, mut value) => found(index, lookup, &mut value),
+                Got::Far(lookup, mut value) => {
+                    if let Some((_, token)) = ended.iter().find(|(of, _)| *of == index) {
+                        self.note_ended(*token, lookup, value.meta());
+                    }
+                    found(index, lookup, &mut value);
+                }
             }
         }
         Ok(())
@@ -424,6 +451,7 @@ impl<G: Copied> Engine for Near<G> {
         stats.hits += self.hits.get();
         stats.near_hits = self.hits.get();
         stats.near_outdated = self.outdated.get();
+        stats.near_spurious = self.spurious.get();
         stats.near_copies = self.copies.get();
         stats
     }

@@ -87,8 +87,11 @@ counters! {
     puts,
     /// Hits that a near cache answered.
     near_hits,
-    /// Copies in near caches that were found outdated: their objects had changed.
+    /// Copies in near caches that were found outdated: their objects, or others that share a word
+    /// with them, had changed.
     near_outdated,
+    /// Those of them whose objects were the same in the pool.
+    near_spurious,
     /// Copies that were made in near caches.
     near_copies,
     /// Changes of objects of which near caches may have had copies.

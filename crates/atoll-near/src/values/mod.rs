@@ -135,7 +135,7 @@ pub enum Found<M> {
     /// A valid copy.
     Valid(Arc<Copy<M>>),
     /// One that is not valid any more. It is not kept longer.
-    Outdated,
+    Outdated(Arc<Copy<M>>),
     /// None.
     Nothing,
 }
@@ -177,7 +177,7 @@ impl<M: Clone + Send + Sync + 'static> NearValues<M> {
         if present.is_some_and(|present| present.is_not_before(&copy.sample)) {
             self.values.store.remove(key);
             self.values.worth.note_end(hash, copy.hits.load(Ordering::Relaxed));
-            return Found::Outdated;
+            return Found::Outdated(copy);
         }
         Found::Nothing
     }

@@ -17,6 +17,8 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// A region of fewer bytes is none on some fabrics: a page.
+const REGION_BYTES_MIN: u64 = 4096;
 /// How long a client waits before it tries again to follow or export.
 const RETRY_NS: u64 = 10_000_000;
 
@@ -223,7 +225,7 @@ impl Follower {
         let domain = endpoint.region_attributes(0).map(|home| home.domain);
         let domain = domain.ok_or(NearError::NoDirectory { what: "the pool's home is not reached" })?;
         let words_log2 = self.words.words_log2;
-        let bytes = sharers::region_bytes(words_log2);
+        let bytes = sharers::region_bytes(words_log2).max(REGION_BYTES_MIN);
         let wanted = RegionAttributes { bytes, kind: Kind::Host, domain, lifetime: Lifetime::Process };
         // A region that could not be entered is used at the next attempt.
         let at = match self.unused.take() {

@@ -124,3 +124,27 @@ fn a_near_cache_that_is_too_small_is_refused_and_there_is_none_then() {
     assert!(matches!(refused, OpenError::Near(_)) && refused.to_string().contains("65536"), "{refused}");
     assert!(pool.near_cache().unwrap().is_none());
 }
+
+/// With so many words that some objects share one.
+#[test]
+fn copies_that_end_for_the_sake_of_other_objects_are_counted_apart() {
+    const OBJECTS: u64 = 100;
+    let pool = Pool::anonymous(&PoolOptions::default().capacity_bytes(4 << 20)).unwrap();
+    pool.near(1 << 16).unwrap();
+    let (mut writer, mut client) = (pool.client().unwrap(), pool.client().unwrap());
+    (0..OBJECTS).for_each(|number| writer.set(&key(number), b"before").unwrap());
+    for _ in 0..20 {
+        (0..OBJECTS).for_each(|number| assert!(client.get(&key(number)).unwrap().is_some()));
+    }
+    let changed = OBJECTS / 2;
+    (0..changed).for_each(|number| writer.set(&key(number), b"after").unwrap());
+    let keys: Vec<_> = (0..OBJECTS).map(key).collect();
+    let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
+    let (by_one, by_many) = keys.split_at(25);
+    by_one.iter().for_each(|key| _ = client.get(key).unwrap());
+    client.get_many(by_many, |_, _| {}).unwrap();
+    let stats = client.stats();
+    let (outdated, spurious) = (stats.near_outdated, stats.near_spurious);
+    assert!(spurious > 0 && outdated - spurious <= changed, "{outdated} were outdated, {spurious} of them spuriously");
+    assert!(outdated - spurious > changed / 2, "{outdated} were outdated, {spurious} of them spuriously");
+}
