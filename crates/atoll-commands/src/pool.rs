@@ -275,13 +275,15 @@ fn info(command: &NameCommand, fabric: &impl PoolFabric) -> Result<(), Box<dyn E
         let by_capacity = info
             .hit_ratio_by_capacity()
             .map(|curve| curve.map(|(capacity, ratio)| json!({ "capacity": capacity, "hit_ratio": ratio })).to_vec());
+        let by_use: serde_json::Map<_, _> =
+            info.chunks_by_use.iter().map(|(what, chunks)| ((*what).to_owned(), (*chunks).into())).collect();
         let shown = json!({
             "name": command.name, "fabric": pool.fabric(), "settings": settings, "nodes": nodes, "objects": info.objects,
             "hits": info.hits, "misses": info.misses, "hit_ratio": info.hit_ratio(),
             "hit_ratio_by_capacity": by_capacity, "near_caches": info.near_caches,
             "clock_ms": info.clock_ms, "wall_clock_ahead_ms": info.wall_clock_ahead_ms,
-            "chunks": info.chunks, "chunks_free": info.chunks_free, "chunks_retired": info.chunks_retired,
-            "chunks_undiscarded": info.chunks_undiscarded, "clients": clients,
+            "chunks": info.chunks, "chunks_free": info.chunks_free, "chunks_by_use": by_use,
+            "chunks_retired": info.chunks_retired, "chunks_undiscarded": info.chunks_undiscarded, "clients": clients,
             "quarantined_bytes": info.quarantined_bytes, "capacity_bytes": info.capacity_bytes,
             "used_bytes": info.used_bytes, "retired_bytes": info.retired_bytes, "provided_bytes": info.provided_bytes,
         });
@@ -318,6 +320,8 @@ fn info(command: &NameCommand, fabric: &impl PoolFabric) -> Result<(), Box<dyn E
     println!("  {:<18} {}", "clock_ms", info.clock_ms);
     println!("  {:<18} {}{}", "wall_ahead_ms", info.wall_clock_ahead_ms, refused(info.wall_clock_ahead_ms));
     println!("  {:<18} {} of {}", "chunks_free", info.chunks_free, info.chunks);
+    let by_use = info.chunks_by_use.map(|(what, chunks)| format!("{what} {chunks}"));
+    println!("  {:<18} {}", "chunks_by_use", by_use.join(", "));
     println!("  {:<18} {}", "chunks_retired", info.chunks_retired);
     if info.chunks_undiscarded > 0 {
         println!("  {:<18} {}", "chunks_undiscarded", info.chunks_undiscarded);

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod advise;
 mod binary;
 
 mod clock;

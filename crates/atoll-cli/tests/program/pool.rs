@@ -247,6 +247,8 @@ fn a_pool_on_two_nodes_is_filled_grows_while_it_is_used_and_is_removed_whole() {
     let info = pool.info().unwrap();
     assert_eq!(info.nodes.len(), 2);
     assert!(info.nodes.iter().all(|node| node.chunks_free < node.chunks / 4), "both are filled: {:?}", info.nodes);
+    let used: u64 = info.chunks_by_use.iter().map(|(_, chunks)| chunks).sum();
+    assert_eq!(used + info.chunks_free, info.chunks, "{:?}", info.chunks_by_use);
 
     let grown = printed(&["pool", "grow", &name.0, "--by", "6MiB", "--json"]);
     assert!(grown.contains("\"number\": 2"), "{grown}");

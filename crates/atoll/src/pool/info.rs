@@ -47,6 +47,10 @@ pub struct PoolInfo {
     pub retired_bytes: u64,
     /// Bytes of the pool whose memory is present: see [`Pool::provided_bytes`].
     pub provided_bytes: u64,
+    /// Chunks in use, by what they have: `open` ones are being filled, `queued` ones are full,
+    /// `leaving` ones are being emptied, `large` ones have parts of large objects, and by those of
+    /// the `index` it has grown since the pool was made.
+    pub chunks_by_use: [(&'static str, u64); 5],
     /// Chunks that are out of use, because the pool was made smaller.
     pub chunks_retired: u64,
     /// Chunks out of use whose memory the host does not have back yet: see
@@ -138,6 +142,20 @@ impl PoolInfo {
     }
 }
 
+/// What these chunks have: see [`PoolInfo::chunks_by_use`].
+fn by_use(descriptors: &[Descriptor]) -> [(&'static str, u64); 5] {
+    let count = |states: &[ChunkState]| {
+        descriptors.iter().filter_map(|each| each.chunk).filter(|chunk| states.contains(&chunk.state)).count() as u64
+    };
+    [
+        ("open", count(&[ChunkState::Open])),
+        ("queued", count(&[ChunkState::Queued])),
+        ("leaving", count(&[ChunkState::Leaving])),
+        ("large", count(&[ChunkState::Extent, ChunkState::Bound])),
+        ("index", count(&[ChunkState::Index])),
+    ]
+}
+
 impl<F: PoolFabric> Pool<F> {
     /// The pool's clients, and how full the pool is.
     pub fn info(&self) -> Result<PoolInfo, CacheError> {
@@ -165,6 +183,7 @@ impl<F: PoolFabric> Pool<F> {
             wall_clock_ahead_ms,
             chunks_free: block_on(&endpoint, chunks::free_chunks(&endpoint, &pool.layout))?,
             chunks: all.into(),
+            chunks_by_use: by_use(&descriptors),
             capacity_bytes: self.capacity_bytes(),
             used_bytes,
             retired_bytes,
