@@ -247,7 +247,8 @@ pub(crate) async fn look_up_part<E: Endpoint>(
 }
 
 /// Begins to read the value of a large object that a lookup has left in the pool: see
-/// [`Engine::open_value`](crate::Engine::open_value). `look` gives the metadata of the key's object.
+/// [`Engine::open_value`](crate::Engine::open_value). `look` gives the metadata of the key's
+/// object.
 pub(crate) async fn open<E: Endpoint>(
     io: ExtentIo<'_, E>,
     key: &[u8],

@@ -82,8 +82,8 @@ impl Pins {
         Some(Pin { pins: self.clone(), first })
     }
 
-    /// Takes over the extents of an object that is dead, if a reader has pinned them. Then the caller
-    /// does not free them.
+    /// Takes over the extents of an object that is dead, if a reader has pinned them. Then the
+    /// caller does not free them.
     pub(super) fn take_over(&self, extents: &Extents) -> bool {
         if !self.is_any.load(SeqCst) {
             return false;
@@ -121,8 +121,9 @@ impl Drop for Pin {
     }
 }
 
-/// A large value that is read piece by piece: see [`Cache::get_or_open`](crate::Cache::get_or_open).
-/// Its object cannot be freed by this process meanwhile, so drop it soon.
+/// A large value that is read piece by piece: see
+/// [`Cache::get_or_open`](crate::Cache::get_or_open). Its object cannot be freed by this process
+/// meanwhile, so drop it soon.
 #[derive(Debug)]
 pub struct Reading {
     meta: Meta,
@@ -156,7 +157,8 @@ impl Reading {
 
 impl<E: Endpoint> ExtentIo<'_, E> {
     /// Begins to read a large object with this key. `None` if it is not the key's, or if more than
-    /// `most` bytes would be pinned. What is read is the object's if that is still there afterwards.
+    /// `most` bytes would be pinned. What is read is the object's if that is still there
+    /// afterwards.
     pub(crate) async fn begin_reading(
         &self,
         (header, body): (&Header, &LargeBody),
@@ -172,8 +174,8 @@ impl<E: Endpoint> ExtentIo<'_, E> {
         Ok((read_key == key && self.hasher.hash(key) == body.key_hash).then_some(reading))
     }
 
-    /// READs the next bytes of the value: as many as `into` has, whole pieces of the checksum unless
-    /// they are the last. Returns whether they are the object's.
+    /// READs the next bytes of the value: as many as `into` has, whole pieces of the checksum
+    /// unless they are the last. Returns whether they are the object's.
     pub(crate) async fn read_on(&self, reading: &mut Reading, into: &mut [u8]) -> Result<bool, CacheError> {
         assert!(into.len() == reading.missing_bytes() || into.len().is_multiple_of(PIECE_BYTES), "pieces are whole");
         let (mut spare, mut turn) = (Buffer::new(), Turn::begin());

@@ -193,7 +193,8 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     }
 
     /// Writes a new record and publishes it, in the found object's slot or in a free one.
-    /// `same_body`: only the header changes. A new value that is in extents already comes with them.
+    /// `same_body`: only the header changes. A new value that is in extents already comes with
+    /// them.
     async fn try_put(
         &self,
         op: &mut Operation,

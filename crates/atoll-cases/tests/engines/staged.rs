@@ -1,6 +1,6 @@
-//! Large values that arrive piece by piece, and those that are read so: what other clients see of the
-//! ones, what the others have, and that nothing of either is left. The walk over the pool at the end of each case finds chunks that
-//! no object has.
+//! Large values that arrive piece by piece, and those that are read so: what other clients see of
+//! the ones, what the others have, and that nothing of either is left. The walk over the pool at
+//! the end of each case finds chunks that no object has.
 
 use atoll_cache::{CacheError, Condition, Engine, SetOptions, Value};
 use atoll_cases::promises::{Suite, on_engines_of_clients, under_seeds};

@@ -1,7 +1,7 @@
 //! Requests whose data is stored while it arrives: `set` and its relatives, and `ms`.
 //!
-//! The line is kept until the data has arrived. Then the request runs like any other. What becomes a
-//! part of a value that is there is collected in memory as before.
+//! The line is kept until the data has arrived. Then the request runs like any other. What becomes
+//! a part of a value that is there is collected in memory as before.
 
 use super::parser::store_line;
 use super::request::{self, How, Line, Request, Store};

@@ -361,19 +361,23 @@ async fn run_parsed<'i, G: Engine>(
                     parser.restart();
                     return Some(Ended::Full);
                 }
-                Box::pin(until_unlocked(instance, batch, (id, args), session)).await;
+                let keys = keys_beside(instance, (id, args), session);
+                let unlocked = Box::pin(instance.scripts.admit_where(false, batch.until_unlocked(&keys))).await;
+                batch.is_refused = matches!(unlocked, Admitted::Busy);
             }
-            let (batch, memory) = ((instance, &mut *batch), (&mut *value, &mut *interpreters));
+            let (with, memory) = ((instance, &mut *batch), (&mut *value, &mut *interpreters));
             match session.replies {
-                Replies::Sent => pin!(run_one(batch, (id, args), session, memory, client, output)).await,
+                Replies::Sent => pin!(run_one(with, (id, args), session, memory, client, output)).await,
                 began => {
                     let mut silence = Output::default();
-                    pin!(run_one(batch, (id, args), session, memory, client, &mut silence)).await;
+                    pin!(run_one(with, (id, args), session, memory, client, &mut silence)).await;
                     if session.end_silence(began) {
                         output.push(&silence.to_vec());
                     }
                 }
             }
+            // What comes behind the command waits by itself.
+            batch.is_refused = false;
             if session.tracks.is_some() {
                 session.tell_unnoted(instance, (client.cache, client.shared), id);
             }
@@ -421,12 +425,6 @@ fn keys_beside<'a>(instance: &Instance, (id, args): (Option<Id>, Args<'a>), sess
 #[cold]
 fn is_locked(instance: &Instance, command: (Option<Id>, Args<'_>), session: &Session) -> bool {
     instance.isolation.is_locked(keys_beside(instance, command, session).iter())
-}
-
-/// Waits until none of a command's keys is locked.
-#[cold]
-async fn until_unlocked(instance: &Instance, batch: &Batch<'_>, command: (Option<Id>, Args<'_>), session: &Session) {
-    batch.until_unlocked(&keys_beside(instance, command, session)).await;
 }
 
 /// Does with a command what is to be done with it.

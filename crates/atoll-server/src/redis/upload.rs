@@ -6,12 +6,13 @@
 //! `- begin: a copy of what has arrived       `- into the pool `- the other arguments     `- run
 //! ```
 //!
-//! Then the command runs like any other. In the place of the value it has the beginning of it, which
-//! is all that the slow log shows. What decides on the command is known only then: options behind
-//! the value, a pause, a change of the user's rights. Whatever refuses it, the value is dropped.
+//! Then the command runs like any other. In the place of the value it has the beginning of it,
+//! which is all that the slow log shows. What decides on the command is known only then: options
+//! behind the value, a pause, a change of the user's rights. Whatever refuses it, the value is
+//! dropped.
 //!
-//! These commands are collected in memory as before: one that waits for EXEC, one that is refused in
-//! any case, and all while a monitor would show their values.
+//! These commands are collected in memory as before: one that waits for EXEC, one that is refused
+//! in any case, and all while a monitor would show their values.
 
 use super::Spoken;
 use super::command::{Id, SPECS, table};

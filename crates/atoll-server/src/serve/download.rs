@@ -1,5 +1,5 @@
-//! A large value on its way from the pool to a peer. It is read while it is sent, so the server never
-//! has the whole of it in memory of its own, unless the peer is slow.
+//! A large value on its way from the pool to a peer. It is read while it is sent, so the server
+//! never has the whole of it in memory of its own, unless the peer is slow.
 //!
 //! | the peer | the value |
 //! |---|---|
@@ -15,8 +15,8 @@ use std::time::Duration;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 
-/// Bytes that are read at a time. Others run in between, and the bytes stay in the processor's cache
-/// from one copy to the next.
+/// Bytes that are read at a time. Others run in between, and the bytes stay in the processor's
+/// cache from one copy to the next.
 const STEP_BYTES: usize = 256 << 10;
 /// How long the pool keeps a value for a slow peer after its key has got another one.
 const ORPHANED_MAX: Duration = Duration::from_secs(5);

@@ -8,8 +8,8 @@
 //!
 //! A value may also come open: then it is read while it is sent, where its mark stands.
 //!
-//! Invariants: the marks of `large` never decrease, and none lies beyond the end of `bytes`. At most
-//! one value is open, and no large value is behind it: it ends its batch.
+//! Invariants: the marks of `large` never decrease, and none lies beyond the end of `bytes`. At
+//! most one value is open, and no large value is behind it: it ends its batch.
 //!
 //! An output is reused for the next batch, with its memory. It keeps the memory of large values,
 //! too: fresh memory from the system costs more than the copy that moving a value saves.

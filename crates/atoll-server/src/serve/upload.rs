@@ -1,8 +1,8 @@
 //! A large value on its way from a peer into the pool. It is stored while it arrives, so the server
 //! never has the whole of it in memory of its own.
 //!
-//! A protocol begins an upload once it knows key and length. It passes on what arrives, and sets the
-//! key at the end. If the connection ends before, the pool has nothing of the value any more.
+//! A protocol begins an upload once it knows key and length. It passes on what arrives, and sets
+//! the key at the end. If the connection ends before, the pool has nothing of the value any more.
 //!
 //! | limit | why |
 //! |---|---|
@@ -63,8 +63,8 @@ pub(crate) struct Upload {
 }
 
 impl Upload {
-    /// Begins a value of so many bytes for a key, as the cache knows it. `None` if the value is to be
-    /// collected first.
+    /// Begins a value of so many bytes for a key, as the cache knows it. `None` if the value is to
+    /// be collected first.
     pub(crate) fn begin<G: Engine>(cache: &Cache<G>, uploads: &Uploads, key: &[u8], bytes: usize) -> Option<Self> {
         if bytes < BYTES_MIN {
             return None;
@@ -91,8 +91,8 @@ impl Upload {
         self.missing.min(STEP_BYTES)
     }
 
-    /// Stores a part of what has arrived; returns how many bytes that were. Others should run before
-    /// the next one.
+    /// Stores a part of what has arrived; returns how many bytes that were. Others should run
+    /// before the next one.
     pub(crate) async fn take<G: Engine>(&mut self, cache: &Cache<G>, arrived: &[u8]) -> usize {
         let part = &arrived[..arrived.len().min(self.bytes_expected())];
         if let Ok(staged) = &mut self.staged

@@ -27,6 +27,7 @@ mod pubsub;
 mod redis_crate;
 mod redis_exporter;
 mod redis_sessions;
+mod script_types;
 mod scripts;
 mod server;
 mod slow;

@@ -124,8 +124,8 @@ pub async fn set<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     set_with_options(c).await
 }
 
-/// Sets argument 1, which is a key, to argument `value`. That may have been stored while it arrived.
-/// With `returns`, the old value is in the buffer of lookups.
+/// Sets argument 1, which is a key, to argument `value`. That may have been stored while it
+/// arrived. With `returns`, the old value is in the buffer of lookups.
 async fn put<G: Engine>(
     c: &mut Context<'_, G>,
     value: usize,
