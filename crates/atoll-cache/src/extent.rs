@@ -438,7 +438,7 @@ impl<E: Endpoint> ExtentIo<'_, E> {
             }
             // Over a network the verbs wait, and another operation may have some in flight.
             if self.client.endpoint.is_near() {
-                turn.copied(round.len() * turns::BYTES_PER_CHANGE).await;
+                turn.changed(round.len()).await;
             }
         }
         Ok(())
@@ -472,7 +472,7 @@ impl<E: Endpoint> ExtentIo<'_, E> {
     }
 
     async fn free_lane(&self, extents: &[Extent], lane: usize) -> Result<(), CacheError> {
-        let (endpoint, layout) = (&self.client.endpoint, &self.client.pool.layout);
+        let (endpoint, layout, mut turn) = (&self.client.endpoint, &self.client.pool.layout, Turn::begin());
         for (_, round) in rounds(extents, self.client.batch_verbs_max(), lane) {
             let numbers: Vec<ChunkId> = round.iter().map(|extent| extent.chunk).collect();
             let mut still = Vec::with_capacity(round.len());
@@ -486,6 +486,9 @@ impl<E: Endpoint> ExtentIo<'_, E> {
             for ((chunk, state), _) in still.iter().zip(freed).filter(|(_, freed)| !freed) {
                 // Its owner may be binding it just now.
                 self.free_extent(Extent { chunk: *chunk, generation: state.generation }).await?;
+            }
+            if self.client.endpoint.is_near() {
+                turn.changed(round.len()).await;
             }
         }
         Ok(())

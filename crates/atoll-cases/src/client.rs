@@ -74,23 +74,29 @@ impl<S: Subject> Client<S> {
         Ok(hit)
     }
 
-    /// A recorded read, in pieces of 4 KiB if the value has more bytes.
-    pub async fn get_in_pieces(&self, key: &[u8]) -> Result<(), CacheError> {
-        let pending = self.history.begin(self.number, key, Call::Get);
-        let mut value = Value::new();
-        let outcome = match self.cache.get_or_open(key, &mut value, 1).await? {
-            Got::Absent => Outcome::get(None::<&[u8]>),
-            Got::Value => Outcome::get(Some(value.bytes())),
-            Got::Open(mut reading) => {
-                let mut bytes = vec![0; reading.missing_bytes()];
-                for piece in bytes.chunks_mut(4 << 10) {
-                    assert!(self.cache.read_on(&mut reading, piece).await?, "no other process makes it dead");
-                }
-                Outcome::get(Some(&bytes))
+    /// A recorded read, in pieces of 4 KiB if the value has more bytes. Returns whether it could be
+    /// read so, and no other process came in between.
+    pub async fn get_in_pieces(&self, key: &[u8]) -> Result<bool, CacheError> {
+        let (pending, mut value) = (self.history.begin(self.number, key, Call::Get), Value::new());
+        let mut bytes = None;
+        let got = self.cache.get_or_open(key, &mut value, 1).await?;
+        if let Got::Open(mut reading) = got {
+            let mut read = vec![0; reading.missing_bytes()];
+            let mut are_its = true;
+            for piece in read.chunks_mut(4 << 10) {
+                are_its = are_its && self.cache.read_on(&mut reading, piece).await?;
             }
-        };
-        self.history.end(pending, outcome);
-        Ok(())
+            bytes = are_its.then_some(read);
+            if !are_its && self.cache.get(key, &mut value).await? {
+                self.history.end(pending, Outcome::get(Some(value.bytes())));
+                return Ok(false);
+            }
+        } else if let Got::Value = got {
+            bytes = Some(value.bytes().to_vec());
+        }
+        let is_there = bytes.is_some();
+        self.history.end(pending, Outcome::get(bytes.as_deref()));
+        Ok(is_there)
     }
 
     /// A recorded set.

@@ -62,7 +62,7 @@ pub(super) async fn take<G: Engine>(
     start: &mut usize,
     output: &mut Output,
 ) -> Option<Ended> {
-    let Some(arriving) = state.arriving.as_deref_mut() else { return None };
+    let arriving = state.arriving.as_deref_mut()?;
     let arrived = &input[*start..];
     if arrived.is_empty() {
         return Some(Ended::Drained);
