@@ -2,11 +2,13 @@
 
 mod changes;
 mod held;
+mod pieces;
 
 pub use held::Hold;
+pub use pieces::Got;
 
 use crate::{
-    Attributes, CacheError, Cause, Change, Engine, Flushed, KEY_BYTES_MAX, Lookup, Meta, Removal, Stats, Value,
+    Attributes, CacheError, Cause, Change, Engine, Flushed, KEY_BYTES_MAX, Lookup, Meta, Removal, Staged, Stats, Value,
 };
 use atoll_pool::clock::SKEW_MS;
 use changes::{Edit, Expire, Remove, Removes, Rewrite, Rewritten, Set, give_back};
@@ -294,13 +296,23 @@ impl<G: Engine> Cache<G> {
         key: &[u8],
         value: &[u8],
         options: &SetOptions,
-        mut old_value: Option<&mut Value>,
+        old_value: Option<&mut Value>,
     ) -> Result<SetOutcome, CacheError> {
         self.checked_length(value.len())?;
+        self.put(key, (Cow::Borrowed(value), None), options, old_value).await
+    }
+
+    async fn put(
+        &self,
+        key: &[u8],
+        (value, staged): (Cow<'_, [u8]>, Option<Staged>),
+        options: &SetOptions,
+        mut old_value: Option<&mut Value>,
+    ) -> Result<SetOutcome, CacheError> {
         let old_place = old_value.as_deref_mut().map(std::mem::take);
-        let value = Cow::Borrowed(value);
         let mut set = Set {
             value,
+            staged,
             options: *options,
             old_value: old_place,
             old: None,

@@ -38,7 +38,7 @@ impl Candidate {
         into: &mut Value,
     ) -> Result<Self, CacheError> {
         assert!(header.large, "only a large object has extents");
-        if into.defers {
+        if header.value_bytes >= into.defers_from {
             into.deferred = Some(Box::new((header, *body)));
             return Ok(Self::Ours(header));
         }

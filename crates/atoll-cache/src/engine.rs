@@ -3,7 +3,7 @@
 //! An engine is one folder with an implementation of [`Engine`]. [`Cache`](crate::Cache) checks the
 //! limits of keys and values, and builds all its operations from the engine's.
 
-use crate::{Attributes, Meta, Removals, Stats, Value};
+use crate::{Attributes, Meta, Reading, Removals, Staged, Stats, Value};
 use atoll_fabric::{Arrivals, VerbError};
 use atoll_near::values::words::Sample;
 use atoll_pool::PoolError;
@@ -166,6 +166,11 @@ pub trait Change {
     /// Takes over the outcome of the lasting change.
     fn ended(&mut self, lasting: Self::Lasting);
 
+    /// The value to put, if it was [staged](Engine::stage). Then [`Change::value`] is empty.
+    fn staged(&mut self) -> Option<&mut Staged> {
+        None
+    }
+
     /// Whether the verdict does not depend on the present object; it is then [`Verdict::Put`] or
     /// [`Verdict::Remove`]. An engine may then call `decide` with no object and change the key
     /// without a look. It shows `decide` the replaced object afterwards.
@@ -215,6 +220,32 @@ macro_rules! pass_on_operations {
             self.$engine.stats()
         }
     };
+    (@stage $engine:ident) => {
+        fn stage(&self, key: &[u8], value_bytes: usize) -> Option<$crate::Staged> {
+            self.$engine.stage(key, value_bytes)
+        }
+
+        async fn append_staged(&self, staged: &mut $crate::Staged, bytes: &[u8]) -> Result<(), $crate::CacheError> {
+            self.$engine.append_staged(staged, bytes).await
+        }
+    };
+    (@open $engine:ident) => {
+        fn opens_values(&self) -> bool {
+            self.$engine.opens_values()
+        }
+
+        async fn open_value(
+            &self,
+            key: &[u8],
+            value: &mut $crate::Value,
+        ) -> Result<Option<$crate::Reading>, $crate::CacheError> {
+            self.$engine.open_value(key, value).await
+        }
+
+        async fn read_on(&self, reading: &mut $crate::Reading, into: &mut [u8]) -> Result<bool, $crate::CacheError> {
+            self.$engine.read_on(reading, into).await
+        }
+    };
     (@get $engine:ident) => {
         async fn get(&self, key: &[u8], into: &mut $crate::Value) -> Result<$crate::Lookup, $crate::CacheError> {
             self.$engine.get(key, into).await
@@ -262,6 +293,26 @@ pub trait Engine {
         Ok((lookup, meta))
     }
 
+    /// Whether this engine can [open](Engine::open_value) large values.
+    fn opens_values(&self) -> bool {
+        false
+    }
+
+    /// Begins to read the large value that a lookup of `key` has left in the pool, and has noted in
+    /// `value`. `None` if the object is not there any more, or too much is being read already. Only
+    /// for an engine that [opens](Engine::opens_values) values.
+    async fn open_value(&self, key: &[u8], value: &mut Value) -> Result<Option<Reading>, CacheError> {
+        let _ = (key, value);
+        Ok(None)
+    }
+
+    /// READs the next bytes of a value that is open, as many as `into` has: a multiple of 4 KiB, or
+    /// all that are missing. `false` if they are not the object's any more: drop it then.
+    async fn read_on(&self, reading: &mut Reading, into: &mut [u8]) -> Result<bool, CacheError> {
+        let _ = (reading, into);
+        Ok(false)
+    }
+
     /// Looks many keys up at once; `found(i, lookup, value)` is called once for every `keys[i]`, in
     /// order. It may take the value's memory.
     async fn get_many<F: FnMut(usize, Lookup, &mut Value)>(
@@ -296,6 +347,20 @@ pub trait Engine {
     /// Changes `key`'s object atomically; returns the token of the object that is there afterwards,
     /// if there is one.
     async fn update<C: Change>(&self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError>;
+
+    /// Begins a value of so many bytes for `key` that arrives in pieces. `None` if the engine
+    /// stores values of that length, or any, in one step only.
+    fn stage(&self, key: &[u8], value_bytes: usize) -> Option<Staged> {
+        let _ = (key, value_bytes);
+        None
+    }
+
+    /// Appends bytes to a value that this client has begun, no more than are missing. Makes room
+    /// for them. After an error the value is to be dropped.
+    async fn append_staged(&self, staged: &mut Staged, bytes: &[u8]) -> Result<(), CacheError> {
+        let _ = (staged, bytes);
+        unreachable!("an engine that stages no value appends to none")
+    }
 
     /// Shows at least `count` keys from `cursor` on, if there are as many, and returns the next
     /// cursor. The cursor 0 begins and ends a scan. A key that is present from the first call to

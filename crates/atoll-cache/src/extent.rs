@@ -25,16 +25,20 @@
 //! between binds the extent after the repair, and no repair may follow. So an owner checks the
 //! extents that it has bound lately once another client has died ([`LatelyBound`]).
 
+pub(crate) mod reading;
 mod rounds;
+pub(crate) mod staged;
 pub(crate) mod turns;
 
 use crate::CacheError;
 use crate::record::{Hasher, Header, LARGE_EXTENTS, LargeBody, PIECE_BYTES};
 use atoll_fabric::{Batch, Buffer, Endpoint, Intent};
 use atoll_pool::{Chunk, ChunkId, ChunkState, Client, Layout, chunks};
+use reading::Pins;
 use rounds::{in_lanes, rounds};
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 use turns::Turn;
 
 /// An empty chunk in state Open that its client owns, with its generation.
@@ -127,6 +131,7 @@ impl LatelyBound {
 pub(crate) struct ExtentIo<'c, E: Endpoint> {
     pub(crate) client: &'c Client<E>,
     pub(crate) hasher: &'c Hasher,
+    pub(crate) pins: &'c Arc<Pins>,
 }
 
 impl<E: Endpoint> ExtentIo<'_, E> {
@@ -387,12 +392,20 @@ impl<E: Endpoint> ExtentIo<'_, E> {
     ) -> Result<(Extents, LargeBody, Buffer), CacheError> {
         let layout = &self.client.pool.layout;
         let (bodies, _) = chunks_needed(key.len() + value.len(), layout.chunk_bytes);
-        in_lanes(|lane| self.take_lane(&open, home, lane)).await?;
+        self.take_open(&open, home).await?;
         let mut body: Vec<_> = open.into_iter().map(|(chunk, generation)| Extent { chunk, generation }).collect();
         let lists = body.split_off(bodies);
         let extents = Extents { body, lists };
         let mut spare = outgoing;
         let (key_hash, checksum) = self.write_body(&extents, key, value, &mut spare).await?;
+        self.write_lists(&extents).await?;
+        let large = LargeBody { checksum, key_hash, extents: extents.listed() };
+        Ok((extents, large, spare))
+    }
+
+    /// WRITEs the lists of an object that has more extents than its record lists.
+    async fn write_lists(&self, extents: &Extents) -> Result<(), CacheError> {
+        let layout = &self.client.pool.layout;
         for (list, extents) in extents.lists.iter().zip(extents.body.chunks(layout.chunk_bytes as usize / 8)) {
             let mut buffer = Buffer::sized(8 * extents.len());
             buffer.words_mut().iter_mut().zip(extents).for_each(|(word, extent)| *word = extent.word());
@@ -400,11 +413,14 @@ impl<E: Endpoint> ExtentIo<'_, E> {
             batch.write(layout.chunk(list.chunk), buffer);
             self.client.endpoint.post(&mut batch).await?;
         }
-        let large = LargeBody { checksum, key_hash, extents: extents.listed() };
-        Ok((extents, large, spare))
+        Ok(())
     }
 
-    /// Turns open chunks into extents.
+    /// Turns open chunks into extents, of an object whose bucket has this home number.
+    async fn take_open(&self, open: &[OpenChunk], home: u32) -> Result<(), CacheError> {
+        in_lanes(|lane| self.take_lane(open, home, lane)).await
+    }
+
     async fn take_lane(&self, open: &[OpenChunk], home: u32, lane: usize) -> Result<(), CacheError> {
         let (layout, mut turn) = (&self.client.pool.layout, Turn::begin());
         // Each takes two verbs.
@@ -422,7 +438,7 @@ impl<E: Endpoint> ExtentIo<'_, E> {
             }
             // Over a network the verbs wait, and another operation may have some in flight.
             if self.client.endpoint.is_near() {
-                turn.copied(round.len() * turns::BYTES_PER_CHANGE).await;
+                turn.changed(round.len()).await;
             }
         }
         Ok(())
@@ -446,14 +462,17 @@ impl<E: Endpoint> ExtentIo<'_, E> {
         }
     }
 
-    /// Frees the extents of an object that is dead.
+    /// Frees the extents of an object that is dead, once no reader of this process has pinned them.
     pub(crate) async fn free_extents(&self, extents: &Extents) -> Result<(), CacheError> {
+        if self.pins.take_over(extents) {
+            return Ok(());
+        }
         let all: Vec<Extent> = extents.all().collect();
         in_lanes(|lane| self.free_lane(&all, lane)).await
     }
 
     async fn free_lane(&self, extents: &[Extent], lane: usize) -> Result<(), CacheError> {
-        let (endpoint, layout) = (&self.client.endpoint, &self.client.pool.layout);
+        let (endpoint, layout, mut turn) = (&self.client.endpoint, &self.client.pool.layout, Turn::begin());
         for (_, round) in rounds(extents, self.client.batch_verbs_max(), lane) {
             let numbers: Vec<ChunkId> = round.iter().map(|extent| extent.chunk).collect();
             let mut still = Vec::with_capacity(round.len());
@@ -467,6 +486,9 @@ impl<E: Endpoint> ExtentIo<'_, E> {
             for ((chunk, state), _) in still.iter().zip(freed).filter(|(_, freed)| !freed) {
                 // Its owner may be binding it just now.
                 self.free_extent(Extent { chunk: *chunk, generation: state.generation }).await?;
+            }
+            if self.client.endpoint.is_near() {
+                turn.changed(round.len()).await;
             }
         }
         Ok(())

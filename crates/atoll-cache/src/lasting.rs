@@ -19,7 +19,7 @@
 //! do without this.
 
 use crate::audit::Audit;
-use crate::{Ahead, CacheError, Change, Engine, Flushed, Lookup, Mark, Meta, Pooled, Removals, Stats, Value};
+use crate::{Ahead, CacheError, Change, Engine, Flushed, Lookup, Mark, Meta, Pooled, Removals, Staged, Stats, Value};
 use atoll_fabric::{Arrivals, Endpoint};
 use atoll_pool::{Client, PoolError, Repaired};
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -313,6 +313,24 @@ impl<G: Engine + 'static> Engine for Lasting<G> {
         let (token, lasting) = changed.await;
         change.ended(lasting);
         token
+    }
+
+    // Engines open values where memory is near. There an operation that only reads may be dropped.
+    crate::pass_on_operations!(@open engine);
+
+    fn stage(&self, key: &[u8], value_bytes: usize) -> Option<Staged> {
+        self.engine.stage(key, value_bytes)
+    }
+
+    async fn append_staged(&self, staged: &mut Staged, bytes: &[u8]) -> Result<(), CacheError> {
+        let (engine, mut taken, bytes) = (self.engine.clone(), staged.taken(), bytes.to_vec());
+        let appended = self.run(move || async move {
+            let appended = engine.append_staged(&mut taken, &bytes).await;
+            (appended, taken)
+        });
+        let (appended, taken) = appended.await;
+        *staged = taken;
+        appended
     }
 
     async fn scan<F: FnMut(&[u8])>(&self, cursor: u64, count: usize, mut each: F) -> Result<u64, CacheError> {

@@ -77,10 +77,12 @@ pub mod value;
 
 pub use atoll_near::values::words::Words;
 pub use cache::{
-    Beginning, Cache, Condition, ExpireCondition, ExpireOutcome, Expiry, Hold, Number, SetOptions, SetOutcome,
+    Beginning, Cache, Condition, ExpireCondition, ExpireOutcome, Expiry, Got, Hold, Number, SetOptions, SetOutcome,
 };
 pub use engine::{CacheError, Change, Engine, Flushed, Lookup, Mark, Old, Verdict, Want};
 pub use engines::{Chosen, ChosenPool, EngineId, EngineKind, EngineOptions};
+pub use extent::reading::Reading;
+pub use extent::staged::Staged;
 pub use extent::turns::{Pause, pause_with};
 pub use lasting::Lasting;
 pub use near::{Copied, Near, NearCache};

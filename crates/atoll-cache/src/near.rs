@@ -255,7 +255,7 @@ impl<G: Copied> Deref for Near<G> {
 }
 
 impl<G: Copied> Engine for Near<G> {
-    crate::pass_on_operations!(engine);
+    crate::pass_on_operations!(engine, stage, open);
 
     #[inline]
     async fn get(&self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError> {
@@ -280,7 +280,7 @@ impl<G: Copied> Engine for Near<G> {
         let Some(near) = &self.near else { return self.engine.get_to(key, into).await };
         let stripe = self.engine.stripe(key);
         // A long value goes from the pool into the caller's memory.
-        let mut value = Value { defers: true, ..Value::new() };
+        let mut value = Value { defers_from: 0, ..Value::new() };
         match self.look(near, stripe, key).await? {
             Looked::Copy(copy) => {
                 if let Some(place) = into.get_mut(..copy.bytes.len()) {

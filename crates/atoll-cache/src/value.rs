@@ -1,6 +1,7 @@
 //! The bytes of a hit, and the object's metadata.
 
 use crate::extent::ExtentIo;
+use crate::extent::reading::Reading;
 use crate::record::{Header, LargeBody};
 use crate::{CacheError, Lookup};
 use atoll_fabric::{Buffer, Endpoint};
@@ -53,24 +54,30 @@ pub struct Meta {
 
 /// A buffer for the value of a hit. Reuse it: in steady state a lookup then allocates nothing and
 /// copies the value once.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Value {
     /// Holds the value at `start .. start + meta.value_bytes`, with other bytes that the engine
     /// read around it.
     pub(crate) buffer: Buffer,
     pub(crate) start: usize,
     pub(crate) meta: Meta,
-    /// Whether a lookup leaves the value of a large object in the pool.
-    pub(crate) defers: bool,
+    /// A lookup leaves the value of a large object in the pool that has at least so many bytes.
+    pub(crate) defers_from: usize,
     /// A large object whose value was left there. The place has no bytes then.
     pub(crate) deferred: Option<Box<(Header, LargeBody)>>,
+}
+
+impl Default for Value {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl Value {
     /// An empty place.
     pub const fn new() -> Self {
         let meta = Meta { expiry_ms: None, token: 0, value_bytes: 0, attributes: Attributes::NONE };
-        Self { buffer: Buffer::new(), start: 0, meta, defers: false, deferred: None }
+        Self { buffer: Buffer::new(), start: 0, meta, defers_from: usize::MAX, deferred: None }
     }
 
     /// The value of the last hit.
@@ -118,7 +125,7 @@ impl Value {
     #[inline]
     pub(crate) fn emptied(&mut self) -> Buffer {
         (self.start, self.meta) = (0, Meta::default());
-        if self.defers {
+        if self.defers_from < usize::MAX {
             self.deferred = None;
         }
         std::mem::take(&mut self.buffer)
@@ -176,8 +183,8 @@ pub(crate) async fn look_up_to<E: Endpoint>(
 ) -> Result<(Lookup, Meta), CacheError> {
     let mut value = Value::new();
     // The lookup repairs what it finds damaged, if it READs the value itself.
-    for defers in [true, true, false] {
-        value.defers = defers;
+    for defers_from in [0, 0, usize::MAX] {
+        value.defers_from = defers_from;
         let lookup = look(&mut value).await?;
         let meta = value.meta();
         let Some(into) = into.get_mut(..meta.value_bytes).filter(|_| lookup == Lookup::Hit) else {
@@ -210,10 +217,10 @@ pub(crate) async fn look_up_part<E: Endpoint>(
     mut look: impl AsyncFnMut(Option<&mut Value>) -> Result<Option<(Lookup, Meta)>, CacheError>,
 ) -> Result<(Lookup, Meta), CacheError> {
     // The lookup repairs what it finds damaged, if it READs the value itself.
-    for defers in [true, true, false] {
-        into.defers = defers;
+    for defers_from in [0, 0, usize::MAX] {
+        into.defers_from = defers_from;
         let found = look(Some(&mut *into)).await?;
-        into.defers = false;
+        into.defers_from = usize::MAX;
         let (lookup, meta) = found.expect("a lookup with a place says how it ended");
         if lookup != Lookup::Hit {
             return Ok((lookup, meta));
@@ -237,4 +244,21 @@ pub(crate) async fn look_up_part<E: Endpoint>(
         }
     }
     unreachable!("a value that a lookup has READ is whole")
+}
+
+/// Begins to read the value of a large object that a lookup has left in the pool: see
+/// [`Engine::open_value`](crate::Engine::open_value). `look` gives the metadata of the key's
+/// object.
+pub(crate) async fn open<E: Endpoint>(
+    io: ExtentIo<'_, E>,
+    key: &[u8],
+    value: &mut Value,
+    bytes_max: usize,
+    look: impl AsyncFnOnce() -> Result<Option<Meta>, CacheError>,
+) -> Result<Option<Reading>, CacheError> {
+    let Some(large) = value.deferred.take() else { return Ok(None) };
+    let Some(reading) = io.begin_reading((&large.0, &large.1), key, bytes_max).await? else { return Ok(None) };
+    // Who makes it dead from now on finds the pin.
+    let is_still_there = look().await?.is_some_and(|meta| meta.token == reading.meta().token);
+    Ok(is_still_there.then_some(reading))
 }

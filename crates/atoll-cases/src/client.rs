@@ -5,7 +5,7 @@ use crate::endpoint::CaseEndpoint;
 use crate::stops::Stops;
 use crate::subject::{Shared, Subject};
 use crate::subjects::ForgeSubject;
-use atoll_cache::{Cache, CacheError, Condition, Lasting, Number, Pooled, SetOptions, Value};
+use atoll_cache::{Cache, CacheError, Condition, Got, Lasting, Number, Pooled, SetOptions, Staged, Value};
 use atoll_fabric::Endpoint;
 use atoll_sim::history::{self, Call, Outcome, Seen};
 use atoll_sim::{History, Random};
@@ -74,6 +74,31 @@ impl<S: Subject> Client<S> {
         Ok(hit)
     }
 
+    /// A recorded read, in pieces of 4 KiB if the value has more bytes. Returns whether it could be
+    /// read so, and no other process came in between.
+    pub async fn get_in_pieces(&self, key: &[u8]) -> Result<bool, CacheError> {
+        let (pending, mut value) = (self.history.begin(self.number, key, Call::Get), Value::new());
+        let mut bytes = None;
+        let got = self.cache.get_or_open(key, &mut value, 1).await?;
+        if let Got::Open(mut reading) = got {
+            let mut read = vec![0; reading.missing_bytes()];
+            let mut are_its = true;
+            for piece in read.chunks_mut(4 << 10) {
+                are_its = are_its && self.cache.read_on(&mut reading, piece).await?;
+            }
+            bytes = are_its.then_some(read);
+            if !are_its && self.cache.get(key, &mut value).await? {
+                self.history.end(pending, Outcome::get(Some(value.bytes())));
+                return Ok(false);
+            }
+        } else if let Got::Value = got {
+            bytes = Some(value.bytes().to_vec());
+        }
+        let is_there = bytes.is_some();
+        self.history.end(pending, Outcome::get(bytes.as_deref()));
+        Ok(is_there)
+    }
+
     /// A recorded set.
     pub async fn set(&self, key: &[u8], value: Vec<u8>) -> Result<(), CacheError> {
         let pending = self.history.begin(self.number, key, Call::set(value.clone()));
@@ -104,6 +129,27 @@ impl<S: Subject> Client<S> {
 
     /// A recorded set, or set-if-absent, that returns the previous value.
     pub async fn set_returning(&self, key: &[u8], value: Vec<u8>, condition: Condition) -> Result<(), CacheError> {
+        self.set_recorded(key, value, condition, None).await
+    }
+
+    /// The same of a value that was staged.
+    pub async fn set_staged(
+        &self,
+        key: &[u8],
+        value: Vec<u8>,
+        condition: Condition,
+        staged: Staged,
+    ) -> Result<(), CacheError> {
+        self.set_recorded(key, value, condition, Some(staged)).await
+    }
+
+    async fn set_recorded(
+        &self,
+        key: &[u8],
+        value: Vec<u8>,
+        condition: Condition,
+        staged: Option<Staged>,
+    ) -> Result<(), CacheError> {
         let call = match condition {
             Condition::IfAbsent => Call::set_if(value.clone(), history::Condition::IfAbsent),
             _ => Call::set(value.clone()),
@@ -111,7 +157,10 @@ impl<S: Subject> Client<S> {
         let mut old = Value::new();
         let pending = self.history.begin(self.number, key, call);
         let options = SetOptions { condition, ..SetOptions::default() };
-        let outcome = self.cache.set_returning(key, &value, &options, Some(&mut old)).await?;
+        let outcome = match staged {
+            None => self.cache.set_returning(key, &value, &options, Some(&mut old)).await?,
+            Some(staged) => self.cache.set_staged(key, staged, &options, Some(&mut old)).await?,
+        };
         let seen = if outcome.old.is_some() { Seen::value(old.bytes()) } else { Seen::Absent };
         self.history.end(pending, Outcome::Set { stored: outcome.stored, seen, token: None });
         Ok(())

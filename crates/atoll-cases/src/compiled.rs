@@ -8,7 +8,8 @@
 
 use atoll_cache::audit::Audit;
 use atoll_cache::{
-    Ahead, CacheError, Change, Copied, Engine, Flushed, Lookup, Mark, Meta, Pooled, Removals, Stats, Value,
+    Ahead, CacheError, Change, Copied, Engine, Flushed, Lookup, Mark, Meta, Pooled, Reading, Removals, Staged, Stats,
+    Value,
 };
 use atoll_fabric::{Arrivals, Endpoint};
 use atoll_pool::{Client, PoolError, PoolSettings, Repaired};
@@ -94,6 +95,9 @@ impl<G: Engine> Engine for Compiled<G> {
         now_ms() -> Result<u64, CacheError>,
         follow_changes() -> Result<bool, CacheError>,
         tell_changes(key: &[u8]) -> Result<Option<Meta>, CacheError>,
+        open_value(key: &[u8], value: &mut Value) -> Result<Option<Reading>, CacheError>,
+        read_on(reading: &mut Reading, into: &mut [u8]) -> Result<bool, CacheError>,
+        append_staged(staged: &mut Staged, bytes: &[u8]) -> Result<(), CacheError>,
         tend() -> Result<(), CacheError>,
         close() -> Result<(), CacheError>,
     }
@@ -120,6 +124,14 @@ impl<G: Engine> Engine for Compiled<G> {
     async fn scan<F: FnMut(&[u8])>(&self, cursor: u64, count: usize, mut each: F) -> Result<u64, CacheError> {
         let each: &mut dyn FnMut(&[u8]) = &mut each;
         boxed(self.0.scan(cursor, count, each)).await
+    }
+
+    fn opens_values(&self) -> bool {
+        self.0.opens_values()
+    }
+
+    fn stage(&self, key: &[u8], value_bytes: usize) -> Option<Staged> {
+        self.0.stage(key, value_bytes)
     }
 
     fn word_number(&self, key: &[u8]) -> u32 {

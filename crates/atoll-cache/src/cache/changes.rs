@@ -3,7 +3,7 @@
 use super::{
     Beginning, Condition, ExpireCondition, ExpireOutcome, Expiry, Number, SetOptions, parse_float, parse_integer,
 };
-use crate::{Cause, Change, Meta, Old, Value, Verdict, Want};
+use crate::{Cause, Change, Meta, Old, Staged, Value, Verdict, Want};
 use std::borrow::Cow;
 
 /// Returns the buffer that a change borrowed for the present value.
@@ -43,6 +43,8 @@ pub(super) trait Removes: Change {
 
 pub(super) struct Set<'a> {
     pub(super) value: Cow<'a, [u8]>,
+    /// The value, if it was staged.
+    pub(super) staged: Option<Staged>,
     pub(super) options: SetOptions,
     pub(super) old_value: Option<Value>,
     pub(super) old: Option<Meta>,
@@ -98,11 +100,15 @@ impl Change for Set<'_> {
         &self.value
     }
 
+    fn staged(&mut self) -> Option<&mut Staged> {
+        self.staged.as_mut()
+    }
+
     type Lasting = Set<'static>;
 
     fn lasting(&mut self) -> Set<'static> {
         let value = Cow::Owned(std::mem::take(&mut self.value).into_owned());
-        Set { value, old_value: self.old_value.take(), ..*self }
+        Set { value, staged: self.staged.take(), old_value: self.old_value.take(), ..*self }
     }
 
     fn ended(&mut self, lasting: Set<'static>) {
@@ -113,6 +119,7 @@ impl Change for Set<'_> {
         self.options.condition == Condition::Always
             && self.options.expiry != Expiry::Keep
             && self.old_value.is_none()
+            && self.staged.is_none()
             && !self.sees
     }
 }

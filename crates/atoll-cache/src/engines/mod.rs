@@ -24,7 +24,9 @@ use crate::experts::ExpertSet;
 use crate::forge::ForgeOptions;
 use crate::near::Copied;
 use crate::pooled::{EnginePool, Pooled};
-use crate::{Ahead, CacheError, Change, Engine, Flushed, Lookup, Meta, Removals, Reserve, Stats, Value};
+use crate::{
+    Ahead, CacheError, Change, Engine, Flushed, Lookup, Meta, Reading, Removals, Reserve, Staged, Stats, Value,
+};
 use atoll_fabric::{Arrivals, Endpoint};
 use atoll_pool::{Client, Pool, PoolError, PoolSettings, Repaired};
 use std::fmt;
@@ -384,6 +386,26 @@ impl<E: Endpoint> Engine for Chosen<E> {
 
     async fn update<C: Change>(&self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
         on_engine!(self, engine => engine.update(key, change).await)
+    }
+
+    fn opens_values(&self) -> bool {
+        on_engine!(self, engine => engine.opens_values())
+    }
+
+    async fn open_value(&self, key: &[u8], value: &mut Value) -> Result<Option<Reading>, CacheError> {
+        on_engine!(self, engine => engine.open_value(key, value).await)
+    }
+
+    async fn read_on(&self, reading: &mut Reading, into: &mut [u8]) -> Result<bool, CacheError> {
+        on_engine!(self, engine => engine.read_on(reading, into).await)
+    }
+
+    fn stage(&self, key: &[u8], value_bytes: usize) -> Option<Staged> {
+        on_engine!(self, engine => engine.stage(key, value_bytes))
+    }
+
+    async fn append_staged(&self, staged: &mut Staged, bytes: &[u8]) -> Result<(), CacheError> {
+        on_engine!(self, engine => engine.append_staged(staged, bytes).await)
     }
 
     async fn scan<F: FnMut(&[u8])>(&self, cursor: u64, count: usize, each: F) -> Result<u64, CacheError> {

@@ -18,7 +18,7 @@ pub type Pause = fn() -> Pin<Box<dyn Future<Output = ()> + Send>>;
 const TURN_BYTES: usize = 1 << 20;
 
 /// To change the state of a chunk takes as long as to copy so many bytes.
-pub(super) const BYTES_PER_CHANGE: usize = 4 << 10;
+const BYTES_PER_CHANGE: usize = 4 << 10;
 
 thread_local! {
     static PAUSE: Cell<Option<Pause>> = const { Cell::new(None) };
@@ -31,16 +31,16 @@ pub fn pause_with(pause: Pause) {
 }
 
 /// The bytes that an operation may copy until its next pause.
-pub(super) struct Turn(usize);
+pub(crate) struct Turn(usize);
 
 impl Turn {
-    pub(super) fn begin() -> Self {
+    pub(crate) fn begin() -> Self {
         Self(TURN_BYTES)
     }
 
     /// So many bytes were copied.
     #[inline]
-    pub(super) async fn copied(&mut self, bytes: usize) {
+    pub(crate) async fn copied(&mut self, bytes: usize) {
         self.0 = self.0.saturating_sub(bytes);
         if self.0 == 0 {
             *self = Self::begin();
@@ -48,5 +48,11 @@ impl Turn {
                 pause().await;
             }
         }
+    }
+
+    /// The states of so many chunks were changed.
+    #[inline]
+    pub(crate) async fn changed(&mut self, chunks: usize) {
+        self.copied(chunks * BYTES_PER_CHANGE).await;
     }
 }

@@ -33,6 +33,7 @@ use super::slot::{KeyHash, RecordLength, Slot, UNIT_BYTES};
 use super::technique::Technique;
 use super::{Forge, Hole, Rule};
 use crate::CacheError;
+use crate::extent::turns::Turn;
 use crate::index::copies::{self, Sharing};
 use crate::index::directory::Size;
 use crate::index::split::{self, SplitWord};
@@ -460,6 +461,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             false => (None, Vec::new()),
         };
         let leavers = closed.as_deref().unwrap_or(leavers);
+        let mut turn = Turn::begin();
         for part in leavers.chunks(BATCH_VERBS_MAX) {
             // In near memory, the swaps wait for it one after the other, unless it is prefetched.
             for leaver in part {
@@ -502,6 +504,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                 self.removals.note_read(noted.get_mut(index).and_then(Option::take));
                 if let Some(extents) = extents {
                     self.extent_io().free_extents(&extents).await?;
+                    // A group may have hundreds of large objects.
+                    turn.changed(extents.all().count()).await;
                 }
             }
             self.stats.evictions.add(removed);

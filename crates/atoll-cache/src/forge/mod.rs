@@ -107,6 +107,8 @@ pub use technique::{Shipped, Technique};
 
 use crate::CacheError;
 use crate::at_once::AtOnce;
+use crate::extent::reading::Pins;
+use crate::extent::staged::{self, Abandoned};
 use crate::extent::{LatelyBound, value_bytes_max};
 use crate::limit::Limit;
 use crate::operation::Idle;
@@ -150,6 +152,7 @@ pub struct ForgePoolWith<A> {
     hasher: Hasher,
     hotness: HotnessMap,
     reserve: Reserve,
+    pins: Arc<Pins>,
     annex: A,
 }
 
@@ -198,8 +201,8 @@ impl<A: Annex> EnginePool for ForgePoolWith<A> {
         let format = SlotFormat::new(pool.layout.heap_bytes_max());
         let hasher = Hasher::new(pool.settings.hash_seed);
         let hotness = HotnessMap::new(pool.layout.chunks_max, pool.settings.group_objects_max);
-        let (pool, reserve) = (Arc::new(pool), Reserve::default());
-        Ok(Arc::new(Self { pool, settings, layout, format, hasher, hotness, reserve, annex }))
+        let (pool, reserve, pins) = (Arc::new(pool), Reserve::default(), Arc::default());
+        Ok(Arc::new(Self { pool, settings, layout, format, hasher, hotness, reserve, pins, annex }))
     }
 
     fn pool(&self) -> &Pool {
@@ -262,6 +265,7 @@ pub struct Forge<E: Endpoint, T: Technique<E> = Shipped> {
     /// The steps that this form of the engine changes.
     technique: T,
     lately_bound: RefCell<LatelyBound>,
+    abandoned: Arc<Abandoned>,
     absences: Absences,
     growth: Growth,
     /// Remembered addresses of objects, if this client keeps them.
@@ -313,6 +317,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             reliance: Reliance::default(),
             technique: T::default(),
             lately_bound: RefCell::default(),
+            abandoned: Arc::default(),
             absences: Absences::new(!is_near),
             growth: Growth::new(&shared.layout, &shared.pool.layout),
             addresses: RefCell::new(if is_near { Addresses::default() } else { Addresses::of_pool(capacity_bytes) }),
@@ -379,6 +384,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             self.close_group(queue, 0).await?;
         }
         self.free_waiting().await?;
+        staged::free_abandoned(self).await?;
         self.free_stock_beyond(0).await?;
         self.flush_hotness().await?;
         crate::index::extents::recheck_bound(self).await?;

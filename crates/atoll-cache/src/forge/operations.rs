@@ -3,12 +3,17 @@
 
 use super::Forge;
 use super::addresses::Known;
+use super::operation::Operation;
 use super::technique::Technique;
 use crate::at_once;
+use crate::extent::staged::{free_abandoned, has_abandoned};
 use crate::index::copies::{self, Sharing};
 use crate::index::{Index, SlotWord, walk};
 use crate::near::Copied;
-use crate::{CacheError, Change, Engine, Flushed, Lookup, Meta, Removals, Stats, Value, value};
+use crate::record::Header;
+use crate::{
+    Attributes, CacheError, Change, Engine, Flushed, Lookup, Meta, Reading, Removals, Staged, Stats, Value, value,
+};
 use atoll_fabric::{Endpoint, VerbError};
 use atoll_pool::{Client, registry};
 use std::ops::Range;
@@ -57,6 +62,59 @@ impl<E: Endpoint, T: Technique<E>> Copied for Forge<E, T> {
     }
 }
 
+impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
+    /// Ends an operation that writes: closes groups that are full, and frees what this client does
+    /// not need.
+    async fn end<V>(
+        &self,
+        op: &mut Operation,
+        outcome: Result<V, CacheError>,
+        wants_next: bool,
+    ) -> Result<V, CacheError> {
+        let mut outcome = self.judged(outcome).await;
+        match &outcome {
+            Err(CacheError::Verb(error)) => self.client.note_failure(error),
+            // Another operation may have found meanwhile that this client is fenced.
+            Ok(_) if self.client.is_lost() => outcome = Err(VerbError::Fenced.into()),
+            _ => {}
+        }
+        op.old.shrink_beyond(1 << 20);
+        op.outgoing.shrink_beyond(1 << 20);
+        if self.close_full_groups() && !self.client.is_lost() {
+            let queued = Box::pin(self.queue_settled_groups()).await;
+            self.judged(queued).await?;
+        }
+        if wants_next && !self.client.is_lost() {
+            let obtained = Box::pin(self.obtain_next()).await;
+            self.judged(obtained).await?;
+        }
+        // This client frees the chunks that it does not need now, so that every client can allocate
+        // them.
+        let kept = self.stock.kept();
+        if self.stock.chunks.len() > kept {
+            Box::pin(self.free_stock_beyond(kept)).await?;
+        }
+        if self.stock.has_waiting() {
+            Box::pin(self.recheck_waiting(false)).await?;
+        }
+        if has_abandoned(self) && !self.client.is_lost() {
+            Box::pin(free_abandoned(self)).await?;
+        }
+        outcome
+    }
+
+    /// Appends to a staged value. Its chunks are drawn as those of any large object.
+    async fn append(&self, op: &mut Operation, staged: &mut Staged, bytes: &[u8]) -> Result<(), CacheError> {
+        staged.check_owner(&self.abandoned)?;
+        let wanted = staged.chunks_wanted(bytes.len(), &self.client.pool.layout);
+        while !self.draw_stock(op, wanted) {
+            self.restock(op, wanted).await?;
+        }
+        let open = op.notes.chunks.split_off(op.notes.chunks.len() - wanted);
+        self.extent_io().append(staged, open, bytes).await
+    }
+}
+
 impl<E: Endpoint, T: Technique<E>> Engine for Forge<E, T> {
     #[inline]
     async fn get(&self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError> {
@@ -84,6 +142,23 @@ impl<E: Endpoint, T: Technique<E>> Engine for Forge<E, T> {
             None => Ok(self.present(op, key).await?.map(|meta| (Lookup::Hit, meta))),
         };
         value::look_up_part(self.extent_io(), key, part, into, look).await
+    }
+
+    fn opens_values(&self) -> bool {
+        self.client.endpoint.is_near()
+    }
+
+    async fn open_value(&self, key: &[u8], value: &mut Value) -> Result<Option<Reading>, CacheError> {
+        let op = &mut *self.operations.take(&self.client);
+        self.client.begin(&mut op.entry).await?;
+        let look = async || self.present(op, key).await;
+        value::open(self.extent_io(), key, value, self.shared.value_bytes_max(), look).await
+    }
+
+    async fn read_on(&self, reading: &mut Reading, into: &mut [u8]) -> Result<bool, CacheError> {
+        let op = &mut *self.operations.take(&self.client);
+        self.client.begin(&mut op.entry).await?;
+        self.extent_io().read_on(reading, into).await
     }
 
     async fn get_many<F: FnMut(usize, Lookup, &mut Value)>(&self, keys: &[&[u8]], found: F) -> Result<(), CacheError> {
@@ -114,33 +189,23 @@ impl<E: Endpoint, T: Technique<E>> Engine for Forge<E, T> {
         self.begin(op).await?;
         let wants_next = self.stock.wants_next.get();
         let outcome = self.apply(op, key, change).await;
-        let mut outcome = self.judged(outcome).await;
-        match &outcome {
-            Err(CacheError::Verb(error)) => self.client.note_failure(error),
-            // Another operation may have found meanwhile that this client is fenced.
-            Ok(_) if self.client.is_lost() => outcome = Err(VerbError::Fenced.into()),
-            _ => {}
-        }
-        op.old.shrink_beyond(1 << 20);
-        op.outgoing.shrink_beyond(1 << 20);
-        if self.close_full_groups() && !self.client.is_lost() {
-            let queued = Box::pin(self.queue_settled_groups()).await;
-            self.judged(queued).await?;
-        }
-        if wants_next && !self.client.is_lost() {
-            let obtained = Box::pin(self.obtain_next()).await;
-            self.judged(obtained).await?;
-        }
-        // This client frees the chunks that it does not need now, so that every client can allocate
-        // them.
-        let kept = self.stock.kept();
-        if self.stock.chunks.len() > kept {
-            Box::pin(self.free_stock_beyond(kept)).await?;
-        }
-        if self.stock.has_waiting() {
-            Box::pin(self.recheck_waiting(false)).await?;
-        }
-        outcome
+        self.end(op, outcome, wants_next).await
+    }
+
+    fn stage(&self, key: &[u8], value_bytes: usize) -> Option<Staged> {
+        let header = Header::of_new(key.len(), value_bytes, false, (None, Attributes::NONE), 0);
+        let home = self.home(self.key_hash(key));
+        let is_large = self.is_large(&header);
+        is_large.then(|| Staged::new(&self.shared.hasher, key, value_bytes, home, &self.abandoned))
+    }
+
+    async fn append_staged(&self, staged: &mut Staged, bytes: &[u8]) -> Result<(), CacheError> {
+        let op = &mut *self.operations.take(&self.client);
+        self.begin(op).await?;
+        let wants_next = self.stock.wants_next.get();
+        let outcome = self.append(op, staged, bytes).await;
+        self.stock.chunks.put_back(&mut op.notes.chunks);
+        self.end(op, outcome, wants_next).await
     }
 
     async fn scan<F: FnMut(&[u8])>(&self, cursor: u64, count: usize, each: F) -> Result<u64, CacheError> {

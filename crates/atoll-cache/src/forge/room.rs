@@ -20,6 +20,7 @@ use super::technique::Technique;
 use super::{Forge, Hole};
 use crate::CacheError;
 use crate::extent::OpenChunk;
+use crate::extent::turns::Turn;
 use crate::limit::Limit;
 use atoll_fabric::{Endpoint, Purpose};
 use atoll_pool::chunks::FreeCount;
@@ -29,6 +30,10 @@ use atoll_pool::loan::Loan;
 const TRIES_MAX: u32 = 2_000;
 /// Times that a writer who needs several chunks releases them all and begins again.
 const ROUNDS_MAX: u32 = 3;
+/// Chunks that a writer draws at a time, of those that a large value needs.
+const PORTION: usize = 32;
+/// To evict for a chunk takes as long as to copy so many bytes.
+const BYTES_PER_DRAW: usize = 32 << 10;
 /// After a client has died, one search in so many looks for free chunks although the pool counts
 /// none.
 const LOOKS_ANYWAY: u64 = 64;
@@ -51,11 +56,48 @@ fn pause_ns(tried: u32) -> u64 {
 }
 
 impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
+    /// Draws `chunks` for an operation, in portions if they are many: the client's other operations
+    /// have their turns in between, and so has what its thread does besides.
+    pub(super) async fn restock(&self, op: &mut Operation, chunks: usize) -> Result<(), CacheError> {
+        self.stock.chunks.put_back(&mut op.notes.chunks);
+        if chunks <= PORTION {
+            return self.restock_portion(op, chunks).await;
+        }
+        for round in 1.. {
+            match Box::pin(self.restock_in_portions(op, chunks)).await {
+                // The operation gives up what it has so far: see `fill_stock`.
+                Err(CacheError::OutOfMemory) if round < ROUNDS_MAX => {
+                    self.stock.chunks.put_back(&mut op.notes.chunks);
+                    self.free_stock_beyond(0).await?;
+                    self.client.endpoint.pause(self.client.endpoint.random() % (u64::from(round) * 10_000_000)).await;
+                }
+                outcome => return outcome,
+            }
+        }
+        unreachable!("the last round ends it")
+    }
+
+    async fn restock_in_portions(&self, op: &mut Operation, chunks: usize) -> Result<(), CacheError> {
+        let (mut portions, mut turn) = (Vec::with_capacity(chunks), Turn::begin());
+        let restocked = loop {
+            portions.append(&mut op.notes.chunks);
+            if portions.len() >= chunks {
+                break Ok(());
+            }
+            let portion = PORTION.min(chunks - portions.len());
+            if let Err(error) = self.restock_portion(op, portion).await {
+                break Err(error);
+            }
+            turn.copied(portion * BYTES_PER_DRAW).await;
+        };
+        op.notes.chunks.append(&mut portions);
+        restocked
+    }
+
     /// Fills the stock to `chunks`, and a spare chunk if one can be had. One operation of the
     /// client makes room at a time: most often that is enough for the other operations, which find
     /// room in the group that it has begun.
-    pub(super) async fn restock(&self, op: &mut Operation, chunks: usize) -> Result<(), CacheError> {
-        self.stock.chunks.put_back(&mut op.notes.chunks);
+    async fn restock_portion(&self, op: &mut Operation, chunks: usize) -> Result<(), CacheError> {
         let short_of = op.notes.short_of.take();
         let is_made = || {
             let has_room = || short_of.is_some_and(|(queue, bytes)| self.has_room(queue, bytes));

@@ -44,6 +44,16 @@ pub(super) enum Try {
     Unreserved,
 }
 
+/// The bytes of an object that is put.
+pub(super) enum Body<'v> {
+    /// A new value.
+    New(&'v [u8]),
+    /// The value that the object has: only the header changes.
+    Same(&'v [u8]),
+    /// A new value that is in extents already. If it is not published, they stay the caller's.
+    Staged(Box<Large>),
+}
+
 /// A new record before it has a place.
 pub(super) struct New {
     pub(super) header: Header,
@@ -185,15 +195,27 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                 }
                 let value = std::mem::take(&mut op.old);
                 let header = Header { expiry_ms, tagged: false, ..found.header };
-                let tried = self.try_put(op, (hash, key), value.bytes(), header, Some(found), true).await;
+                let tried = self.try_put(op, (hash, key), Body::Same(value.bytes()), header, Some(found)).await;
                 op.old = value;
                 tried
             }
             (Verdict::Put { expiry_ms, attributes }, found) => {
-                let value = change.value();
                 let token = self.client.next_token().await?;
-                let header = Header::of_new(key.len(), value.len(), change.is_blind(), (expiry_ms, attributes), token);
-                self.try_put(op, (hash, key), value, header, found, false).await
+                let about = (expiry_ms, attributes);
+                if let Some(staged) = change.staged() {
+                    staged.check_owner(&self.abandoned)?;
+                    let header = Header::of_new(key.len(), staged.value_bytes(), false, about, token);
+                    let body = Body::Staged(staged.large(&self.shared.hasher, key));
+                    let tried = self.try_put(op, (hash, key), body, header, found).await;
+                    // After an error a record may list the extents.
+                    if matches!(tried, Ok(Try::Done(_)) | Err(_)) {
+                        staged.release();
+                    }
+                    return tried;
+                }
+                let value = change.value();
+                let header = Header::of_new(key.len(), value.len(), change.is_blind(), about, token);
+                self.try_put(op, (hash, key), Body::New(value), header, found).await
             }
         }
     }
@@ -260,16 +282,19 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Ok(Try::Done(None))
     }
 
+    /// Whether key and value have extents of their own.
+    pub(super) fn is_large(&self, header: &Header) -> bool {
+        header.small_record_bytes() > self.client.pool.layout.chunk_bytes / 2
+    }
+
     /// Writes a new record and publishes it, in the found object's slot or in a free one.
-    /// `same_body`: only the header changes.
     async fn try_put(
         &self,
         op: &mut Operation,
         (hash, key): (KeyHash, &[u8]),
-        value: &[u8],
+        body: Body<'_>,
         mut header: Header,
         mut found: Option<Found>,
-        same_body: bool,
     ) -> Result<Try, CacheError> {
         // Before anything is taken: if a process with copies cannot be reached, nothing has
         // changed.
@@ -283,16 +308,15 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         if found.is_none() {
             self.check_present(op.notes.bucket)?;
         }
-        let chunk_bytes = self.client.pool.layout.chunk_bytes;
-        header.large = header.small_record_bytes() > chunk_bytes / 2;
+        header.large = self.is_large(&header);
         let (queue, carry) = self.queue_for(op, hash, found.as_ref());
         header.main = queue == Queue::Main;
-        let fresh_chunks = match header.large && !same_body {
-            true => {
-                let (bodies, lists) = chunks_needed(header.body_bytes(), chunk_bytes);
+        let fresh_chunks = match body {
+            Body::New(_) if header.large => {
+                let (bodies, lists) = chunks_needed(header.body_bytes(), self.client.pool.layout.chunk_bytes);
                 bodies + lists
             }
-            false => 0,
+            _ => 0,
         };
         let wanted = fresh_chunks + usize::from(!self.has_room(queue, header.record_bytes()));
         if !self.draw_stock(op, wanted) {
@@ -302,17 +326,20 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         if found.is_none() && !op.has_reserved() && self.client.pool.settings.objects_max > 0 {
             return Ok(Try::Unreserved);
         }
-        let large = match (&found, header.large) {
-            (_, false) => None,
-            (Some(found), true) if same_body => found.large.clone(),
-            _ => {
+        let (same_body, is_staged) = (matches!(body, Body::Same(_)), matches!(body, Body::Staged(_)));
+        let (value, large) = match body {
+            Body::Staged(large) => (&[][..], Some(large)),
+            Body::New(value) | Body::Same(value) if !header.large => (value, None),
+            Body::Same(value) => (value, found.as_ref().and_then(|found| found.large.clone())),
+            Body::New(value) => {
                 let open = op.notes.chunks.split_off(op.notes.chunks.len() - fresh_chunks);
                 let (extents, body) = self.write_extents(op, open, self.home(hash), (key, value)).await?;
-                Some(Box::new(Large { body, extents }))
+                (value, Some(Box::new(Large { body, extents })))
             }
         };
         let new = New { header, large };
-        let written = new.large.as_ref().filter(|_| !same_body).map(|large| &large.extents);
+        let published_extents = new.large.as_ref().filter(|_| !same_body).map(|large| &large.extents);
+        let written = published_extents.filter(|_| !is_staged);
         let slot = self.home_slot(hash, found.as_ref().map_or(0, |found| found.slot));
         let mut placed = self.take_place(queue, (slot, hash), carry, &header);
         if placed.is_none() {
@@ -334,7 +361,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             Ok(true) => {
                 let extent_bytes = if new.large.is_some() { header.body_bytes() as u64 } else { 0 };
                 self.settle_place(&place, &header, Fate::Published { extent_bytes });
-                if let Some(extents) = written {
+                if let Some(extents) = published_extents {
                     self.bind_extents(extents);
                 }
                 self.stats.puts.add(1);

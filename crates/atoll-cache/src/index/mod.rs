@@ -34,6 +34,8 @@ pub(crate) mod verify;
 pub(crate) mod walk;
 
 use self::copies::Sharing;
+use crate::extent::reading::Pins;
+use crate::extent::staged::Abandoned;
 use crate::extent::{ExtentIo, Extents, LatelyBound, OpenChunk, chunks_needed};
 use crate::limit::Limit;
 use crate::operation::{self, Idle, Operation};
@@ -44,6 +46,7 @@ use atoll_fabric::{Address, Batch, Buffer, Endpoint, VerbError};
 use atoll_pool::registry::{self, Place};
 use atoll_pool::{ChunkId, Client};
 use std::cell::RefCell;
+use std::sync::Arc;
 
 /// Slots of a bucket. A key has one bucket. With half of the slots in use, one bucket in some
 /// thousand is full.
@@ -206,6 +209,14 @@ macro_rules! index_parts {
         fn lately_bound(&self) -> &std::cell::RefCell<$crate::extent::LatelyBound> {
             &self.lately_bound
         }
+
+        fn pins(&self) -> &std::sync::Arc<$crate::extent::reading::Pins> {
+            &self.shared.pins
+        }
+
+        fn abandoned(&self) -> &std::sync::Arc<$crate::extent::staged::Abandoned> {
+            &self.abandoned
+        }
     };
 }
 pub(crate) use index_parts;
@@ -272,6 +283,12 @@ pub(crate) trait Index {
     /// The extents that this client has bound lately.
     fn lately_bound(&self) -> &RefCell<LatelyBound>;
 
+    /// The extents that readers of this process have pinned.
+    fn pins(&self) -> &Arc<Pins>;
+
+    /// The extents of values that were staged for this client and never published.
+    fn abandoned(&self) -> &Arc<Abandoned>;
+
     /// Buckets of the index, as far as this client knows.
     fn buckets(&self) -> u32;
 
@@ -330,7 +347,7 @@ pub(crate) trait Index {
 
     /// READs and WRITEs extents.
     fn extent_io(&self) -> ExtentIo<'_, Self::Endpoint> {
-        ExtentIo { client: self.member(), hasher: self.hasher() }
+        ExtentIo { client: self.member(), hasher: self.hasher(), pins: self.pins() }
     }
 
     /// As [`Index::record_span`], also if the record is on a node that this client does not know

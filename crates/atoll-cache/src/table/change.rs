@@ -172,16 +172,29 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
                 tried
             }
             (Verdict::Put { expiry_ms, attributes }, found) => {
-                let value = change.value();
                 let token = self.core.client.next_token().await?;
-                let header = Header::of_new(key.len(), value.len(), change.is_blind(), (expiry_ms, attributes), token);
+                let about = (expiry_ms, attributes);
+                if let Some(staged) = change.staged() {
+                    staged.check_owner(&self.core.abandoned)?;
+                    let header = Header::of_new(key.len(), staged.value_bytes(), false, about, token);
+                    let large = Some(staged.large(&self.core.shared.hasher, key));
+                    let tried = self.try_put(op, New { header, large, key, value: &[], hash }, found, false).await;
+                    // After an error a record may list the extents.
+                    if matches!(tried, Ok(Try::Done(_)) | Err(_)) {
+                        staged.release();
+                    }
+                    return tried;
+                }
+                let value = change.value();
+                let header = Header::of_new(key.len(), value.len(), change.is_blind(), about, token);
                 self.try_put(op, New { header, large: None, key, value, hash }, found, false).await
             }
         }
     }
 
     /// Writes a new record and publishes it, in the found object's slot or in a free one.
-    /// `same_body`: only the header changes.
+    /// `same_body`: only the header changes. A new value that is in extents already comes with
+    /// them.
     async fn try_put(
         &self,
         op: &mut Operation,
@@ -205,7 +218,8 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         new.header.large = core.is_large(&new.header);
         let class =
             core.class_for(&new.header).ok_or(CacheError::Damaged { what: "a record larger than its limit" })?;
-        let fresh_chunks = match new.header.large && !same_body {
+        let is_staged = new.large.is_some();
+        let fresh_chunks = match new.header.large && !same_body && !is_staged {
             true => {
                 let (bodies, lists) = crate::extent::chunks_needed(new.header.body_bytes(), chunk_bytes);
                 bodies + lists
@@ -224,6 +238,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         let Some(held) = op.notes.block.take() else { return Ok(Try::Short(class, fresh_chunks)) };
         let Some(tag) = core.tag_for(held).await? else { return Ok(Try::Anew) };
         new.large = match (&found, new.header.large) {
+            _ if is_staged => new.large,
             (_, false) => None,
             (Some(found), true) if same_body => found.large.clone(),
             _ => {
@@ -247,7 +262,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             return Ok(Try::Done(Some(new.header.token)));
         }
         core.keep(held, tag);
-        if let Some(large) = new.large.as_ref().filter(|_| is_new_body) {
+        if let Some(large) = new.large.as_ref().filter(|_| is_new_body && !is_staged) {
             core.extent_io().free_extents(&large.extents).await?;
         }
         if core.is_open(Hole::LostUpdate) {

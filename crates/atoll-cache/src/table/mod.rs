@@ -99,6 +99,7 @@ pub use settings::{TableOptions, TableSettings};
 
 use crate::at_once::AtOnce;
 use crate::extent::LatelyBound;
+use crate::extent::staged::Abandoned;
 use crate::limit::Limit;
 use crate::operation::Idle;
 use crate::removals::Removals;
@@ -150,6 +151,7 @@ pub struct Core<E: Endpoint> {
     /// same blocks.
     suspicions: RefCell<Vec<suspicion::Suspicion>>,
     lately_bound: RefCell<LatelyBound>,
+    abandoned: Arc<Abandoned>,
     history: History,
     /// The buckets that the next sample looks at, and how many were to be drawn. They are drawn
     /// early where they can be prefetched.
@@ -192,6 +194,7 @@ impl<E: Endpoint> Core<E> {
             drains: Drains::default(),
             suspicions: RefCell::default(),
             lately_bound: RefCell::default(),
+            abandoned: Arc::default(),
             history: History::default(),
             next_sample: Cell::default(),
             samples_left_out: Cell::default(),

@@ -16,9 +16,13 @@ use super::operation::Operation;
 use super::replacement::Replacement;
 use super::{Core, Hole, Objects, STOCK_KEPT};
 use crate::at_once;
+use crate::extent::staged::{free_abandoned, has_abandoned};
 use crate::index::{Index, copies, walk};
 use crate::near::Copied;
-use crate::{CacheError, Change, Engine, Flushed, Lookup, Meta, Removals, Stats, Value, value};
+use crate::record::Header;
+use crate::{
+    Attributes, CacheError, Change, Engine, Flushed, Lookup, Meta, Reading, Removals, Staged, Stats, Value, value,
+};
 use atoll_fabric::Endpoint;
 use atoll_pool::{Client, registry};
 use std::ops::Range;
@@ -153,6 +157,37 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     }
 }
 
+impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
+    /// Ends an operation that writes: frees what this client does not need.
+    async fn end_write<V>(&self, op: &mut Operation, mut outcome: Result<V, CacheError>) -> Result<V, CacheError> {
+        if outcome.is_ok() {
+            let freed = async {
+                self.release_surplus().await?;
+                if has_abandoned(&self.core) { Box::pin(free_abandoned(&self.core)).await } else { Ok(()) }
+            };
+            if let Err(error) = freed.await {
+                outcome = Err(error);
+            }
+        }
+        self.end(op, outcome).await
+    }
+
+    /// Appends to a staged value. Its chunks are drawn as those of any large object.
+    async fn append(&self, op: &mut Operation, staged: &mut Staged, bytes: &[u8]) -> Result<(), CacheError> {
+        staged.check_owner(&self.core.abandoned)?;
+        let wanted = staged.chunks_wanted(bytes.len(), &self.core.client.pool.layout);
+        if wanted > 0 {
+            // The chunks come as for an object: with the block of a record, which is put back.
+            let class = self.core.shared.settings.large_class;
+            while !self.core.draw(op, class, wanted) {
+                self.restock(op, class, wanted).await?;
+            }
+        }
+        let open = op.notes.chunks.split_off(op.notes.chunks.len() - wanted);
+        self.core.extent_io().append(staged, open, bytes).await
+    }
+}
+
 impl<E: Endpoint, R: Replacement<E>> Engine for Objects<E, R> {
     async fn get(&self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError> {
         let op = &mut *self.core.operations.take(&self.core.client);
@@ -181,6 +216,26 @@ impl<E: Endpoint, R: Replacement<E>> Engine for Objects<E, R> {
         };
         let found = value::look_up_part(self.core.extent_io(), key, part, into, look).await;
         self.end(op, found).await
+    }
+
+    fn opens_values(&self) -> bool {
+        self.core.client.endpoint.is_near()
+    }
+
+    async fn open_value(&self, key: &[u8], value: &mut Value) -> Result<Option<Reading>, CacheError> {
+        let op = &mut *self.core.operations.take(&self.core.client);
+        self.begin(op).await?;
+        let look = async || self.present(op, key).await;
+        let bytes_max = self.core.shared.value_bytes_max();
+        let opened = value::open(self.core.extent_io(), key, value, bytes_max, look).await;
+        self.end(op, opened).await
+    }
+
+    async fn read_on(&self, reading: &mut Reading, into: &mut [u8]) -> Result<bool, CacheError> {
+        let op = &mut *self.core.operations.take(&self.core.client);
+        self.begin(op).await?;
+        let read = self.core.extent_io().read_on(reading, into).await;
+        self.end(op, read).await
     }
 
     async fn get_many<F: FnMut(usize, Lookup, &mut Value)>(&self, keys: &[&[u8]], found: F) -> Result<(), CacheError> {
@@ -212,15 +267,26 @@ impl<E: Endpoint, R: Replacement<E>> Engine for Objects<E, R> {
     async fn update<C: Change>(&self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
         let op = &mut *self.core.operations.take(&self.core.client);
         self.begin(op).await?;
-        let mut outcome = self.apply(op, key, change).await;
+        let changed = self.apply(op, key, change).await;
         op.old.shrink_beyond(1 << 20);
         op.outgoing.shrink_beyond(1 << 20);
-        if outcome.is_ok()
-            && let Err(error) = self.release_surplus().await
-        {
-            outcome = Err(error);
-        }
-        self.end(op, outcome).await
+        self.end_write(op, changed).await
+    }
+
+    fn stage(&self, key: &[u8], value_bytes: usize) -> Option<Staged> {
+        let core = &self.core;
+        let header = Header::of_new(key.len(), value_bytes, false, (None, Attributes::NONE), 0);
+        let home = core.key_hash(key).bucket;
+        let is_large = core.is_large(&header);
+        is_large.then(|| Staged::new(&core.shared.hasher, key, value_bytes, home, &core.abandoned))
+    }
+
+    async fn append_staged(&self, staged: &mut Staged, bytes: &[u8]) -> Result<(), CacheError> {
+        let op = &mut *self.core.operations.take(&self.core.client);
+        self.begin(op).await?;
+        let appended = self.append(op, staged, bytes).await;
+        self.core.put_back_drawn(op);
+        self.end_write(op, appended).await
     }
 
     async fn scan<F: FnMut(&[u8])>(&self, cursor: u64, count: usize, each: F) -> Result<u64, CacheError> {

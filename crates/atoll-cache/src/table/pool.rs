@@ -3,6 +3,7 @@
 use super::layout::{self, TableLayout};
 use super::settings::TableSettings;
 use super::slot;
+use crate::extent::reading::Pins;
 use crate::extent::value_bytes_max;
 use crate::pooled::{EnginePool, check_heap, describe_pool};
 use crate::record::Hasher;
@@ -16,6 +17,7 @@ pub struct TablePool {
     pub(crate) settings: TableSettings,
     pub(crate) layout: TableLayout,
     pub(super) hasher: Hasher,
+    pub(super) pins: Arc<Pins>,
 }
 
 impl TablePool {
@@ -62,7 +64,7 @@ impl EnginePool for TablePool {
         let layout = TableLayout::new(&pool, &settings)?;
         check_heap(&pool.layout, slot::HEAP_BYTES_MAX)?;
         let hasher = Hasher::new(pool.settings.hash_seed);
-        Ok(Arc::new(Self { pool: Arc::new(pool), settings, layout, hasher }))
+        Ok(Arc::new(Self { pool: Arc::new(pool), settings, layout, hasher, pins: Arc::default() }))
     }
 
     fn pool(&self) -> &Pool {

@@ -8,6 +8,7 @@
 //! | `shared_memory` | promises 1, 5 and 6, on shared memory |
 //! | `holes` | each hole that several engines can have, opened, is seen |
 //! | `orders` | rare orders, made on purpose |
+//! | `staged` | values that are stored while they arrive |
 //! | `stands_still` | a client that stands still delays no other |
 //! | `hot_key` | clients that set one key do not wait for each other |
 //! | `idle` | what idle clients cost |
@@ -42,4 +43,5 @@ mod orders;
 mod promises;
 mod resizing;
 mod shared_memory;
+mod staged;
 mod stands_still;

@@ -70,7 +70,11 @@ async fn set_if<G: Engine>(
         _ => Condition::Always,
     };
     let attributes = Attributes { kind: 0, flags: store.client_flags };
-    let outcome = c.client.cache.set(key, store.data, &SetOptions { condition, expiry, attributes }).await?;
+    let options = SetOptions { condition, expiry, attributes };
+    let outcome = match c.upload.take() {
+        None => c.client.cache.set(key, store.data, &options).await?,
+        Some(upload) => Box::pin(upload.set(c.client.cache, key, &options, None)).await?,
+    };
     let done = match (outcome.stored, condition) {
         (true, _) => StoreOutcome::Stored(outcome.token),
         (false, Condition::IfToken(_)) if outcome.old.is_some() => StoreOutcome::Exists,

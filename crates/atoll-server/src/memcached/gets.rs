@@ -15,10 +15,10 @@ use crate::redis::events::Class;
 use crate::redis::isolation::Batch;
 use crate::serve::Output;
 use crate::serve::counters::SAMPLE_EVERY;
-use crate::serve::memory;
 use crate::serve::protocol::{Client, OUTPUT_BYTES_MAX};
+use crate::serve::{memory, upload};
 use arrayvec::ArrayVec;
-use atoll_cache::{Engine, Value};
+use atoll_cache::{CacheError, Engine, Got, Meta, Value};
 use std::pin::pin;
 
 /// Keys that are looked up at a time.
@@ -61,9 +61,9 @@ fn end_of(key: &[u8], input: &[u8]) -> usize {
     end
 }
 
-/// Writes a value, with what is before and behind it.
-fn push(output: &mut Output, key: &[u8], value: &mut Value, with_cas: bool) {
-    let (meta, mut digits) = (value.meta(), itoa::Buffer::new());
+/// Writes what is before a value.
+fn push_head(output: &mut Output, key: &[u8], meta: Meta, with_cas: bool) {
+    let mut digits = itoa::Buffer::new();
     output.push(b"VALUE ");
     output.push(key);
     output.push(b" ");
@@ -75,8 +75,32 @@ fn push(output: &mut Output, key: &[u8], value: &mut Value, with_cas: bool) {
         output.push(digits.format(meta.token).as_bytes());
     }
     output.push(b"\r\n");
+}
+
+/// Writes a value, with what is before and behind it.
+fn push(output: &mut Output, key: &[u8], value: &mut Value, with_cas: bool) {
+    push_head(output, key, value.meta(), with_cas);
     output.push_value(value);
     output.push(b"\r\n");
+}
+
+/// Looks up one key, whose value may come open. Gives what the other lookups give to `found`.
+async fn look_up_one<G: Engine>(
+    client: Client<'_, G>,
+    (key, stored): (&[u8], &[u8]),
+    (value, with_cas): (&mut Value, bool),
+    output: &mut Output,
+) -> Result<bool, CacheError> {
+    match client.cache.get_or_open(stored, value, upload::BYTES_MIN).await? {
+        Got::Value if is_item(&value.meta()) => push(output, key, value, with_cas),
+        Got::Open(reading) if is_item(&reading.meta()) => {
+            push_head(output, key, reading.meta(), with_cas);
+            output.push_open(reading);
+            output.push(b"\r\n");
+        }
+        _ => return Ok(false),
+    }
+    Ok(true)
 }
 
 /// The keys of requests that are about to run, for the cache to prefetch: but for those of `get`,
@@ -108,7 +132,7 @@ pub(super) async fn run<'a, G: Engine>(
     if let (Request::Get { keys, asked: Asked { exptime: Some(exptime), with_cas } }, end) = ahead[index] {
         return pin!(touch(with, (keys, end), (exptime, with_cas), client, input, start, output)).await;
     }
-    let With { batch, state, database, .. } = with;
+    let With { batch, state, value, database, .. } = with;
     let mut done = 0;
     // Where the rest of the first request's keys begins.
     let mut rest: Option<&[u8]> = None;
@@ -149,8 +173,27 @@ pub(super) async fn run<'a, G: Engine>(
             replied += 1;
         };
         debug_assert!(keys.iter().all(|key| key.len() <= KEY_BYTES_MAX));
-        let looked = database.with_stored(&keys, async |keys| client.cache.get_many(keys, found).await);
-        let looked = batch.passing(pin!(looked)).await;
+        let looked = match *keys {
+            [key] => {
+                let (stored, with_cas) = (database.stored(key), wanted[0].asked.with_cas);
+                let one = look_up_one(client, (key, &stored), (&mut *value, with_cas), output);
+                let is_there = batch.passing(pin!(one)).await;
+                memory::shrink_beyond(value, super::NEW_BYTES_KEPT);
+                is_there.map(|is_there| {
+                    if !is_there {
+                        missed.push(0);
+                    }
+                    if wanted[0].is_last {
+                        output.push(b"END\r\n");
+                    }
+                    replied = 1;
+                })
+            }
+            _ => {
+                let looked = database.with_stored(&keys, async |keys| client.cache.get_many(keys, found).await);
+                batch.passing(pin!(looked)).await
+            }
+        };
         {
             let mut tally = client.tally.borrow_mut();
             let place = |wanted: &Wanted| client.first_command + wanted.asked.id() as usize;

@@ -11,6 +11,7 @@
 //! | `classic` | the classic commands |
 //! | `meta` | the meta commands |
 //! | `change` | changes that the cache has no operation for; stale items |
+//! | `upload` | requests whose data is stored while it arrives |
 //! | `flush` | `flush_all` |
 //! | `stats` | `stats` |
 //!
@@ -48,6 +49,7 @@ pub mod parser;
 mod request;
 mod stats;
 mod time;
+mod upload;
 
 use crate::redis::Redis;
 use crate::redis::database::Database;
@@ -59,6 +61,7 @@ use crate::serve::counters::SAMPLE_EVERY;
 use crate::serve::handle::Handle;
 use crate::serve::memory;
 use crate::serve::protocol::{Client, Ended, Listener, OUTPUT_BYTES_MAX, Peer, Protocol};
+use crate::serve::upload::{BYTES_MIN, Upload};
 use atoll_cache::{CacheError, Engine, Value};
 use flags::Decoded;
 use flush::Flush;
@@ -69,6 +72,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use upload::Arriving;
 
 /// The version whose semantics these are.
 const VERSION: &str = "1.6.18";
@@ -118,6 +122,8 @@ pub struct State {
     scanned: usize,
     /// Bytes that the request has, at the least, of which a part has arrived.
     expected: usize,
+    /// The request whose data is stored while it arrives.
+    arriving: Option<Box<Arriving>>,
     /// Dropped with the connection.
     _listed: Listed,
 }
@@ -150,6 +156,8 @@ struct Context<'a, G: Engine> {
     database: Database,
     value: &'a mut Value,
     new: &'a mut Vec<u8>,
+    /// The data of the request, if it was stored while it arrived.
+    upload: Option<Upload>,
     output: &'a mut Output,
 }
 
@@ -316,7 +324,7 @@ impl Protocol for Memcached {
     fn connect(&self, handle: &Arc<Handle>) -> State {
         self.0.connections().insert(handle.id, handle.clone());
         let _listed = Listed(self.0.clone(), handle.id);
-        State { handle: handle.clone(), rest: None, swallow: 0, scanned: 0, expected: 0, _listed }
+        State { handle: handle.clone(), rest: None, swallow: 0, scanned: 0, expected: 0, arriving: None, _listed }
     }
 
     fn refuses(&self, _: Listener, peer: Peer) -> Option<Cow<'static, [u8]>> {
@@ -332,7 +340,7 @@ change the cache.\r\n";
 
     #[inline]
     fn bytes_expected(state: &State) -> usize {
-        state.expected
+        state.arriving.as_ref().map_or(state.expected, |arriving| arriving.bytes_expected())
     }
 
     #[inline]
@@ -366,6 +374,13 @@ async fn run_batch<'a, G: Engine>(
     output: &mut Output,
 ) -> Ended {
     let data_bytes_max = client.cache.value_bytes_max();
+    if state.arriving.is_some() {
+        let memory = (&mut *state, &mut scratch.value, &mut scratch.new);
+        let taken = Box::pin(upload::take((inner, batch), memory, client, input, start, output));
+        if let Some(ended) = taken.await {
+            return ended;
+        }
+    }
     loop {
         let skipped = state.swallow.min(input.len() - *start);
         (*start, state.swallow, state.expected) = (*start + skipped, state.swallow - skipped, 0);
@@ -401,7 +416,8 @@ async fn run_batch<'a, G: Engine>(
                 index += pin!(gets::run(with, (&*ahead, index), client, input, start, output)).await;
             } else {
                 let Scratch { value, new, .. } = &mut *scratch;
-                let context = Context { client, batch: &*batch, inner, database, value, new, output: &mut *output };
+                let (batch, output) = (&*batch, &mut *output);
+                let context = Context { client, batch, inner, database, value, new, upload: None, output };
                 batch.passing(pin!(run_one(context, request))).await;
                 if let Request::Refuse { swallow, .. } = request {
                     state.swallow = swallow;
@@ -418,6 +434,13 @@ async fn run_batch<'a, G: Engine>(
         }
         match stopped {
             Stopped::Enough => {}
+            Stopped::Drained { expected, .. }
+                if expected >= BYTES_MIN
+                    && let Some(head) = upload::begin(inner, state, client, &input[*start..]) =>
+            {
+                *start += head;
+                return Ended::Full;
+            }
             Stopped::Drained { expected, scanned } => {
                 (state.expected, state.scanned) = (expected, scanned);
                 return Ended::Drained;

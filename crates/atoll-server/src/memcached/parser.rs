@@ -48,10 +48,7 @@ pub(crate) fn parse(bytes: &[u8], scanned: usize, rest: Option<Asked>, data_byte
         return Parsed::Invalid(Some("CLIENT_ERROR line too long"));
     }
     let Some(end) = end else { return Parsed::Partial(bytes.len() + 1) };
-    let line = match &bytes[..end] {
-        [line @ .., b'\r'] => line,
-        line => line,
-    };
+    let line = bytes[..end].strip_suffix(b"\r").unwrap_or(&bytes[..end]);
     if let Some(asked) = rest {
         return Parsed::Request(Request::Get { keys: line, asked }, end + 1);
     }
@@ -75,11 +72,15 @@ fn with_data<'a>(bytes: &'a [u8], start: usize, store: Store<'a>, data: usize, d
     }
     match &bytes[start..end] {
         [data @ .., b'\r', b'\n'] => Parsed::Request(Request::Store(Store { data, ..store }), end),
-        _ => {
-            let error = "CLIENT_ERROR bad data chunk";
-            Parsed::Request(Request::Refuse { error, noreply, swallow: 0, forget: None }, end)
-        }
+        _ => Parsed::Request(request::bad_chunk(noreply), end),
     }
+}
+
+/// The line that `bytes` begin with, without its end, and where the bytes behind it begin.
+pub(super) fn store_line(bytes: &[u8]) -> Option<(&[u8], usize)> {
+    let end = memchr::memchr(b'\n', &bytes[..bytes.len().min(LINE_BYTES_MAX + 1)])?;
+    let line = &bytes[..end];
+    Some((line.strip_suffix(b"\r").unwrap_or(line), end + 1))
 }
 
 /// What a connection's bytes hold, as text for each request, and how it ends: for tests of the

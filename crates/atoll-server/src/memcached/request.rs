@@ -154,6 +154,11 @@ fn refuse<'a>(error: &'static str, noreply: bool) -> Line<'a> {
     Line::Whole(Request::Refuse { error, noreply, swallow: 0, forget: None })
 }
 
+/// The refusal of data that does not end where its line says.
+pub(crate) fn bad_chunk<'a>(noreply: bool) -> Request<'a> {
+    Request::Refuse { error: "CLIENT_ERROR bad data chunk", noreply, swallow: 0, forget: None }
+}
+
 /// The words of a line.
 pub(crate) fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(|byte| *byte == b' ').filter(|word| !word.is_empty())

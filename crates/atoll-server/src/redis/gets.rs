@@ -32,7 +32,11 @@ pub(super) async fn run<G: Engine>(
     let began = client.tally.borrow().begin_many(keys.len());
     let mut reply = Reply::new(output, session.protocol);
     let (mut replied, mut missed, mut refused) = (0, 0, 0);
-    let found = |_, value: Option<&mut Value>| {
+    let found = |index, value: Option<&mut Value>| {
+        // What would be too much to send is looked up again.
+        if index > replied || reply.is_enough() {
+            return;
+        }
         replied += 1;
         match value {
             Some(value) => match Kind::STRING.check(value.meta()) {

@@ -15,6 +15,7 @@
 //! | `pause` | commands that wait until a pause ends |
 //! | `slow` | commands that took long |
 //! | `session` | what a connection has agreed on with its peer |
+//! | `upload` | commands whose value is stored while it arrives |
 //! | `transaction` | commands that wait for EXEC, keys that are watched |
 //! | `script` | scripts in Lua |
 //! | `isolation` | commands that run alone |
@@ -53,6 +54,7 @@ mod session;
 mod slow;
 mod tracking;
 mod transaction;
+mod upload;
 
 pub use instance::RedisOptions;
 
@@ -76,6 +78,7 @@ use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use upload::{Arriving, Step};
 
 /// The Redis protocol, as one server speaks it.
 #[derive(Clone, Default)]
@@ -114,6 +117,8 @@ impl Redis {
 pub struct Spoken {
     parser: Parser,
     session: Session,
+    /// The command whose value is stored while it arrives.
+    arriving: Option<Box<Arriving>>,
     /// Dropped with the connection.
     _listed: Listed,
 }
@@ -158,6 +163,7 @@ impl Protocol for Redis {
         Spoken {
             parser: Parser::new(),
             session: Session::new(peer.clone(), self.0.users.standing(&peer)),
+            arriving: None,
             _listed: Listed(self.0.clone(), peer),
         }
     }
@@ -188,11 +194,74 @@ impl Protocol for Redis {
 
     #[inline]
     fn bytes_expected(state: &Spoken) -> usize {
-        state.parser.bytes_expected()
+        match &state.arriving {
+            Some(arriving) if arriving.bytes_expected() > 0 => arriving.bytes_expected(),
+            _ => state.parser.bytes_expected(),
+        }
     }
 
     #[inline]
     async fn run<G: Engine>(
+        &self,
+        state: &mut Spoken,
+        scratch: &mut Scratch,
+        client: Client<'_, G>,
+        input: &[u8],
+        start: &mut usize,
+        output: &mut Output,
+    ) -> Ended {
+        if state.arriving.is_some()
+            && let Some(ended) = Box::pin(self.run_arriving(state, scratch, client, input, start, output)).await
+        {
+            return ended;
+        }
+        let ended = pin!(self.run_arrived(state, scratch, client, input, start, output)).await;
+        if ended == Ended::Drained
+            && let Some(head) = upload::begin(&self.0, state, client, &input[*start..])
+        {
+            *start += head;
+            return Ended::Full;
+        }
+        ended
+    }
+}
+
+impl Redis {
+    /// Takes what has arrived of a command whose value is stored while it arrives, and runs the
+    /// command. `None` once it has run and the batch goes on.
+    async fn run_arriving<G: Engine>(
+        &self,
+        state: &mut Spoken,
+        scratch: &mut Scratch,
+        client: Client<'_, G>,
+        input: &[u8],
+        start: &mut usize,
+        output: &mut Output,
+    ) -> Option<Ended> {
+        match upload::take(state, client, input, start).await {
+            Step::Drained => return Some(Ended::Drained),
+            Step::Stored => return Some(Ended::Full),
+            Step::Invalid(error) => {
+                refuse(client.tally, output, &state.session, error);
+                return Some(Ended::Closing);
+            }
+            Step::Runs => {}
+        }
+        let arriving = state.arriving.take().expect("a command has arrived");
+        let (command, mut at) = (arriving.command(), 0);
+        let ended = self.run_arrived(state, scratch, client, command, &mut at, output).await;
+        if at < command.len() {
+            // It waits, and is run again.
+            state.arriving = Some(arriving);
+            return Some(ended);
+        }
+        (state.session.upload, state.session.elided) = (None, None);
+        (ended != Ended::Drained).then_some(ended)
+    }
+
+    /// Runs the commands that have arrived.
+    #[inline]
+    async fn run_arrived<G: Engine>(
         &self,
         state: &mut Spoken,
         scratch: &mut Scratch,
@@ -292,19 +361,23 @@ async fn run_parsed<'i, G: Engine>(
                     parser.restart();
                     return Some(Ended::Full);
                 }
-                Box::pin(until_unlocked(instance, batch, (id, args), session)).await;
+                let keys = keys_beside(instance, (id, args), session);
+                let unlocked = Box::pin(instance.scripts.admit_where(false, batch.until_unlocked(&keys))).await;
+                batch.is_refused = matches!(unlocked, Admitted::Busy);
             }
-            let (batch, memory) = ((instance, &mut *batch), (&mut *value, &mut *interpreters));
+            let (with, memory) = ((instance, &mut *batch), (&mut *value, &mut *interpreters));
             match session.replies {
-                Replies::Sent => pin!(run_one(batch, (id, args), session, memory, client, output)).await,
+                Replies::Sent => pin!(run_one(with, (id, args), session, memory, client, output)).await,
                 began => {
                     let mut silence = Output::default();
-                    pin!(run_one(batch, (id, args), session, memory, client, &mut silence)).await;
+                    pin!(run_one(with, (id, args), session, memory, client, &mut silence)).await;
                     if session.end_silence(began) {
                         output.push(&silence.to_vec());
                     }
                 }
             }
+            // What comes behind the command waits by itself.
+            batch.is_refused = false;
             if session.tracks.is_some() {
                 session.tell_unnoted(instance, (client.cache, client.shared), id);
             }
@@ -352,12 +425,6 @@ fn keys_beside<'a>(instance: &Instance, (id, args): (Option<Id>, Args<'a>), sess
 #[cold]
 fn is_locked(instance: &Instance, command: (Option<Id>, Args<'_>), session: &Session) -> bool {
     instance.isolation.is_locked(keys_beside(instance, command, session).iter())
-}
-
-/// Waits until none of a command's keys is locked.
-#[cold]
-async fn until_unlocked(instance: &Instance, batch: &Batch<'_>, command: (Option<Id>, Args<'_>), session: &Session) {
-    batch.until_unlocked(&keys_beside(instance, command, session)).await;
 }
 
 /// Does with a command what is to be done with it.

@@ -7,6 +7,7 @@ use super::peers::{Last, Peer};
 use super::tracking::Tracks;
 use super::transaction::{Queue, Watched};
 use crate::redis::resp::Protocol;
+use crate::serve::upload::Upload;
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -49,6 +50,11 @@ pub struct Session {
     pub(crate) is_subscriber: bool,
     /// Whether it sees every command.
     pub(crate) is_monitor: bool,
+    /// The value of the command that runs, if it was stored while it arrived.
+    pub(crate) upload: Option<Upload>,
+    /// The place of that value among the arguments, and how many bytes more it has than the
+    /// argument.
+    pub(crate) elided: Option<(usize, usize)>,
     /// Whether the connection ends once the replies so far have been sent.
     pub closing: bool,
 }
@@ -104,6 +110,8 @@ impl Session {
             tracks: None,
             is_subscriber: false,
             is_monitor: false,
+            upload: None,
+            elided: None,
             closing: false,
         }
     }

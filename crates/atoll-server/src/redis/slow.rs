@@ -24,7 +24,7 @@ const BRIEF_BYTES_MAX: u32 = 64 << 10;
 const FINE_US: i64 = 1000;
 /// Arguments of an entry at most, and the bytes of one.
 const ARGS_MAX: usize = 32;
-const ARG_BYTES_MAX: usize = 128;
+pub(crate) const ARG_BYTES_MAX: usize = 128;
 /// Samples of an event at most.
 const SAMPLES_MAX: usize = 160;
 
@@ -109,16 +109,19 @@ pub(crate) fn public<'a>(args: Args<'a>) -> impl Iterator<Item = &'a [u8]> {
 }
 
 /// The arguments of an entry: the first of many, and the beginnings of long ones. Nothing more is
-/// copied: an argument may have hundreds of megabytes.
-fn kept<'a>(args: impl Iterator<Item = &'a [u8]>, count: usize) -> Vec<Vec<u8>> {
+/// copied: an argument may have hundreds of megabytes. `elided`: the place of an argument of which
+/// only the beginning is there, and how many bytes are not.
+fn kept<'a>(args: impl Iterator<Item = &'a [u8]>, count: usize, elided: Option<(usize, usize)>) -> Vec<Vec<u8>> {
     let shown = if count > ARGS_MAX { ARGS_MAX - 1 } else { count };
-    let brief = |arg: &[u8]| match arg.split_at_checked(ARG_BYTES_MAX) {
-        Some((beginning, rest)) if !rest.is_empty() => {
-            [beginning, format!("... ({} more bytes)", rest.len()).as_bytes()].concat()
+    let brief = |(index, arg): (usize, &[u8])| {
+        let (beginning, rest) = arg.split_at(arg.len().min(ARG_BYTES_MAX));
+        let elided = elided.filter(|(place, _)| *place == index).map_or(0, |(_, bytes)| bytes);
+        match rest.len() + elided {
+            0 => beginning.to_vec(),
+            more => [beginning, format!("... ({more} more bytes)").as_bytes()].concat(),
         }
-        _ => arg.to_vec(),
     };
-    let mut kept: Vec<_> = args.take(shown).map(brief).collect();
+    let mut kept: Vec<_> = args.take(shown).enumerate().map(brief).collect();
     if count > shown {
         kept.push(format!("... ({} more arguments)", count - shown).into_bytes());
     }
@@ -166,7 +169,7 @@ impl Slow {
         }
         if is_slow {
             let (id, peer) = (all.next_id, session.peer.handle.peer.clone());
-            let (args, name) = (kept(public(args), args.len()), session.peer.names().own.clone());
+            let (args, name) = (kept(public(args), args.len(), session.elided), session.peer.names().own.clone());
             all.next_id += 1;
             all.entries.push_front(Entry { id, at_s, took_us: took.as_micros() as u64, args, peer, name });
             let most = usize::try_from(self.entries_max.load(Relaxed)).unwrap_or(usize::MAX);
@@ -210,11 +213,13 @@ mod tests {
     #[test]
     fn an_entry_has_the_memory_of_what_it_shows() {
         let (long, short, exact) = (vec![b'v'; 64 << 20], b"k".as_slice(), [b'e'; ARG_BYTES_MAX]);
-        let entry = kept([short, &exact, &long].into_iter(), 3);
+        let entry = kept([short, &exact, &long].into_iter(), 3, None);
         assert_eq!(entry[..2], [short.to_vec(), exact.to_vec()]);
         assert_eq!(entry[2], [&long[..ARG_BYTES_MAX], b"... (67108736 more bytes)"].concat());
         assert!(entry.iter().all(|arg| arg.capacity() < 1024));
-        let many = kept(std::iter::repeat_n(short, 40), 40);
+        let elided = kept([short, &exact].into_iter(), 2, Some((1, 5)));
+        assert_eq!(elided[1], [&exact[..], b"... (5 more bytes)"].concat());
+        let many = kept(std::iter::repeat_n(short, 40), 40, None);
         assert_eq!((many.len(), many[31].as_slice()), (ARGS_MAX, b"... (9 more arguments)".as_slice()));
     }
 }

@@ -23,7 +23,8 @@ use super::output::Output;
 use super::protocol::{Ended, Protocol};
 use super::socket::Socket;
 use super::worker::{Resident, Worker};
-use atoll_cache::Engine;
+use atoll_cache::{Engine, Reading};
+use atoll_fabric::Pace;
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -248,7 +249,24 @@ impl<'s, P: Protocol> Connection<'s, P> {
         }
         self.handle.owes(output.len());
         resident.set_idle(true);
-        let sent = unless_ended(&self.handle, resident, output.send(self.socket));
+        static TORN: Pace = Pace::new();
+        let read_on = async |reading: &mut Reading, into: &mut [u8]| {
+            let cache = worker.cache();
+            match worker.asking(pin!(cache.read_on(reading, into))).await {
+                Ok(true) => Ok(()),
+                Ok(false) => {
+                    if let Some(more) = TORN.line() {
+                        tracing::warn!(
+                            "connection {} ends within a value that another process has replaced or evicted{more}",
+                            self.handle.id
+                        );
+                    }
+                    Err(io::ErrorKind::ConnectionAborted.into())
+                }
+                Err(error) => Err(io::Error::other(error)),
+            }
+        };
+        let sent = unless_ended(&self.handle, resident, output.send(self.socket, read_on));
         match limit.soft_bytes > 0 && bytes > limit.soft_bytes {
             true => tokio::time::timeout(Duration::from_secs(limit.soft_s), sent).await???,
             false => sent.await??,

@@ -50,6 +50,8 @@ pub struct Handle {
     is_subscriber: AtomicBool,
     /// Whether its peer sees the commands of other connections: then the same is true.
     is_monitor: AtomicBool,
+    /// Whether a large value of its peer is stored while it arrives.
+    is_uploading: AtomicBool,
     /// Whether it is to end. Never unset.
     is_ending: AtomicBool,
     /// Wakes the connection of the id that is sent.
@@ -93,6 +95,7 @@ impl Handle {
             outbox: Outbox::default(),
             is_subscriber: AtomicBool::new(false),
             is_monitor: AtomicBool::new(false),
+            is_uploading: AtomicBool::new(false),
             is_ending: AtomicBool::new(false),
             wakes,
         }
@@ -180,6 +183,16 @@ impl Handle {
     /// Says whether its peer sees the commands of other connections.
     pub fn set_monitor(&self, is_monitor: bool) {
         self.is_monitor.store(is_monitor, Relaxed);
+    }
+
+    /// Whether a large value of its peer is stored while it arrives.
+    pub(super) fn is_uploading(&self) -> bool {
+        self.is_uploading.load(Relaxed)
+    }
+
+    /// Says whether a large value of its peer is stored while it arrives.
+    pub(crate) fn set_uploading(&self, is_uploading: bool) {
+        self.is_uploading.store(is_uploading, Relaxed);
     }
 
     /// Whether its peer listens to what other connections do.

@@ -18,6 +18,8 @@
 //! | [`output`] | the bytes to send |
 //! | `buffers` | memory that connections use one after the other |
 //! | `memory` | large memory on its way back to the system |
+//! | [`upload`] | large values that are stored while they arrive |
+//! | `download` | large values that are read while they are sent |
 //! | [`options`] | the configuration |
 //! | [`counters`] | the workers' counters, which any thread may read |
 //! | [`facts`] | facts about the pool that the server shows |
@@ -37,6 +39,7 @@ mod both;
 mod buffers;
 mod connection;
 pub mod counters;
+mod download;
 pub mod facts;
 pub mod handle;
 pub mod limits;
@@ -50,6 +53,7 @@ pub mod protocol;
 mod socket;
 mod tasks;
 mod tls;
+pub mod upload;
 mod watch;
 mod worker;
 
@@ -81,6 +85,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::LocalSet;
 use tokio_rustls::rustls::ServerConfig;
+use upload::Uploads;
 use worker::{Arrival, Worker};
 
 /// Why a server did not start, or ended without being stopped.
@@ -205,6 +210,7 @@ impl Server {
             refused: AtomicU64::new(0),
             rates: Meter::default(),
             limits: Limits::new(self.options.clients_max, self.options.idle_s_max, self.options.keepalive_s),
+            uploads: Uploads::default(),
             options: ServerOptions {
                 port: self.address().transpose()?.map(|address| address.port()),
                 second: self.second_address().transpose()?,

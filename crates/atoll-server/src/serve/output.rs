@@ -6,14 +6,17 @@
 //! large                                       ^ value 0, sent where the mark stands
 //! ```
 //!
-//! Invariant: the marks of `large` never decrease, and none lies beyond the end of `bytes`.
+//! A value may also come open: then it is read while it is sent, where its mark stands.
+//!
+//! Invariants: the marks of `large` never decrease, and none lies beyond the end of `bytes`. At
+//! most one value is open, and no large value is behind it: it ends its batch.
 //!
 //! An output is reused for the next batch, with its memory. It keeps the memory of large values,
 //! too: fresh memory from the system costs more than the copy that moving a value saves.
 
-use super::memory;
+use super::{download, memory};
 use arrayvec::ArrayVec;
-use atoll_cache::Value;
+use atoll_cache::{Reading, Value};
 use std::borrow::Cow;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -37,6 +40,8 @@ pub struct Output {
     bytes: Vec<u8>,
     large: Vec<(usize, Value)>,
     large_bytes: usize,
+    /// The value that is open, and its mark.
+    open: Option<(usize, Box<Reading>)>,
     /// Memory of values that have been sent.
     spares: Vec<Value>,
 }
@@ -52,7 +57,8 @@ impl Output {
     /// Bytes to send.
     #[inline]
     pub fn len(&self) -> usize {
-        self.bytes.len() + self.large_bytes
+        let open = self.open.as_ref().map_or(0, |(_, reading)| reading.missing_bytes());
+        self.bytes.len() + self.large_bytes + open
     }
 
     /// Whether there is nothing to send.
@@ -77,6 +83,7 @@ impl Output {
     /// `value`.
     #[inline]
     pub fn push_value(&mut self, value: &mut Value) {
+        debug_assert!(self.open.is_none(), "no value is behind one that is open");
         let length = value.bytes().len();
         if length < LARGE_BYTES_MIN {
             return self.bytes.extend_from_slice(value.bytes());
@@ -85,19 +92,35 @@ impl Output {
         self.large_bytes += length;
     }
 
-    /// Sends everything, with one call to the system if the peer takes it.
-    pub async fn send<S: AsyncWrite + Unpin>(&mut self, stream: &mut S) -> io::Result<()> {
-        if self.large.is_empty() {
+    /// Appends a value that is read while it is sent.
+    pub fn push_open(&mut self, reading: Box<Reading>) {
+        assert!(self.open.is_none(), "one value at most is open");
+        self.open = Some((self.bytes.len(), reading));
+    }
+
+    /// Sends everything, with one call to the system if the peer takes it. `read_on` reads the next
+    /// bytes of a value that is open.
+    pub async fn send<S: AsyncWrite + Unpin>(
+        &mut self,
+        stream: &mut S,
+        read_on: impl AsyncFnMut(&mut Reading, &mut [u8]) -> io::Result<()>,
+    ) -> io::Result<()> {
+        if self.large.is_empty() && self.open.is_none() {
             stream.write_all(&self.bytes).await?;
         } else {
-            let mut sent = 0;
-            while sent < self.len() {
-                let slices = self.unsent(sent);
+            let (mut sent, open) = (0, self.open.take());
+            let end = open.as_ref().map_or(self.bytes.len(), |(mark, _)| *mark);
+            while sent < end + self.large_bytes {
+                let slices = self.unsent(sent, end);
                 let taken = std::future::poll_fn(|cx| Pin::new(&mut *stream).poll_write_vectored(cx, &slices)).await?;
                 if taken == 0 {
                     return Err(io::ErrorKind::WriteZero.into());
                 }
                 sent += taken;
+            }
+            if let Some((_, reading)) = open {
+                Box::pin(download::send(reading, stream, read_on)).await?;
+                stream.write_all(&self.bytes[end..]).await?;
             }
         }
         // Within TLS the last bytes may wait for the socket yet.
@@ -108,6 +131,7 @@ impl Output {
 
     /// All bytes.
     pub fn to_vec(&self) -> Vec<u8> {
+        assert!(self.open.is_none(), "an open value is sent, and not copied");
         let (mut all, mut start) = (Vec::with_capacity(self.len()), 0);
         for (mark, value) in &self.large {
             all.extend_from_slice(&self.bytes[start..*mark]);
@@ -120,7 +144,11 @@ impl Output {
 
     /// All bytes; they are copied if large values are among them.
     pub fn whole(&self) -> Cow<'_, [u8]> {
-        if self.large.is_empty() { Cow::Borrowed(&self.bytes) } else { Cow::Owned(self.to_vec()) }
+        if self.large.is_empty() && self.open.is_none() {
+            Cow::Borrowed(&self.bytes)
+        } else {
+            Cow::Owned(self.to_vec())
+        }
     }
 
     /// The bytes, unless large values are among them.
@@ -137,6 +165,7 @@ impl Output {
     /// Takes back what was appended since it ended there.
     pub fn take_back(&mut self, mark: Mark) {
         self.bytes.truncate(mark.bytes);
+        self.open.take_if(|(at, _)| *at > mark.bytes);
         for (_, value) in self.large.drain(mark.large..) {
             self.large_bytes -= value.bytes().len();
         }
@@ -144,6 +173,7 @@ impl Output {
 
     /// Makes it empty, keeping memory of ordinary size for further use.
     pub fn clear(&mut self) {
+        self.open = None;
         self.bytes.clear();
         self.bytes.shrink_to(BYTES_KEPT);
         for (_, mut value) in self.large.drain(..) {
@@ -155,13 +185,11 @@ impl Output {
         self.large_bytes = 0;
     }
 
-    /// The first pieces behind the first `sent` bytes.
-    fn unsent(&self, mut sent: usize) -> ArrayVec<IoSlice<'_>, SLICES_MAX> {
+    /// The first pieces behind the first `sent` bytes, up to the small ones at `end`.
+    fn unsent(&self, mut sent: usize, end: usize) -> ArrayVec<IoSlice<'_>, SLICES_MAX> {
         let mut slices = ArrayVec::new();
         let mut start = 0;
-        for (mark, value) in
-            self.large.iter().map(|(mark, value)| (*mark, value.bytes())).chain([(self.bytes.len(), &[][..])])
-        {
+        for (mark, value) in self.large.iter().map(|(mark, value)| (*mark, value.bytes())).chain([(end, &[][..])]) {
             for piece in [&self.bytes[start..mark], value] {
                 let skipped = sent.min(piece.len());
                 sent -= skipped;
@@ -209,7 +237,10 @@ mod tests {
         output.take_back(mark);
         assert_eq!((output.len(), output.to_vec()), (whole.len(), whole.clone()));
         for sent in (0..whole.len()).step_by(997).chain([whole.len() - 1, whole.len()]) {
-            assert_eq!(output.unsent(sent).iter().flat_map(|slice| slice.to_vec()).collect::<Vec<_>>(), whole[sent..]);
+            assert_eq!(
+                output.unsent(sent, output.bytes.len()).iter().flat_map(|slice| slice.to_vec()).collect::<Vec<_>>(),
+                whole[sent..]
+            );
         }
     }
 }

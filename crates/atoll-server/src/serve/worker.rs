@@ -25,7 +25,7 @@ use super::protocol::{Client, Listener, Protocol};
 use super::socket::{Socket, Stream};
 use super::tasks::Tasks;
 use super::watch::Watch;
-use super::{apart, first};
+use super::{apart, first, upload};
 use atoll_cache::{Cache, Engine};
 use atoll_fabric::Pace;
 use std::cell::{Cell, RefCell};
@@ -290,8 +290,10 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
         for resident in self.residents.borrow().values() {
             let handle = &resident.handle;
             handle.end_over(posted_max);
-            let is_silent = now_ms.saturating_sub(handle.active_ms()) / 1000 > idle_s_max;
-            if idle_s_max > 0 && resident.is_idle.get() && is_silent && !handle.is_listener() {
+            let silent_s = now_ms.saturating_sub(handle.active_ms()) / 1000;
+            let is_silent =
+                idle_s_max > 0 && silent_s > idle_s_max || handle.is_uploading() && silent_s > upload::SILENCE_S_MAX;
+            if is_silent && resident.is_idle.get() && !handle.is_listener() {
                 handle.end();
             }
         }

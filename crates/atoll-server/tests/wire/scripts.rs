@@ -30,7 +30,6 @@ fn a_script_reaches_nothing_of_the_host() {
         "loadfile",
         "load",
         "debug",
-        "coroutine",
         "print",
         "module",
         "newproxy",

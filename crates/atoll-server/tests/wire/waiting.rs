@@ -25,6 +25,8 @@ struct Stage {
     held: Mutex<HashSet<Vec<u8>>>,
     /// Lookups that wait now.
     waiting: AtomicUsize,
+    /// Lookups so far.
+    lookups: AtomicUsize,
     /// Rounds of tending.
     tended: AtomicUsize,
     /// Whether the first client has been shut out.
@@ -58,6 +60,7 @@ impl Engine for Waiting {
     atoll_cache::pass_on_operations!(model, stats);
 
     async fn get(&self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError> {
+        self.stage.lookups.fetch_add(1, SeqCst);
         if self.stage.is_held(key) {
             self.stage.waiting.fetch_add(1, SeqCst);
             poll_fn(|_| if self.stage.is_held(key) { Poll::Pending } else { Poll::Ready(()) }).await;
@@ -125,6 +128,56 @@ fn lookups_of_different_connections_overlap_and_others_are_answered_meanwhile() 
     for connection in &mut connections[..3] {
         assert_eq!(connection.reply(), b"$1\r\nv\r\n");
     }
+}
+
+#[test]
+fn a_command_that_waits_for_a_locked_key_is_told_of_the_script_before_it() {
+    let (server, stage) = start(ServerOptions { threads: 2, ..options() });
+    let [mut mover, mut script, mut waiting, mut other] = std::array::from_fn(|_| Raw::connect(server.address));
+    assert_eq!(mover.call(&[b"SET".as_slice(), b"slow", &vec![b'v'; 2 << 20]]), b"+OK\r\n");
+    assert_eq!(mover.call(&["CONFIG", "SET", "busy-reply-threshold", "50"]), b"+OK\r\n");
+    // It has locked its keys.
+    stage.hold("slow");
+    mover.send(&common::command(&["COPY", "slow", "to"]));
+    until("the copy waits", || stage.waiting.load(SeqCst) == 1);
+    script.send(&common::command(&["EVAL", "while true do end", "0"]));
+    std::thread::sleep(Duration::from_millis(100));
+    waiting.send(&[common::command(&["GET", "to"]), common::command(&["GET", "other"])].concat());
+    std::thread::sleep(Duration::from_millis(100));
+    stage.release("slow");
+    assert_eq!(mover.reply(), b":1\r\n");
+    assert!(waiting.reply().starts_with(b"-BUSY"));
+    assert!(waiting.reply().starts_with(b"-BUSY"));
+    assert_eq!(other.call(&["SCRIPT", "KILL"]), b"+OK\r\n");
+    assert!(script.reply().starts_with(b"-ERR Script killed by user"));
+    assert!(waiting.call(&["GET", "to"]).starts_with(b"$2097152\r\n"));
+}
+
+#[test]
+fn writers_of_one_large_hash_begin_again_once_at_most() {
+    const WRITERS: usize = 8;
+    const WRITES: usize = 10;
+    let (server, stage) = start(options());
+    let mut raw = Raw::connect(server.address);
+    for first in (0..70_000).step_by(10_000) {
+        let fields = (first..first + 10_000).flat_map(|field| [field.to_string(), "value".to_owned()]);
+        raw.call(&["HSET".to_owned(), "h".to_owned()].into_iter().chain(fields).collect::<Vec<_>>());
+    }
+    let before = stage.lookups.load(SeqCst);
+    std::thread::scope(|scope| {
+        for writer in 0..WRITERS {
+            let mut raw = Raw::connect(server.address);
+            scope.spawn(move || {
+                for write in 0..WRITES {
+                    let field = format!("{writer} {write}");
+                    assert_eq!(raw.call(&["HSET", "h", &field, "v"]), b":1\r\n");
+                }
+            });
+        }
+    });
+    assert_eq!(raw.call(&["HLEN", "h"]), format!(":{}\r\n", 70_000 + WRITERS * WRITES).into_bytes());
+    let lookups = stage.lookups.load(SeqCst) - before;
+    assert!(lookups <= 2 * WRITERS * WRITES + 2, "{lookups} lookups for {} writes", WRITERS * WRITES);
 }
 
 #[test]

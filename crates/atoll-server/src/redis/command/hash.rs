@@ -74,8 +74,17 @@ async fn pass(turn: &mut Turn<'_>, index: usize) {
     }
 }
 
-/// Makes a hash anew; other connections run in between.
-async fn in_steps(mut remaking: Remaking<'_, '_>, turn: &mut Turn<'_>, new: &mut Vec<u8>) -> Result<usize, TooLong> {
+/// Makes a hash anew; other connections run in between, unless another client came in between
+/// before.
+async fn remade(
+    mut remaking: Remaking<'_, '_>,
+    turn: &mut Turn<'_>,
+    is_again: bool,
+    new: &mut Vec<u8>,
+) -> Result<usize, TooLong> {
+    if is_again {
+        return remaking.whole(new);
+    }
     while remaking.step(STEP_FIELDS, new) {
         turn.yield_if_over().await;
     }
@@ -288,7 +297,7 @@ pub async fn hrandfield<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
         string::forget(c.value);
         return replied;
     }
-    let is_flat = c.session.protocol == Protocol::Resp2;
+    let is_flat = c.reply.protocol() == Protocol::Resp2;
     look(c, |reply, hash| {
         let present = hash.map_or(0, |hash| hash.count());
         let count = count_max.min(present);
@@ -317,7 +326,7 @@ fn show(reply: &mut Reply<'_>, (field, value): Pair<'_>, with_values: bool, is_f
 
 /// Replies with so many fields, each drawn from all. Other connections run in between.
 async fn repeat<G: Engine>(c: &mut Context<'_, G>, count: usize, with_values: bool) -> Outcome {
-    let is_flat = c.session.protocol == Protocol::Resp2;
+    let is_flat = c.reply.protocol() == Protocol::Resp2;
     if !c.look(1, Kind::HASH).await? {
         c.reply.array(0);
         return Ok(());
@@ -360,9 +369,9 @@ async fn set_pairs<G: Engine>(c: &mut Context<'_, G>) -> Result<usize, CommandEr
         pass(&mut turn, place).await;
     }
     let key = c.key(1);
-    modify(c, &key, subject("hset"), async |old, new| {
+    modify(c, &key, subject("hset"), async |old, new, is_again| {
         let remaking = Remaking::set(old.map(read).transpose()?, &fields, &values);
-        Ok(Modified::Put(in_steps(remaking, &mut turn, new).await?))
+        Ok(Modified::Put(remade(remaking, &mut turn, is_again, new).await?))
     })
     .await
 }
@@ -389,7 +398,7 @@ async fn set_field<G: Engine, T>(
 ) -> Result<Option<T>, CommandError> {
     let (key, mut fields) = (c.key(1), Fields::default());
     fields.add(c.args.get(2));
-    modify(c, &key, subject(event), async |old, new| {
+    modify(c, &key, subject(event), async |old, new, _| {
         let hash = old.map(read).transpose()?;
         let Some((value, made)) = make(hash.and_then(|hash| hash.get(fields.list()[0])))? else {
             return Ok(Modified::Kept(None));
@@ -447,9 +456,9 @@ pub async fn hdel<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
         fields.add(field);
         pass(&mut turn, index).await;
     }
-    let removed = modify(c, &key, subject("hdel"), async |old, new| {
+    let removed = modify(c, &key, subject("hdel"), async |old, new, is_again| {
         let Some(old) = old else { return Ok(Modified::Kept(0)) };
-        let removed = in_steps(Remaking::remove(read(old)?, &fields), &mut turn, new).await?;
+        let removed = remade(Remaking::remove(read(old)?, &fields), &mut turn, is_again, new).await?;
         Ok(match removed {
             0 => Modified::Kept(0),
             _ if new.is_empty() => Modified::Removed(removed),

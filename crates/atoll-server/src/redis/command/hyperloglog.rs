@@ -41,7 +41,7 @@ async fn union<G: Engine>(c: &mut Context<'_, G>, first: usize) -> Result<Regist
 /// `PFADD key [element...]`
 pub async fn pfadd<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let (key, args) = (c.key(1), c.args);
-    let is_changed = modify(c, &key, SETS, async |old, new| {
+    let is_changed = modify(c, &key, SETS, async |old, new, _| {
         let mut registers = old.map_or_else(|| Ok(Registers::default()), Registers::read)?;
         let changed = args.from(2).filter(|element| registers.add(element)).count();
         if changed == 0 && old.is_some() {
@@ -65,7 +65,7 @@ pub async fn pfcount<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 /// `PFMERGE destination [source...]`
 pub async fn pfmerge<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let (sources, destination) = (union(c, 1).await?, c.key(1));
-    let merged = modify(c, &destination, SETS, async |old, new| {
+    let merged = modify(c, &destination, SETS, async |old, new, _| {
         let mut registers = old.map_or_else(|| Ok(Registers::default()), Registers::read)?;
         registers.merge(&sources);
         registers.encode(new);

@@ -76,10 +76,11 @@ use crate::redis::isolation::{Alone, Batch, Turn};
 use crate::redis::kind::Kind;
 use crate::redis::peers::Last;
 use crate::redis::resp::{Args, Reply};
-use crate::redis::session::Session;
+use crate::redis::session::{Replies, Session};
 use crate::redis::{script, transaction};
 use crate::serve::counters::{Shared, Tally};
-use atoll_cache::{Cache, Engine, Value};
+use crate::serve::upload;
+use atoll_cache::{Cache, Engine, Got, Value};
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::ops::Range;
@@ -166,6 +167,22 @@ impl<G: Engine> Context<'_, G> {
 }
 
 impl<G: Engine> Context<'_, G> {
+    /// As [`look`](Self::look), but a large value may come open, to be read while it is sent. The
+    /// command runs by itself, and its reply is sent.
+    pub(crate) async fn look_or_open(&mut self, index: usize, kind: Kind) -> Result<Got, CommandError> {
+        if self.batch.is_none() || self.session.replies != Replies::Sent {
+            return Ok(if self.look(index, kind).await? { Got::Value } else { Got::Absent });
+        }
+        let got = self.cache.get_or_open(&self.key(index), self.value, upload::BYTES_MIN).await?;
+        self.looked(self.args.get(index), !matches!(got, Got::Absent));
+        match &got {
+            Got::Absent => {}
+            Got::Value => kind.check(self.value.meta()).inspect_err(|_| string::forget(self.value))?,
+            Got::Open(reading) => kind.check(reading.meta())?,
+        }
+        Ok(got)
+    }
+
     /// Looks up a part of the value of argument `index`, which is a key: the bytes that `part`
     /// chooses, given the length. Gives the length of a value that is there. As
     /// [`look`](Self::look) otherwise.

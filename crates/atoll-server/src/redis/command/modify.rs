@@ -32,25 +32,29 @@ pub(super) enum Modified<T> {
     Removed(T),
 }
 
-/// Calls `make(present value, new value)`, which fills the second, until no other client comes in
-/// between. It may let other connections run. An absent value is `None`; it is told as new when it
-/// is put.
+/// Calls `make(present value, new value, whether another client came in between before)`, which
+/// fills the second, until no other client comes in between. An absent value is `None`; it is told
+/// as new when it is put.
+///
+/// It may let other connections run, the first time. If it did so later, too, many writers of one
+/// value would keep each other from ending: of all that begin at a time one succeeds.
 pub(super) async fn modify<G: Engine, T>(
     c: &mut Context<'_, G>,
     key: &[u8],
     subject: Subject,
-    mut make: impl AsyncFnMut(Option<&[u8]>, &mut Vec<u8>) -> Result<Modified<T>, CommandError>,
+    mut make: impl AsyncFnMut(Option<&[u8]>, &mut Vec<u8>, bool) -> Result<Modified<T>, CommandError>,
 ) -> Result<T, CommandError> {
     let mut new = Vec::new();
-    loop {
+    for attempt in 0_usize.. {
         let present = look(c, key, subject).await?;
         new.clear();
-        let made = make(present.map(|_| c.value.bytes()), &mut new).await;
+        let made = make(present.map(|_| c.value.bytes()), &mut new, attempt > 0).await;
         string::forget(c.value);
         if let Some(outcome) = put(c, key, (subject, present), &new, made?).await? {
             return Ok(outcome);
         }
     }
+    unreachable!("the attempts do not end")
 }
 
 /// The same for changes of a part of the value, which may be large: `make(whether it is there, the

@@ -10,16 +10,16 @@ use super::{CommandError, Context, Outcome, at_once};
 use crate::redis::events::Class;
 use crate::redis::kind::Kind;
 use crate::serve::memory;
-use atoll_cache::{Condition, Engine, Expiry, KEY_BYTES_MAX, SetOptions, Value};
+use atoll_cache::{CacheError, Condition, Engine, Expiry, Got, KEY_BYTES_MAX, SetOptions, SetOutcome, Value};
 use std::cell::Cell;
 
 /// `GET key`
 #[inline]
 pub async fn get<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    if c.look(1, Kind::STRING).await? {
-        c.reply.value(c.value);
-    } else {
-        c.reply.null();
+    match c.look_or_open(1, Kind::STRING).await? {
+        Got::Absent => c.reply.null(),
+        Got::Value => c.reply.value(c.value),
+        Got::Open(reading) => c.reply.open(reading),
     }
     Ok(())
 }
@@ -115,7 +115,7 @@ async fn expiry<G: Engine>(c: &mut Context<'_, G>, unit: Unit, amount: &[u8]) ->
 /// KEEPTTL]`
 #[inline]
 pub async fn set<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    if c.args.len() == 3 {
+    if c.args.len() == 3 && c.session.upload.is_none() {
         let outcome = c.cache.set(&c.key(1), c.args.get(2), &SetOptions::default()).await?;
         c.notify_set(&outcome, c.args.get(1));
         c.reply.ok();
@@ -124,8 +124,23 @@ pub async fn set<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     set_with_options(c).await
 }
 
+/// Sets argument 1, which is a key, to argument `value`. That may have been stored while it
+/// arrived. With `returns`, the old value is in the buffer of lookups.
+async fn put<G: Engine>(
+    c: &mut Context<'_, G>,
+    value: usize,
+    options: &SetOptions,
+    returns: bool,
+) -> Result<SetOutcome, CacheError> {
+    let (key, upload) = (c.key(1), c.session.upload.take());
+    let old_value = returns.then_some(&mut *c.value);
+    match upload {
+        None => c.cache.set_returning(&key, c.args.get(value), options, old_value).await,
+        Some(upload) => Box::pin(upload.set(c.cache, &key, options, old_value)).await,
+    }
+}
+
 async fn set_with_options<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    let (key, value) = (c.key(1), c.args.get(2));
     let parsed = options(c, 3, true)?;
     let condition = match (parsed.absent, parsed.present) {
         (true, _) => Condition::IfAbsent,
@@ -139,9 +154,9 @@ async fn set_with_options<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     };
     let options = SetOptions { condition, expiry, ..SetOptions::default() };
     let is_stored = match parsed.get {
-        true => set_returning(c, &key, value, &options).await?,
+        true => set_returning(c, &options).await?,
         false => {
-            let outcome = c.cache.set(&key, value, &options).await?;
+            let outcome = put(c, 2, &options, false).await?;
             c.notify_set(&outcome, c.args.get(1));
             if outcome.stored {
                 c.reply.ok();
@@ -158,13 +173,8 @@ async fn set_with_options<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 }
 
 /// Sets and replies with the value that was there; returns whether it has set.
-async fn set_returning<G: Engine>(
-    c: &mut Context<'_, G>,
-    key: &[u8],
-    value: &[u8],
-    options: &SetOptions,
-) -> Result<bool, CommandError> {
-    let outcome = c.cache.set_returning(key, value, options, Some(c.value)).await;
+async fn set_returning<G: Engine>(c: &mut Context<'_, G>, options: &SetOptions) -> Result<bool, CommandError> {
+    let outcome = put(c, 2, options, true).await;
     let found = outcome.as_ref().map(|outcome| outcome.old.is_some()).map_err(Clone::clone);
     if c.looked_for_string(c.args.get(1), found)? {
         c.reply.value(c.value);
@@ -179,7 +189,7 @@ async fn set_returning<G: Engine>(
 /// `SETNX key value`
 pub async fn setnx<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let options = SetOptions { condition: Condition::IfAbsent, ..SetOptions::default() };
-    let outcome = c.cache.set(&c.key(1), c.args.get(2), &options).await?;
+    let outcome = put(c, 2, &options, false).await?;
     c.notify_set(&outcome, c.args.get(1));
     c.reply.yes(outcome.stored);
     Ok(())
@@ -198,7 +208,7 @@ pub async fn psetex<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 async fn set_for<G: Engine>(c: &mut Context<'_, G>, unit: Unit) -> Outcome {
     let expiry = expiry(c, unit, c.args.get(2)).await?;
     let options = SetOptions { expiry, ..SetOptions::default() };
-    let outcome = c.cache.set(&c.key(1), c.args.get(3), &options).await?;
+    let outcome = put(c, 3, &options, false).await?;
     c.notify_set(&outcome, c.args.get(1));
     c.notify(Class::GENERIC, "expire", c.args.get(1));
     c.reply.ok();
@@ -207,7 +217,7 @@ async fn set_for<G: Engine>(c: &mut Context<'_, G>, unit: Unit) -> Outcome {
 
 /// `GETSET key value`
 pub async fn getset<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    set_returning(c, &c.key(1), c.args.get(2), &SetOptions::default()).await?;
+    set_returning(c, &SetOptions::default()).await?;
     Ok(())
 }
 

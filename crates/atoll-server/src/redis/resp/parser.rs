@@ -131,6 +131,19 @@ impl<'a> Args<'a> {
     }
 }
 
+/// A command up to an argument that was announced and has not arrived.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Announced<'a> {
+    /// The arguments before it.
+    pub(crate) args: Args<'a>,
+    /// How many arguments are to come: at least this one.
+    pub(crate) left: usize,
+    /// Where it begins, counted from the command's first byte.
+    pub(crate) at: usize,
+    /// How long it is.
+    pub(crate) bytes: usize,
+}
+
 /// The parser of one connection.
 #[derive(Debug, Default)]
 pub struct Parser {
@@ -277,6 +290,24 @@ impl Parser {
     /// before.
     pub(crate) fn restart(&mut self) {
         self.reset();
+    }
+
+    /// What is known of a command that has not arrived entirely, if the length of its next argument
+    /// is: `bytes` must be the ones that [`Parser::parse`] was called with.
+    pub(crate) fn announced<'a>(&'a self, bytes: &'a [u8]) -> Option<Announced<'a>> {
+        match self.state {
+            State::Multibulk { remaining, length: Some(length) } => {
+                let args = Args { bytes, spans: &self.spans };
+                Some(Announced { args, left: remaining, at: self.at, bytes: length })
+            }
+            _ => None,
+        }
+    }
+
+    /// Goes on within a command: its last `left` arguments come next.
+    pub(crate) fn go_on_with(&mut self, left: usize) {
+        self.reset();
+        self.state = State::Multibulk { remaining: left, length: None };
     }
 
     /// The least bytes that the present command will have, counted from its first: what to make

@@ -10,7 +10,8 @@
 //! | double | `$n` | `,` |
 
 use crate::serve::Output;
-use atoll_cache::Value;
+use crate::serve::protocol::OUTPUT_BYTES_MAX;
+use atoll_cache::{Reading, Value};
 use std::fmt::{self, Write};
 
 /// The version of the protocol.
@@ -124,6 +125,18 @@ impl<'a> Reply<'a> {
         self.header(b'$', value.bytes().len() as i64);
         self.output.push_value(value);
         self.output.push(b"\r\n");
+    }
+
+    /// A value that is read while it is sent.
+    pub fn open(&mut self, reading: Box<Reading>) {
+        self.header(b'$', reading.missing_bytes() as i64);
+        self.output.push_open(reading);
+        self.output.push(b"\r\n");
+    }
+
+    /// Whether the replies so far are long enough to be sent.
+    pub fn is_enough(&self) -> bool {
+        self.output.len() >= OUTPUT_BYTES_MAX
     }
 
     /// Nothing.

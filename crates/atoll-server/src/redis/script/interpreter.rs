@@ -20,6 +20,7 @@ use super::stage::Stage;
 use super::structs;
 use crate::redis::command::info::REDIS_VERSION;
 use crate::redis::isolation::TURN_TIME;
+use crate::redis::resp::Protocol;
 use mlua::state::{GcIncParams, GcMode};
 use mlua::{Function, HookTriggers, LightUserData, Lua, LuaOptions, StdLib, Table, Value, VmState};
 use std::cell::{Cell, RefCell};
@@ -115,6 +116,8 @@ pub(super) struct Interpreter {
     /// Where scripts run. Dropped before `lua`, which it uses.
     pub(super) stage: RefCell<Stage>,
     compiled: HashMap<[u8; 20], Function>,
+    /// The form of the replies to its commands, which a script may change for itself.
+    pub(super) protocol: Rc<Cell<Protocol>>,
     pub(super) watch: Rc<Watch>,
     /// The bytes of all interpreters, and what this one has in it.
     bytes: Arc<AtomicUsize>,
@@ -164,6 +167,13 @@ impl Interpreter {
             })
         };
         native.set("compile", lua.create_function(compile)?)?;
+        let protocol = Rc::new(Cell::new(Protocol::default()));
+        let chosen = protocol.clone();
+        let choose = move |_: &Lua, version: i64| {
+            chosen.set(if version == 3 { Protocol::Resp3 } else { Protocol::Resp2 });
+            Ok(())
+        };
+        native.set("setresp", lua.create_function(choose)?)?;
         native.set("cjson", json::library(&lua, check())?)?;
         native.set("cmsgpack", msgpack::library(&lua, check())?)?;
         native.set("struct", structs::library(&lua, check())?)?;
@@ -183,7 +193,7 @@ impl Interpreter {
         })?;
         let (compiled, bytes_counted) = (HashMap::new(), Cell::new(0));
         let stage = RefCell::new(Stage::new(&lua, watch.clone())?);
-        Ok(Self { lua, environment, globals, run, stage, compiled, watch, bytes, bytes_counted })
+        Ok(Self { lua, environment, globals, run, stage, compiled, protocol, watch, bytes, bytes_counted })
     }
 
     /// Whether a script can be compiled.
@@ -224,6 +234,7 @@ impl Interpreter {
         self.globals.raw_set("KEYS", strings(&mut { keys })?)?;
         self.globals.raw_set("ARGV", strings(&mut { args })?)?;
         self.watch.over.set(None);
+        self.protocol.set(Protocol::default());
         let now = Instant::now();
         self.watch.ends.set(time.and_then(|time| now.checked_add(time)));
         self.watch.pauses.set(Some(now + TURN_TIME));

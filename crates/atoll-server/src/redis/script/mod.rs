@@ -23,7 +23,7 @@
 //! | difference from Redis | why |
 //! |---|---|
 //! | a script is ended after `script-time-max` milliseconds, 60000 at first; what it has written stays, unless another process has changed its only key; 0 ends none, as in Redis | other commands wait for it |
-//! | no coroutines, no replies of RESP3 in scripts | |
+//! | a function that Lua itself calls, such as an iterator of `for` or a metamethod, cannot call a command | Lua 5.1 cannot yield there |
 //! | `cmsgpack` unpacks 128 tables within each other; it and `struct` return at most 7000 values, and a format of `struct` has at most 64 KiB | stack and time are bounded |
 //! | settings of `cjson` are set back before each script, and nesting is at most 2000 | a script leaves nothing for the next one |
 //! | integers are exact as arguments up to 2^62 | Redis 7.4 has that, 7.0 does not |
@@ -437,7 +437,7 @@ async fn play<G: Engine>(
             let is_well = values.pop_front().is_some_and(|first| first == Value::Boolean(true));
             let value = values.pop_front().unwrap_or(Value::Nil);
             return match is_well {
-                true => reply::write(&mut c.reply, &value).map(|()| Ended::Returned),
+                true => reply::write(&mut c.reply, &value, interpreter.protocol.get()).map(|()| Ended::Returned),
                 false => Ok(Ended::Raised(value)),
             };
         }
@@ -450,7 +450,8 @@ async fn play<G: Engine>(
             };
             continue;
         }
-        let called = pin!(call(c, session, values, is_read_only, &mut command)).await;
+        let form = (is_read_only, interpreter.protocol.get());
+        let called = pin!(call(c, session, values, form, &mut command)).await;
         if c.cache.has_lost_hold() {
             return Ok(Ended::Overtaken);
         }
@@ -525,12 +526,12 @@ fn may_call<G: Engine>(
     Ok(users.frees(session) || takes && users.check(session, id, args).is_ok())
 }
 
-/// Runs a command that a script calls.
+/// Runs a command that a script calls, which reads its reply in this form of the protocol.
 async fn call<G: Engine>(
     c: &mut Context<'_, G>,
     session: &mut Session,
     values: MultiValue,
-    is_read_only: bool,
+    (is_read_only, protocol): (bool, Protocol),
     command: &mut Command,
 ) -> Outcome {
     command.reply.clear();
@@ -550,7 +551,7 @@ async fn call<G: Engine>(
     if flags.contains(&Flag::Noscript) {
         return Err("ERR This Redis command is not allowed from script".into());
     }
-    let reply = Reply::new(reply, Protocol::Resp2);
+    let reply = Reply::new(reply, protocol);
     let mut context = Context { args, session, value: &mut *c.value, reply, alone: None, ..*c };
     acl::admit(&mut context, id, Happened::InScript)?;
     if is_read_only && flags.contains(&Flag::Write) {

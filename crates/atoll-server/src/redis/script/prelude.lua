@@ -10,8 +10,12 @@ local setmetatable, getmetatable, rawset, setfenv = setmetatable, getmetatable, 
 
 local READ_ONLY = "Attempt to modify a readonly table"
 local guarded = {}
--- What a protected function returns first, and never yields.
+-- What a protected function or a coroutine returns first, and never yields.
 local ended = {}
+-- What a coroutine of the script yields first. What else is yielded is a command.
+local handed = {}
+-- The coroutine of the script that runs, and how many protected functions run in it.
+local current, depth = nil, 0
 
 -- A view of a table that cannot be changed.
 local function guard(table)
@@ -50,18 +54,100 @@ end
 -- Runs `body`, and passes on what it yields. An error that is to end the script is no result.
 local function protected(handler, is_plain, body, ...)
   local thread = create(function(...) return ended, body(...) end)
+  local depth_before = depth
+  depth = depth + 1
   local function go(is_well, ...)
     if not is_well then
+      depth = depth_before
       if native.is_over() then error((...), 0) end
       if handler then return false, handler(without_place(false, ...)) end
       -- As in Redis, what a command raised is a text for whom it was kept from.
       if is_plain and type(...) == "table" and (...).err then return false, (...).err end
       return false, without_place(not is_plain, ...)
     end
-    if (...) == ended then return true, select(2, ...) end
+    if (...) == ended then
+      depth = depth_before
+      return true, select(2, ...)
+    end
     return go(resume(thread, yield(...)))
   end
   return go(resume(thread, ...))
+end
+
+-- Coroutines of scripts. A command that one calls is passed on to who resumed it, up to the server. As in Lua 5.1 none
+-- yields through a protected function.
+local coroutines = {}
+local status = coroutine.status
+
+local function check_thread(thread, name)
+  if type(thread) ~= "thread" then
+    raise("bad argument #1 to '" .. name .. "' (coroutine expected)", 3)
+  end
+end
+
+local function create_for(name, body)
+  if type(body) ~= "function" then
+    raise("bad argument #1 to '" .. name .. "' (Lua function expected)", 3)
+  end
+  return create(function(...) return ended, body(...) end)
+end
+
+local function back(before, depth_before, ...)
+  current, depth = before, depth_before
+  return ...
+end
+
+-- What came of resuming a coroutine. An error that is to end the script is no result.
+local function came(thread, before, depth_before, is_well, ...)
+  if not is_well then
+    back(before, depth_before)
+    if native.is_over() then error((...), 0) end
+    return false, without_place(true, ...)
+  end
+  if (...) == ended or (...) == handed then
+    return back(before, depth_before, true, select(2, ...))
+  end
+  return came(thread, before, depth_before, resume(thread, yield(...)))
+end
+
+local function resumed(thread, ...)
+  local is = thread == current and "running" or status(thread)
+  if is ~= "suspended" then return false, "cannot resume " .. is .. " coroutine" end
+  local before, depth_before = current, depth
+  current, depth = thread, 0
+  return came(thread, before, depth_before, resume(thread, ...))
+end
+
+function coroutines.create(body) return create_for("create", body) end
+
+function coroutines.resume(thread, ...)
+  check_thread(thread, "resume")
+  return resumed(thread, ...)
+end
+
+function coroutines.yield(...)
+  if not current or depth > 0 then error("attempt to yield across metamethod/C-call boundary", 0) end
+  return yield(handed, ...)
+end
+
+function coroutines.status(thread)
+  check_thread(thread, "status")
+  return thread == current and "running" or status(thread)
+end
+
+function coroutines.running() return current end
+
+local function wrapped(is_well, ...)
+  if is_well then return ... end
+  local why = ...
+  -- Between this function and who called the coroutine is one whose call this is the last of.
+  if type(why) == "string" then why = place(3) .. why end
+  error(why, 0)
+end
+
+function coroutines.wrap(body)
+  local thread = create_for("wrap", body)
+  return function(...) return wrapped(resumed(thread, ...)) end
 end
 
 -- Lua's functions for patterns, over one that looks at the time: `native.find(text, pattern, from, way)` returns where
@@ -341,8 +427,8 @@ end
 function redis.setresp(...)
   if select("#", ...) ~= 1 then fault("ERR redis.setresp() requires one argument.", 2) end
   local version = floor(is_text(...) and tonumber((...)) or 0)
-  if version == 3 then fault("ERR RESP version must be 2.", 2) end
-  if version ~= 2 then fault("ERR RESP version must be 2 or 3.", 2) end
+  if version ~= 2 and version ~= 3 then fault("ERR RESP version must be 2 or 3.", 2) end
+  native.setresp(version)
 end
 
 -- There is no debugger.
@@ -530,7 +616,7 @@ local seen = {
   rawequal = rawequal, rawget = rawget, select = select, setmetatable = setmetatable, tonumber = tonumber,
   tostring = tostring, type = type, unpack = unpack, _VERSION = _VERSION,
   math = guard(math), string = guard(string), table = guard(table), redis = guard(redis), server = guard(redis),
-  cjson = guard(cjson), cmsgpack = guard(cmsgpack), struct = guard(struct), bit = guard(native.bit), os = guard { clock = native.clock },
+  coroutine = guard(coroutines), cjson = guard(cjson), cmsgpack = guard(cmsgpack), struct = guard(struct), bit = guard(native.bit), os = guard { clock = native.clock },
   collectgarbage = garbage, gcinfo = function() return floor(collect("count")) end,
 }
 
@@ -547,6 +633,7 @@ function seen.pcall(body, ...) return protected(nil, true, body, ...) end
 function seen.xpcall(body, handler) return protected(handler, false, body) end
 local function run(script)
   set_cjson_back()
+  current, depth = nil, 0
   return protected(nil, false, script)
 end
 function seen.rawset(table, key, value)

@@ -4,11 +4,16 @@
 //! |---|---|
 //! | string | bulk |
 //! | number | integer: its fraction is cut off |
-//! | true | 1 |
-//! | false, nil | nothing |
+//! | true | 1; after `redis.setresp(3)` a boolean |
+//! | false | nothing; after `redis.setresp(3)` a boolean |
+//! | nil | nothing |
 //! | table with `err`, `ok` | error, status |
 //! | table with `double`, `big_number`, `verbatim_string`, `map`, `set` | that of RESP3 |
 //! | other table | array of its elements up to the first nil |
+//!
+//! Replies of commands come in the form that the script has chosen (`redis.setresp`). Those of
+//! RESP3 become the same tables, true and false; what is nothing becomes false in RESP2 and nil in
+//! RESP3.
 
 use super::number;
 use crate::redis::resp::{Protocol, Reply};
@@ -81,25 +86,26 @@ pub(super) fn raised(value: &Value, digest: &str, only_line: Option<usize>) -> S
     }
 }
 
-/// Replies with what a script returned.
-pub(super) fn write(reply: &mut Reply<'_>, value: &Value) -> Result<()> {
-    write_at(reply, value, 0)
+/// Replies with what a script returned that has chosen this form of replies.
+pub(super) fn write(reply: &mut Reply<'_>, value: &Value, chosen: Protocol) -> Result<()> {
+    write_at(reply, value, (chosen, 0))
 }
 
-fn write_at(reply: &mut Reply<'_>, value: &Value, depth: usize) -> Result<()> {
+fn write_at(reply: &mut Reply<'_>, value: &Value, (chosen, depth): (Protocol, usize)) -> Result<()> {
     match value {
         Value::String(text) => reply.bulk(&text.as_bytes()),
         Value::Integer(number) => reply.integer(*number),
         Value::Number(number) => reply.integer(number::cut(*number)),
+        Value::Boolean(yes) if chosen == Protocol::Resp3 => boolean(reply, *yes),
         Value::Boolean(true) => reply.integer(1),
         Value::Table(_) if depth >= DEPTH_MAX => reply.error("ERR reached lua stack limit"),
-        Value::Table(table) => write_table(reply, table, depth)?,
+        Value::Table(table) => write_table(reply, table, (chosen, depth + 1))?,
         _ => reply.null(),
     }
     Ok(())
 }
 
-fn write_table(reply: &mut Reply<'_>, table: &Table, depth: usize) -> Result<()> {
+fn write_table(reply: &mut Reply<'_>, table: &Table, within_it: (Protocol, usize)) -> Result<()> {
     let text = |table: &Table, name: &str| match table.raw_get(name) {
         Ok(Value::String(text)) => Some(text),
         _ => None,
@@ -125,13 +131,13 @@ fn write_table(reply: &mut Reply<'_>, table: &Table, depth: usize) -> Result<()>
         reply.map(map.pairs::<Value, Value>().count());
         for pair in map.pairs::<Value, Value>() {
             let (key, value) = pair?;
-            write_at(reply, &key, depth + 1)?;
-            write_at(reply, &value, depth + 1)?;
+            write_at(reply, &key, within_it)?;
+            write_at(reply, &value, within_it)?;
         }
     } else if let Some(set) = within("set") {
         reply.set(set.pairs::<Value, Value>().count());
         for pair in set.pairs::<Value, Value>() {
-            write_at(reply, &pair?.0, depth + 1)?;
+            write_at(reply, &pair?.0, within_it)?;
         }
     } else {
         // Looked at twice, since only some thousand values can be held at once.
@@ -141,7 +147,7 @@ fn write_table(reply: &mut Reply<'_>, table: &Table, depth: usize) -> Result<()>
         }
         reply.array(length);
         for index in 1..=length {
-            write_at(reply, &table.raw_get(index)?, depth + 1)?;
+            write_at(reply, &table.raw_get(index)?, within_it)?;
         }
     }
     Ok(())
@@ -176,6 +182,14 @@ fn in_resp3(reply: &mut Reply<'_>, kind: u8, text: &[u8]) {
     }
 }
 
+/// A boolean, which is a number in RESP2.
+fn boolean(reply: &mut Reply<'_>, yes: bool) {
+    match reply.protocol() {
+        Protocol::Resp3 => reply.output().push(if yes { b"#t\r\n" } else { b"#f\r\n" }),
+        Protocol::Resp2 => reply.integer(yes.into()),
+    }
+}
+
 /// A text with a format of three bytes.
 fn verbatim(reply: &mut Reply<'_>, format: &[u8], text: &[u8]) {
     match reply.protocol() {
@@ -191,7 +205,7 @@ fn verbatim(reply: &mut Reply<'_>, format: &[u8], text: &[u8]) {
     }
 }
 
-/// The value of a reply in RESP2, which this server wrote.
+/// The value of a reply that this server wrote, in either form of the protocol.
 pub(super) fn read(lua: &Lua, reply: &[u8]) -> Result<Value> {
     Ok(read_one(lua, reply)?.0)
 }
@@ -201,18 +215,43 @@ fn read_one<'r>(lua: &Lua, reply: &'r [u8]) -> Result<(Value, &'r [u8])> {
     let end = memchr(b'\n', reply).expect("a reply has a line");
     let (line, rest) = (&reply[1..end - 1], &reply[end + 1..]);
     let number = || std::str::from_utf8(line).ok().and_then(|line| line.parse::<i64>().ok()).expect("a number");
-    let named = |name: &str| {
+    let named = |name: &str, value: Value| {
         let table = lua.create_table()?;
-        table.raw_set(name, lua.create_string(line)?)?;
+        table.raw_set(name, value)?;
         Ok::<_, Error>(Value::Table(table))
     };
+    let text = |bytes: &[u8]| lua.create_string(bytes).map(Value::String);
     Ok(match reply[0] {
         b':' => (Value::Number(number() as f64), rest),
-        b'+' => (named("ok")?, rest),
-        b'-' => (named("err")?, rest),
+        b'+' => (named("ok", text(line)?)?, rest),
+        b'-' => (named("err", text(line)?)?, rest),
         b'$' if number() >= 0 => {
             let length = number() as usize;
-            (Value::String(lua.create_string(&rest[..length])?), &rest[length + 2..])
+            (text(&rest[..length])?, &rest[length + 2..])
+        }
+        b'=' => {
+            let (length, table) = (number() as usize, lua.create_table()?);
+            table.raw_set("format", text(&rest[..3])?)?;
+            table.raw_set("string", text(&rest[4..length])?)?;
+            (named("verbatim_string", Value::Table(table))?, &rest[length + 2..])
+        }
+        b',' => {
+            let double = std::str::from_utf8(line).ok().and_then(|line| line.parse().ok()).expect("a double");
+            (named("double", Value::Number(double))?, rest)
+        }
+        b'(' => (named("big_number", text(line)?)?, rest),
+        b'#' => (Value::Boolean(line == b"t"), rest),
+        b'_' => (Value::Nil, rest),
+        kind @ (b'%' | b'~') => {
+            let (table, mut rest) = (lua.create_table()?, rest);
+            for _ in 0..number() {
+                let (key, behind) = read_one(lua, rest)?;
+                let (value, behind) =
+                    if kind == b'%' { read_one(lua, behind)? } else { (Value::Boolean(true), behind) };
+                table.raw_set(key, value)?;
+                rest = behind;
+            }
+            (named(if kind == b'%' { "map" } else { "set" }, Value::Table(table))?, rest)
         }
         b'*' if number() >= 0 => {
             let (table, mut rest) = (lua.create_table()?, rest);

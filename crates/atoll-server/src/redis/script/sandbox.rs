@@ -56,10 +56,12 @@ impl Sandbox {
             if !thread.is_resumable() {
                 let is_well = values.pop_front() == Some(Value::Boolean(true));
                 let value = values.pop_front().unwrap_or(Value::Nil);
-                let mut output = Output::default();
+                let (mut output, protocol) = (Output::default(), interpreter.protocol.get());
                 return match is_well {
-                    true => reply::write(&mut Reply::new(&mut output, Protocol::Resp2), &value)
-                        .map(|()| Ok(output.to_vec())),
+                    true => {
+                        let written = reply::write(&mut Reply::new(&mut output, Protocol::Resp2), &value, protocol);
+                        written.map(|()| Ok(output.to_vec()))
+                    }
                     false => Ok(Err(reply::raised(&value, "", None))),
                 };
             }

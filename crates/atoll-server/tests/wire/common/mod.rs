@@ -90,6 +90,13 @@ impl TestPool {
         Self { pool: Arc::new(run_ready(ChosenPool::format(&endpoint, settings)).unwrap()), region, clock }
     }
 
+    /// The same pool, as another process has it open.
+    pub(crate) fn opened_again(&self) -> Self {
+        let endpoint = ShmEndpoint::with_regions(vec![self.region.clone()], self.clock.clone());
+        let pool = run_ready(ChosenPool::open(&endpoint, self.pool.pool().settings.home_bytes())).unwrap();
+        Self { pool: Arc::new(pool), ..self.clone() }
+    }
+
     /// Nothing that any process knows of an object without a look is valid any more.
     pub(crate) fn end_all_copies(&self) {
         let endpoint = ShmEndpoint::with_regions(vec![self.region.clone()], self.clock.clone());

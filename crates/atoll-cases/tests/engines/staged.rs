@@ -1,0 +1,142 @@
+//! Large values that arrive piece by piece, and those that are read so: what other clients see of
+//! the ones, what the others have, and that nothing of either is left. The walk over the pool at
+//! the end of each case finds chunks that no object has.
+
+use atoll_cache::{CacheError, Condition, Engine, SetOptions, Value};
+use atoll_cases::promises::{Suite, on_engines_of_clients, under_seeds};
+use atoll_cases::{Case, Client, Subject, load};
+use atoll_sim::Distance;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+/// Values of so many bytes have chunks of their own, at 256 bytes a chunk.
+const BYTES: std::ops::Range<u64> = 300..1500;
+const ROUNDS: u64 = 40;
+
+fn case<S: Subject>(seed: u64) -> Case<S> {
+    // Some have room for everything at once, and some evict.
+    Case { chunk_bytes: 256, chunks: 40 + 8 * (seed % 12), clients: 3, objects_max: 0, ..Case::drawn(seed) }
+}
+
+/// Sets one of two keys in one of three ways, many times, and looks at them.
+async fn sets_and_looks<S: Subject>(client: Client<S>) -> Result<Client<S>, CacheError> {
+    let mut random = client.random();
+    for round in 0..ROUNDS {
+        let key = if random.below(2) == 0 { b"a".as_slice() } else { b"bb" };
+        let bytes = BYTES.start + random.below(BYTES.end - BYTES.start);
+        let value = load::unique_value(client.number, round, bytes);
+        let condition = if random.below(3) == 0 { Condition::IfAbsent } else { Condition::Always };
+        let staged = client.cache.stage(key, value.len())?;
+        match staged.filter(|_| random.below(4) > 0) {
+            None => client.set_returning(key, value, condition).await?,
+            Some(mut staged) => {
+                // One in four connections breaks on the way.
+                let end = if random.below(4) == 0 { random.below(bytes) as usize } else { value.len() };
+                let mut done = 0;
+                while done < end {
+                    let part = (1 + random.below(700) as usize).min(end - done);
+                    client.cache.append_staged(&mut staged, &value[done..done + part]).await?;
+                    done += part;
+                }
+                if staged.missing_bytes() == 0 {
+                    client.set_staged(key, value, condition, staged).await?;
+                }
+            }
+        }
+        client.get(key).await?;
+    }
+    Ok(client)
+}
+
+struct OtherClients;
+
+impl Suite for OtherClients {
+    fn run<S: Subject>(&self) {
+        under_seeds::<S, _, _>(60, case::<S>, |case: &Case<S>, seed| case.run_part(seed, sets_and_looks));
+    }
+}
+
+#[test]
+fn promise_1_a_value_that_arrives_in_pieces_appears_whole_and_one_that_breaks_off_leaves_nothing() {
+    on_engines_of_clients(&OtherClients);
+}
+
+/// A pool that has room for one such value besides.
+async fn breaks_off<S: Subject>(client: Client<S>) -> Result<Client<S>, CacheError> {
+    let value = load::unique_value(client.number, 0, 256 * 6);
+    for _ in 0..20 {
+        let mut staged = client.cache.stage(b"k", value.len())?.expect("the engine stores it while it arrives");
+        client.cache.append_staged(&mut staged, &value[..value.len() - 1]).await?;
+        drop(staged);
+        client.cache.tend().await?;
+    }
+    let mut staged = client.cache.stage(b"k", value.len())?.expect("the same");
+    client.cache.append_staged(&mut staged, &value).await?;
+    client.cache.set_staged(b"k", staged, &SetOptions::default(), None).await?;
+    let mut found = Value::new();
+    assert!(client.cache.get(b"k", &mut found).await? && found.bytes() == value);
+    assert!(client.cache.engine().stage(b"k", 10).is_none(), "a short value is stored in one step");
+    Ok(client)
+}
+
+struct BreaksOff;
+
+impl Suite for BreaksOff {
+    fn run<S: Subject>(&self) {
+        let case = |seed| Case { chunk_bytes: 256, chunks: 40, clients: 1, objects_max: 0, ..Case::<S>::drawn(seed) };
+        under_seeds::<S, _, _>(20, case, |case: &Case<S>, seed| case.run_part(seed, breaks_off));
+    }
+}
+
+#[test]
+fn the_chunks_of_values_that_break_off_are_used_again() {
+    on_engines_of_clients(&BreaksOff);
+}
+
+/// Values that were read to their ends.
+static READ_WHOLE: AtomicU64 = AtomicU64::new(0);
+
+/// Sets and removes two keys, while others read their values in pieces. Each client is a process of
+/// its own, and keeps no other one from freeing what it reads.
+async fn reads_in_pieces<S: Subject>(client: Client<S>) -> Result<Client<S>, CacheError> {
+    let (mut random, mut whole) = (client.random(), 0);
+    for round in 0..20 {
+        let key = if random.below(2) == 0 { b"a".as_slice() } else { b"bb" };
+        match random.below(6) {
+            0 | 1 => {
+                let bytes = 9_000 + random.below(12_000);
+                client.set(key, load::unique_value(client.number, round, bytes)).await?;
+            }
+            2 => client.delete(key).await?,
+            _ => whole += u64::from(client.get_in_pieces(key).await?),
+        }
+    }
+    READ_WHOLE.fetch_add(whole, SeqCst);
+    client.cache.tend().await?;
+    Ok(client)
+}
+
+struct ReadsInPieces;
+
+impl Suite for ReadsInPieces {
+    fn run<S: Subject>(&self) {
+        let case = |seed| {
+            let sizes = Case {
+                chunk_bytes: 4096,
+                chunks: 32 + 2 * (seed % 8),
+                clients: 3,
+                objects_max: 0,
+                ..Case::drawn(seed)
+            };
+            Case::<S> { distance: Distance::Near, nodes: 1, growth_chunks: 0, ..sizes }
+        };
+        let before = READ_WHOLE.load(SeqCst);
+        under_seeds::<S, _, _>(60, case, |case: &Case<S>, seed| case.run_part(seed, reads_in_pieces));
+        assert!(READ_WHOLE.load(SeqCst) > before, "{}: no value was read to its end", S::NAME);
+    }
+}
+
+/// A reader gets the bytes of one value, or learns that another process came in between.
+#[test]
+fn promise_1_a_value_that_is_read_in_pieces_is_one_that_was_there_or_is_not_read_to_its_end() {
+    on_engines_of_clients(&ReadsInPieces);
+}
