@@ -5,11 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Whether the user has had enough.
-pub(crate) struct Interrupt(Arc<AtomicBool>);
+pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
     /// From now on ctrl-c does not end this process; [`Interrupt::check`] reports it.
-    pub(crate) fn new() -> Result<Self, LabError> {
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn new() -> Result<Self, LabError> {
         let came = Arc::new(AtomicBool::new(false));
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
             signal_hook::flag::register(signal, came.clone())
@@ -18,8 +21,11 @@ impl Interrupt {
         Ok(Self(came))
     }
 
-    /// An error once it came.
-    pub(crate) fn check(&self) -> Result<(), LabError> {
+    /// Whether it came.
+    ///
+    /// # Errors
+    /// Once it came.
+    pub fn check(&self) -> Result<(), LabError> {
         if self.0.load(Ordering::Relaxed) { Err(LabError::Options("interrupted".to_owned())) } else { Ok(()) }
     }
 }

@@ -33,7 +33,7 @@ mod error;
 mod fixtures;
 mod fleet;
 pub mod hit_ratio;
-mod interrupt;
+pub mod interrupt;
 pub mod kill;
 pub mod latency;
 pub mod load;

@@ -2,8 +2,10 @@
 
 use crate::bench::experiment::{seeds, workers};
 use crate::bench::networks::Networks;
-use crate::bench::{Baseline, Experiment, Options, networks, sensitivity};
+use crate::bench::sensitivity::{self, Factors};
+use crate::bench::{Baseline, Experiment, Options, networks};
 use crate::list::{self, ALL, named};
+use crate::measure::MeasureCommand;
 use crate::sweep::SweepCommand;
 use crate::validation::ValidateCommand;
 use crate::verbs::VerbsCommand;
@@ -12,6 +14,9 @@ use atoll_lab::report::verdict::Tally;
 use atoll_lab::{LabError, report};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
+
+/// Seeds of a full run, unless the user says otherwise.
+const SEEDS: u32 = 3;
 
 /// Experiments on the simulated network. A binary mounts them within its command `lab`.
 #[derive(Clone, Debug, clap::Subcommand)]
@@ -24,8 +29,10 @@ pub enum PapersCommand {
     Sweep(Box<SweepCommand>),
     /// Count round trips, verbs and bytes of single operations on a simulated network
     Verbs(VerbsCommand),
-    /// Hold the simulated networks against every figure that the papers print of their hardware
+    /// Hold the simulated networks against what is printed of the hardware
     Validate(ValidateCommand),
+    /// Measure a network, and write it as a profile for `lab run` and `lab sweep`
+    MeasureNetwork(MeasureCommand),
 }
 
 impl PapersCommand {
@@ -37,6 +44,7 @@ impl PapersCommand {
             Self::Sweep(command) => command.run(),
             Self::Verbs(command) => command.run(),
             Self::Validate(command) => command.run(),
+            Self::MeasureNetwork(command) => command.run(),
         }
     }
 }
@@ -84,9 +92,10 @@ pub struct RunCommand {
     /// Seed of loads and simulations
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How many seeds to run; results are means, with the least and the most as intervals
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
-    seeds: u32,
+    /// How many seeds to run; results are means, with the least and the most as intervals [default:
+    /// 3, of a quick run 1]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100))]
+    seeds: Option<u32>,
     /// Points that run at a time [default: one for each processor]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     workers: Option<u16>,
@@ -111,7 +120,7 @@ impl RunCommand {
     pub fn run(self) -> Result<(), LabError> {
         let options = self.options()?;
         let chosen = if self.name == "all" { ALL.to_vec() } else { vec![named(&self.name)?] };
-        let runs = if self.sensitivity { sensitivity::RUNS } else { self.seeds };
+        let runs = if self.sensitivity { sensitivity::RUNS } else { self.seeds() };
         let expected = |left: &[Experiment]| left.iter().map(|it| it.expected(&options)).sum::<Duration>() * runs;
         let plural = if chosen.len() == 1 { "" } else { "s" };
         let each = if runs == 1 { String::new() } else { format!(", {runs} times each") };
@@ -147,6 +156,10 @@ impl RunCommand {
         Ok(())
     }
 
+    fn seeds(&self) -> u32 {
+        self.seeds.unwrap_or(if self.quick { 1 } else { SEEDS })
+    }
+
     fn options(&self) -> Result<Options, LabError> {
         let all = if self.alone { Vec::new() } else { Baseline::ALL.to_vec() };
         let wrong = |name: &str, what| LabError::Options(format!("--profile {name}: {what}"));
@@ -165,9 +178,10 @@ impl RunCommand {
     /// Runs one experiment with all seeds, or at all changes of constants.
     fn one(&self, experiment: &Experiment, options: &Options) -> Result<report::Experiment, LabError> {
         if self.sensitivity {
-            return sensitivity::run(experiment, options, |change| eprintln!("{}: {change}", experiment.name));
+            let tell = |change: &str| eprintln!("{}: {change}", experiment.name);
+            return sensitivity::run(options, Factors::Printed, tell, |options| experiment.run(options));
         }
-        let results = seeds(options, self.seeds).map(|options| experiment.run(&options));
+        let results = seeds(options, self.seeds()).map(|options| experiment.run(&options));
         Ok(repeated::merged(results.collect::<Result<_, _>>()?).expect("there is a seed"))
     }
 }

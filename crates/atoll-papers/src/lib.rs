@@ -15,6 +15,7 @@
 //! | `difache` | the figures of DiFache's paper |
 //! | [`list`] | the list of experiments |
 //! | `sweep` | sweeps of the user's own |
+//! | `measure` | measuring a network, to simulate it |
 //! | [`validation`] | the simulated networks beside what the papers print of theirs |
 //! | [`verbs`] | round trips, verbs and bytes of single operations |
 //! | `command` | the command line |
@@ -26,6 +27,7 @@ mod difache;
 mod ditto;
 mod forge;
 pub mod list;
+mod measure;
 mod sweep;
 pub mod validation;
 pub mod verbs;

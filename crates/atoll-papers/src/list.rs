@@ -27,6 +27,7 @@ experiments! {
     "forge-fig17", forge::fig17, 10, 800: "FORGE Fig. 17: group size, and miss penalties of 100 and 500 us, 20 % cache, 128 threads";
     "forge-fig18", forge::fig18, 8, 450: "FORGE Fig. 18: its techniques one by one, YCSB A to E, 20 % cache, 256 threads";
     "in-flight", in_flight, 10, 400: "Throughput and latency by operations under way per thread, 1 to 64, of 4 to 64 threads";
+    "ditto-fig1", ditto::fig1, 1, 5: "Ditto Fig. 1: a Redis cluster that gets twice the nodes and gives them back, YCSB C, 512 clients";
     "ditto-fig2", ditto::fig2, 1, 60: "Ditto Fig. 2: a store that tracks nothing and LRU lists, YCSB C, 1 to 256 clients, no misses";
     "ditto-fig3", ditto::fig3, 1, 2: "Ditto Fig. 3: exact LRU and LFU while clients move between two applications";
     "ditto-fig4", ditto::fig4, 2, 12: "Ditto Fig. 4: exact LRU and LFU by the size of the cache, on all real traces";

@@ -7,6 +7,7 @@ use crate::bench::experiment::seeds;
 use crate::bench::footprint::Footprint;
 use crate::bench::measured::Measured;
 use crate::bench::named::System;
+use crate::bench::sensitivity::{self, Factors};
 use crate::bench::setup::Setup;
 use crate::bench::sizes::{GROUP_OBJECTS, cache_bytes_min};
 use crate::bench::sweep::{METRICS, Sweep, Swept};
@@ -169,6 +170,10 @@ pub struct SweepCommand {
     /// How many seeds to run; results are means, with the least and the most as intervals
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     seeds: u32,
+    /// Run it once more at half and at twice of each constant that the profile assumes, and show
+    /// how far the throughput of each engine over the first depends on them
+    #[arg(long, conflicts_with = "seeds")]
+    sensitivity: bool,
     /// Folder of traces, with twitter_2020Mar_stats.csv
     #[arg(long, default_value = "../shared/traces")]
     traces: PathBuf,
@@ -202,15 +207,49 @@ impl SweepCommand {
             workers: experiment::workers(self.workers),
             ..Options::default()
         };
-        let measured =
-            seeds(&options, self.seeds).map(|options| Self { seed: options.seed, ..self.clone() }.measure(&options));
-        let results = measured.collect::<Result<Vec<_>, _>>()?;
-        let result = repeated::merged(results).expect("there is a seed");
+        let result = match self.sensitivity {
+            true => self.sensitivity(&options)?,
+            false => {
+                let of_seed = |options: Options| Self { seed: options.seed, ..self.clone() }.measure(&options);
+                let results = seeds(&options, self.seeds).map(of_seed).collect::<Result<Vec<_>, _>>()?;
+                repeated::merged(results).expect("there is a seed")
+            }
+        };
         if let Some(folder) = &self.out {
             report::write(folder, &result)?;
         }
         output::print(self.json, &result, report::text::render);
         Ok(())
+    }
+
+    /// The sweep at every change of an assumed constant.
+    fn sensitivity(&self, options: &Options) -> Result<report::Experiment, LabError> {
+        if self.engine.len() < 2 {
+            let why = "--sensitivity is of the throughput of engines over the first: give several --engine";
+            return Err(LabError::Options(why.to_owned()));
+        }
+        let tell = |change: &str| eprintln!("{}: {change}", self.name);
+        sensitivity::run(options, Factors::All, tell, |options| self.measure(options))
+    }
+
+    /// The throughput of each engine over the first, of several.
+    fn over_first(&self, along: Choice, swept: &Swept<Measured>) -> Figure {
+        let (places, lines, names) = (swept.places(), swept.lines(), swept.names());
+        let title = format!("Throughput over {}", self.values(Choice::Engine)[0]);
+        let line = |name: &String, of: &[Measured], than: &dyn Fn(usize) -> f64| {
+            let ratios = of.iter().enumerate().map(|(place, measured)| measured.mops() / than(place).max(1e-9));
+            places.line(name.clone(), ratios)
+        };
+        let series: Vec<_> = match along {
+            Choice::Engine => names.iter().zip(lines).map(|(name, of)| line(name, of, &|_| of[0].mops())).collect(),
+            _ => {
+                // Engines are the outermost of what lines differ in.
+                let each = lines.len() / self.engine.len();
+                let pairs = names.iter().zip(lines).enumerate().skip(each);
+                pairs.map(|(number, (name, of))| line(name, of, &|at| lines[number % each][at].mops())).collect()
+            }
+        };
+        places.factors(title, "times higher", series)
     }
 
     fn measure(&self, options: &Options) -> Result<report::Experiment, LabError> {
@@ -233,6 +272,9 @@ impl SweepCommand {
         let swept = sweep.measure(options)?;
         let mut figures = swept.figures(&METRICS);
         figures.push(busiest(&swept));
+        if self.engine.len() > 1 {
+            figures.push(self.over_first(along, &swept));
+        }
         let what = format!(
             "{}; {} requests of all threads; a network as {}. No paper has this sweep. A point is measured as those of the experiments are \
              (atoll lab list): the first fifth not counted, a SET after each miss, the cache's size with its metadata. Without arrivals it is a closed loop.",
@@ -401,8 +443,11 @@ mod tests {
     #[test]
     fn every_combination_is_a_point_and_every_metric_a_figure() {
         let found = measured("--engine forge,ditto --threads 1,2 --nodes 1,2 --load ycsb-a --load ycsb-c");
-        assert_eq!(found.figures.len(), METRICS.len() + 1);
-        let throughput = &found.figures[0];
+        assert_eq!(found.figures.len(), METRICS.len() + 2);
+        let (throughput, factors) = (&found.figures[0], found.figures.last().unwrap());
+        assert_eq!(factors.series.len(), 4, "ditto over forge");
+        let (ours, other) = (throughput.series[4].points[1].y, throughput.series[0].points[1].y);
+        assert_eq!(factors.series[0].points[1].y, ours / other);
         let names: Vec<&str> = throughput.series.iter().map(|series| &*series.name).collect();
         assert_eq!(names.len(), 8);
         assert_eq!(names[0], "forge, ycsb-a, 1 node");
@@ -445,6 +490,18 @@ mod tests {
         assert_eq!((run.seeds, run.profiles), (3, vec!["cx5-100g".to_owned()]));
         assert!(found.reached[0].objects_a_group.unwrap() >= 8);
         assert!(found.reached[0].objects_held > 0 && !found.conclusions.is_empty());
+    }
+
+    #[test]
+    fn the_throughput_of_engines_over_the_first_stands_at_every_change_of_a_constant() {
+        let options = Options { workers: 2, ..Options::default() };
+        let found = command("--engine forge,ditto").sensitivity(&options).unwrap();
+        assert_eq!(found.name, "sweep-sensitivity");
+        let changes = sensitivity::RUNS as usize;
+        assert_eq!(found.figures[0].series[0].points.len(), changes);
+        assert!(found.conclusions.iter().any(|told| told.contains("moves it most")), "{:?}", found.conclusions);
+        let error = command("--engine forge").sensitivity(&options).unwrap_err().to_string();
+        assert!(error.contains("several --engine"), "{error}");
     }
 
     #[test]

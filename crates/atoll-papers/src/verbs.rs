@@ -7,7 +7,8 @@
 //! operations only.
 //!
 //! A row leaves out what a client does besides the operation: evictions, leases, the pool's clock.
-//! Evictions have a row of their own: all that they cost, divided by the evicted objects.
+//! Evictions have a row of their own: all that they cost, divided by the evicted objects. Engines
+//! whose memory node has a processor that evicts have none.
 //!
 //! | module | concept |
 //! |---|---|
@@ -16,7 +17,7 @@
 mod papers;
 
 use crate::bench::named::System;
-use crate::bench::point::{Point, ran};
+use crate::bench::point::Point;
 use crate::bench::setup::Setup;
 use crate::bench::sizes::{BLOCK_OBJECT_BYTES, GROUP_OBJECTS};
 use crate::bench::system::{Subject, Work, on_system};
@@ -50,13 +51,15 @@ pub struct Row {
     pub op: &'static str,
     /// Whether the client had an address cache, and knew the key if there was one to know.
     pub address_cache: bool,
-    /// Times that the client waits for the network.
+    /// Times that the client waits for the network, be it for verbs or for a message's answer.
     pub round_trips: f64,
     /// Verbs, including unawaited ones.
     pub verbs: f64,
     /// Verbs that tell the pool of accesses, in the mean.
     pub hotness_verbs: f64,
-    /// Bytes that the verbs move, without headers.
+    /// Messages to the memory node's processor and answers, in the mean.
+    pub messages: f64,
+    /// Bytes that verbs and messages move, without headers.
     pub bytes: f64,
     /// Round trips in the mean, with those for equal fingerprints.
     pub round_trips_mean: f64,
@@ -95,15 +98,24 @@ impl VerbsCommand {
 
 fn render(report: &Report) -> String {
     let mut text = format!(
-        "{:<13}{:<22}{:>12}{:>8}{:>9}{:>8}{:>19}  {}\n",
-        "", "", "round trips", "verbs", "hotness", "bytes", "round trips, mean", "paper: round trips, verbs"
+        "{:<13}{:<22}{:>12}{:>8}{:>9}{:>10}{:>8}{:>19}  {}\n",
+        "",
+        "",
+        "round trips",
+        "verbs",
+        "hotness",
+        "messages",
+        "bytes",
+        "round trips, mean",
+        "paper: round trips, verbs"
     );
     for row in &report.ops {
-        let Row { engine, op, address_cache, round_trips, verbs, hotness_verbs, bytes, round_trips_mean, paper } = row;
+        let Row { engine, op, address_cache, round_trips, verbs, hotness_verbs, messages, bytes, .. } = row;
+        let Row { round_trips_mean, paper, .. } = row;
         let op = if *address_cache { format!("{op}, known") } else { (*op).to_owned() };
         let _ = write!(
             text,
-            "{engine:<13}{op:<22}{round_trips:>12.2}{verbs:>8.2}{hotness_verbs:>9.2}{bytes:>8.0}{round_trips_mean:>19.3}"
+            "{engine:<13}{op:<22}{round_trips:>12.2}{verbs:>8.2}{hotness_verbs:>9.2}{messages:>10.2}{bytes:>8.0}{round_trips_mean:>19.3}"
         );
         if let Some(Paper { round_trips, verbs, source, .. }) = paper {
             let _ = write!(text, "  {round_trips}, {verbs} ({source})");
@@ -190,7 +202,10 @@ impl Work for Rows<'_> {
         for operation in Operation::ALL {
             rows.push(self.row(&bench, operation)?);
         }
-        rows.push(self.evictions(&bench)?);
+        // A server evicts without verbs.
+        if self.setup.processor.is_none() {
+            rows.push(self.evictions(&bench)?);
+        }
         bench.point.leave()?;
         Ok(rows)
     }
@@ -214,11 +229,13 @@ impl Rows<'_> {
             engine: self.engine.clone(),
             op: operation.name(),
             address_cache: self.address_cache,
-            round_trips: median(&|posted| posted.round_trips),
+            // A message and its answer are a round trip.
+            round_trips: median(&|posted| posted.round_trips + posted.messages / 2),
             verbs: median(&|posted| posted.verbs),
             hotness_verbs: mean(hotness),
+            messages: mean(all.iter().map(|posted| posted.messages).sum()),
             bytes: median(&|posted| posted.bytes),
-            round_trips_mean: mean(all.iter().map(|posted| posted.round_trips).sum()),
+            round_trips_mean: mean(all.iter().map(|posted| posted.round_trips + posted.messages / 2).sum()),
             paper: self.paper(operation.name()),
         })
     }
@@ -249,6 +266,7 @@ impl Rows<'_> {
             round_trips,
             verbs: cost.verbs as f64 / objects,
             hotness_verbs: passed[Purpose::Hotness as usize].verbs as f64 / objects,
+            messages: cost.messages as f64 / objects,
             bytes: cost.bytes as f64 / objects,
             round_trips_mean: round_trips,
             paper: self.paper(EVICTION),
@@ -273,10 +291,10 @@ impl<G: Subject> Bench<'_, G> {
         let before = self.point.traffic();
         let place = self.point.places[0].clone();
         let client = place.take().expect("one task at a time");
-        let (client, outcome) = ran(self.point.sim.block_on(async move {
+        let (client, outcome) = self.point.alone(async move {
             let outcome = work(&client.cache).await;
             (client, outcome)
-        }))?;
+        })?;
         *place.borrow_mut() = Some(client);
         outcome?;
         let passed = self.point.traffic().since(&before);

@@ -126,7 +126,8 @@ impl World {
     #[inline]
     pub(crate) fn charge_results(&mut self, id: u32) {
         let (Some(timed), Some(lane)) = (&mut self.timed, self.polled) else { return };
-        timed.take_results(lane, id);
+        let posts = &self.ports[self.flights[id as usize].endpoint as usize].posts;
+        timed.take_results(lane, id, posts.in_flight > posts.unawaited);
         self.now_ns = timed.busy_until[lane as usize] / 1000;
     }
 

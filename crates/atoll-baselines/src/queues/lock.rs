@@ -8,9 +8,10 @@
 //! | this client's own | its last unlocking has not landed, which it waits for; or an operation was dropped in the middle: reset the list |
 //!
 //! A client that a look at the registry, later than the look at the lock, shows to be dead never
-//! writes again (see `atoll_pool::registry`). So only the holder WRITEs a list. Unlocking is a
-//! compare-and-swap behind the WRITEs of the change, in one batch, which keeps them in order. So
-//! the next holder READs the change.
+//! writes again (see `atoll_pool::registry`). So only the holder WRITEs a list, and the lock while
+//! it names the holder. Unlocking is a WRITE behind the WRITEs of the change, in one batch, which
+//! keeps them in order. So the next holder READs the change. A compare-and-swap would wait behind
+//! those of all clients that try to get the lock: a NIC executes atomics on one word one by one.
 
 use super::area::{self, Area, LIST_READ_WORDS, NODE_DATA_WORDS, list_word, node_word};
 use super::list::{Locked, Node};
@@ -237,7 +238,7 @@ impl Lists {
         self.step(core, &mut locked).await?;
         let mut batch = Batch::new();
         locked.add_writes(&self.area, &mut batch);
-        batch.compare_and_swap(self.area.at(self.area.list_word(locked.list, 0)), name(core), 0);
+        batch.write_word(self.area.at(self.area.list_word(locked.list, 0)), 0);
         // Even if the operation is dropped from here on, the whole batch takes effect.
         self.holding = None;
         if self.is_straight {

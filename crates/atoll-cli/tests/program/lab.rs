@@ -1,7 +1,7 @@
 //! The lab's commands that are of the simulated network, as a user types them.
 
 use crate::binary::{printed, refused};
-use crate::tcp::until;
+use crate::tcp::{Node, until};
 use serde_json::Value;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -28,6 +28,26 @@ fn experiments_are_listed_and_one_that_is_not_there_is_refused() {
     let listed = json(&["lab", "list", "--json"]);
     assert!(listed.as_array().unwrap().iter().any(|each| each["name"] == "forge-fig13"), "{listed}");
     assert!(refused(&["lab", "run", "forge-fig99"]).contains("atoll lab list"));
+}
+
+/// A pool that is there is never touched.
+#[test]
+fn a_memory_node_is_measured_and_the_written_profile_can_be_simulated() {
+    let node = Node::start("127.0.0.1:0", &[]);
+    let pool = node.pool();
+    let path = std::env::temp_dir().join(format!("atoll-network-{}.toml", std::process::id()));
+    let file = path.display().to_string();
+    let few = ["--clients", "1,2", "--outstanding", "1,4", "--seconds", "0.1", "-o", &file, "--json"];
+    let measure = [&["lab", "measure-network", &pool][..], &few].concat();
+    let report = json(&measure);
+    assert_eq!(report["base"], "tcp-25g");
+    assert!(report["rates"].as_array().unwrap().iter().all(|rate| rate["mops"].as_f64().unwrap() > 0.0), "{report}");
+    let sweep = ["--keys", "2000", "--requests", "4000", "--threads", "2", "--cache", "50", "--json"];
+    let swept = json(&[&["lab", "sweep", "--profile", &file][..], &sweep].concat());
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(swept["run"]["profiles"][0], "measured");
+    printed(&["pool", "create", &pool]);
+    assert!(refused(&measure).contains("has a region"));
 }
 
 /// Ctrl-c at a terminal reaches all processes of the group.

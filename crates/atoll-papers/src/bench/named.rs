@@ -1,6 +1,7 @@
 //! The engines that a user names, each with the choices of its paper.
 
 use super::setup::Setup;
+use atoll_baselines::cliquemap::Policy;
 use atoll_baselines::queues::{QueueOptions, QueuePolicy};
 use atoll_cache::ditto::DittoOptions;
 use clap::ValueEnum;
@@ -27,6 +28,10 @@ pub enum System {
     ShardLru,
     /// GLCache on groups
     GlcacheDm,
+    /// CliqueMap with LRU at the memory node's processor, one core
+    CliquemapLru,
+    /// CliqueMap with LFU
+    CliquemapLfu,
 }
 
 impl System {
@@ -53,6 +58,8 @@ impl System {
             Self::LruDm => queues(base, QueuePolicy::Lru),
             Self::ShardLru => queues(base, QueuePolicy::ShardLru),
             Self::GlcacheDm => base.on_glcache(bytes),
+            Self::CliquemapLru => base.on_cliquemap(Policy::Lru, bytes),
+            Self::CliquemapLfu => base.on_cliquemap(Policy::Lfu, bytes),
         }
     }
 }

@@ -7,7 +7,8 @@ use atoll_sim::network::profile::{AtomicTimes, EngineTimes};
 /// A constant of the profiles that no paper prints: see [`profiles`](atoll_sim::network::profiles).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Constant {
-    /// What doorbells, work requests and completions cost the client's processor.
+    /// What doorbells, work requests, completions and switches between operations cost the client's
+    /// processor.
     ClientProcessor,
     /// From the doorbell to the NIC, and from the NIC to the client.
     DoorbellAndCompletion,
@@ -60,7 +61,8 @@ impl Constant {
         match self {
             Self::ClientProcessor => {
                 let client = &mut profile.client;
-                [&mut client.batch_ps, &mut client.verb_ps, &mut client.completion_ps].into_iter().for_each(by);
+                let times = [&mut client.batch_ps, &mut client.verb_ps, &mut client.completion_ps];
+                times.into_iter().chain([&mut client.switch_ps]).for_each(by);
             }
             Self::DoorbellAndCompletion => {
                 [&mut profile.doorbell_ps, &mut profile.completion_ps].into_iter().for_each(by);

@@ -152,6 +152,19 @@ impl<'s, G: Subject> Point<'s, G> {
         }
     }
 
+    /// Runs one task, while the memory node's processor, if the point has one, serves it.
+    pub(crate) fn alone<T: 'static>(&self, task: impl Future<Output = T> + 'static) -> Result<T, LabError> {
+        let present = Rc::new(());
+        let Some(attend) = &self.attendant else { return ran(self.sim.block_on(task)) };
+        attend(&self.sim, Rc::downgrade(&present));
+        // The run ends with the server, which ends when the task is no longer present.
+        ran(self.sim.block_on(async move {
+            let outcome = task.await;
+            drop(present);
+            outcome
+        }))
+    }
+
     /// Sets, and looks up, what the setup wants before the first request.
     pub(crate) fn preload(&self) -> Result<(), LabError> {
         if self.setup.start == Start::Empty {
@@ -183,10 +196,10 @@ impl<'s, G: Subject> Point<'s, G> {
     pub(crate) fn objects_held(&self) -> Result<u64, LabError> {
         let place = self.places[0].clone();
         let client = place.take().expect("between phases every thread is at its place");
-        let (client, objects) = ran(self.sim.block_on(async move {
+        let (client, objects) = self.alone(async move {
             let objects = client.cache.objects().await;
             (client, objects)
-        }))?;
+        })?;
         *place.borrow_mut() = Some(client);
         Ok(objects?)
     }

@@ -3,11 +3,12 @@
 //!
 //! Its results are another experiment: a figure for each figure of factors, with a place for each
 //! change of a constant. Nothing printed stands beside them, so that no number is judged twice. The
-//! conclusions say of each printed factor between which values it lies, which constant moves it
-//! most, and whether its direction depends on one.
+//! conclusions say of each printed factor (of a sweep, of each factor) between which values it
+//! lies, which constant moves it most, and whether its direction depends on one.
 
-use super::experiment::{Experiment, Options};
+use super::experiment::Options;
 use super::networks::{Constant, Networks, Scale};
+use super::record::Record;
 use atoll_lab::LabError;
 use atoll_lab::report::places::Places;
 use atoll_lab::report::{self, Figure, Point};
@@ -22,21 +23,38 @@ fn name(change: Change) -> String {
     change.map_or_else(|| "as assumed".to_owned(), |(constant, scale)| format!("{}, {}", constant.name(), scale.name()))
 }
 
-/// Runs an experiment at every change. Each run is announced by `tell`.
-pub fn run(experiment: &Experiment, options: &Options, tell: impl Fn(&str)) -> Result<report::Experiment, LabError> {
+/// Of which factors the conclusions are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Factors {
+    /// Those beside which a printed number stands.
+    Printed,
+    /// All of them: of a sweep nothing is printed.
+    All,
+}
+
+/// Runs an experiment at every change, by `measure`. Each run is announced by `tell`.
+///
+/// # Errors
+/// The first error of a run.
+pub fn run(
+    options: &Options,
+    factors: Factors,
+    tell: impl Fn(&str),
+    measure: impl Fn(&Options) -> Result<report::Experiment, LabError>,
+) -> Result<report::Experiment, LabError> {
     let all = Constant::ALL.into_iter().flat_map(|constant| Scale::ALL.map(|scale| Some((constant, scale))));
     let changes: Vec<Change> = [None].into_iter().chain(all).collect();
     let mut runs = Vec::new();
     for change in &changes {
         tell(&name(*change));
         let networks = Networks { changed: *change, ..options.networks };
-        runs.push(experiment.run(&Options { networks, ..options.clone() })?);
+        runs.push(measure(&Options { networks, record: Record::default(), ..options.clone() })?);
     }
-    Ok(compared(runs, &changes.into_iter().map(name).collect::<Vec<_>>()))
+    Ok(compared(runs, &changes.into_iter().map(name).collect::<Vec<_>>(), factors))
 }
 
 /// The runs as one experiment; the first is the one without a change.
-fn compared(runs: Vec<report::Experiment>, changes: &[String]) -> report::Experiment {
+fn compared(runs: Vec<report::Experiment>, changes: &[String], factors: Factors) -> report::Experiment {
     let places = Places::named("constant", changes.iter().cloned());
     let (mut figures, mut conclusions) = (Vec::new(), Vec::new());
     for (number, figure) in runs[0].figures.iter().enumerate().filter(|(_, figure)| figure.y.factor) {
@@ -49,7 +67,9 @@ fn compared(runs: Vec<report::Experiment>, changes: &[String]) -> report::Experi
                 let values: Option<Vec<f64>> = runs.iter().map(|run| Some(at(run)?.y)).collect();
                 let Some(values) = values else { continue };
                 let name = format!("{}, {}", of.name, figure.x.at(point.x));
-                conclusions.extend(point.paper.map(|paper| conclusion(figure, &name, (&values, changes), paper)));
+                // Without a printed number the direction is that of the factor as assumed.
+                let direction = point.paper.or((factors == Factors::All).then_some(values[0]));
+                conclusions.extend(direction.map(|than| conclusion(figure, &name, (&values, changes), than)));
                 series.push(places.line(name, values));
             }
         }
@@ -108,7 +128,7 @@ mod tests {
     #[test]
     fn factors_stand_at_every_change_and_a_direction_that_depends_on_one_is_told() {
         let changes = ["as assumed", "turn, half", "turn, twice"].map(str::to_owned);
-        let compared = compared([1.5, 0.8, 1.6].map(run).to_vec(), &changes);
+        let compared = compared([1.5, 0.8, 1.6].map(run).to_vec(), &changes, Factors::Printed);
         assert_eq!(compared.figures[0].series[0].name, "most, A");
         assert_eq!(compared.figures[0].x.categories, changes);
         assert_eq!(compared.tally().printed(), 0);

@@ -22,9 +22,11 @@
 //! | `staged` | a run in stages |
 //! | `exact` | exact policies on a sequence of keys, without a network |
 //! | `elastic` | a run in which clients or memory come and go |
+//! | `redis` | a model of a Redis cluster |
 
 mod elastic;
 mod exact;
+pub(super) mod fig1;
 pub(super) mod fig13;
 pub(super) mod fig14;
 pub(super) mod fig15;
@@ -41,6 +43,7 @@ pub(super) mod fig25;
 pub(super) mod fig3;
 pub(super) mod fig4;
 pub(super) mod fig5;
+mod redis;
 mod staged;
 mod systems;
 mod testbed;

@@ -10,9 +10,11 @@ use crate::bench::sweep::{self, Metric, Sweep, Swept};
 use crate::bench::{Findings, Options};
 use atoll_baselines::forge_ablations::Variant;
 use atoll_cache::forge::{ForgeOptions, Rule};
+use atoll_fabric::Purpose;
 use atoll_lab::LabError;
 use atoll_lab::report::places::Places;
 use atoll_lab::report::{Figure, Series};
+use atoll_sim::network::traffic::Posted;
 
 const CACHE_PERCENT: u64 = 20;
 
@@ -30,6 +32,11 @@ const TECHNIQUES: [Technique<Variant>; 5] = [
     ("+ hotness-aware queue", |variant| variant.plain_queue = false),
     ("+ lazy synchronization", |variant| variant.eager_hotness = false),
 ];
+
+/// Of [`TECHNIQUES`] those that make evictions cheaper.
+const REGROUPING: [usize; 2] = [1, 2];
+/// The one that changes what is evicted.
+const HOTNESS_QUEUE: usize = 3;
 
 /// What the paper's section 6.7 prints of a technique's gain in one of [`METRICS`], as factors; of
 /// a latency by how much lower it is.
@@ -71,6 +78,99 @@ const PRINTED: [Printed; 10] = [
     printed(1, 4, None, Some(1.0 / 0.667), None),
 ];
 
+/// What explains the gains: what evictions take, and what each does.
+const COUNTERS: [Metric; 8] = [
+    ("evictions' share of the verbs", "%", |measured| share(measured, |posted| posted.verbs)),
+    ("evictions' share of the bytes", "%", |measured| share(measured, |posted| posted.bytes)),
+    ("evictions' share of the round trips", "%", |measured| share(measured, |posted| posted.round_trips)),
+    ("bytes of an evicted group", "", |measured| evicting(measured).bytes as f64 / groups(measured)),
+    ("verbs of an evicted group", "", |measured| evicting(measured).verbs as f64 / groups(measured)),
+    ("objects regrouped of a group", "", |measured| count(measured, "regroups") / groups(measured)),
+    ("groups put back whole", "%", |measured| {
+        let back = count(measured, "groups_reinserted");
+        100.0 * back / (back + count(measured, "groups_evicted")).max(1.0)
+    }),
+    ("round trips of a request", "", |measured| {
+        measured.traffic.of(Purpose::Request).round_trips as f64 / measured.requests.max(1) as f64
+    }),
+];
+
+fn count(measured: &Measured, name: &str) -> f64 {
+    measured.stats.iter().find(|(other, _)| *other == name).map_or(0.0, |(_, count)| *count as f64)
+}
+
+fn groups(measured: &Measured) -> f64 {
+    count(measured, "groups_evicted").max(1.0)
+}
+
+/// All that was posted to make room.
+fn evicting(measured: &Measured) -> Posted {
+    let mut all = Posted::default();
+    [Purpose::Eviction, Purpose::Collection].iter().for_each(|purpose| all.add(&measured.traffic.of(*purpose)));
+    all
+}
+
+/// Evictions' share of all that was posted, in percent.
+fn share(measured: &Measured, of: fn(&Posted) -> u64) -> f64 {
+    let all: u64 = Purpose::ALL.iter().map(|purpose| of(&measured.traffic.of(*purpose))).sum();
+    100.0 * of(&evicting(measured)) as f64 / all.max(1) as f64
+}
+
+/// Says of each technique from what to what it brought its counters, and at most what it could
+/// gain.
+fn conclude(swept: &Swept<Measured>, options: &Options) {
+    let range = |values: &mut dyn Iterator<Item = f64>| {
+        let (least, most) =
+            values.fold((f64::MAX, 0.0_f64), |(least, most), value| (least.min(value), most.max(value)));
+        if least > most { (0.0, 0.0) } else { (least, most) }
+    };
+    let told = |step: usize, of: fn(&Measured) -> f64| {
+        let (least, most) = range(&mut swept.lines()[step].iter().map(of));
+        format!("{least:.1} to {most:.1}")
+    };
+    let reached = |technique: usize| {
+        let pairs = swept.lines()[technique].iter().zip(&swept.lines()[technique + 1]);
+        range(&mut pairs.map(|(before, after)| after.mops() / before.mops().max(1e-9)))
+    };
+    for (technique, (name, _)) in TECHNIQUES.iter().enumerate() {
+        let (least, most) = reached(technique);
+        let printed = PRINTED.iter().find(|printed| (printed.metric, printed.technique) == (0, technique));
+        let printed = printed.and_then(|it| it.most.or(it.one.map(|(_, factor)| factor)));
+        let printed = printed.map_or_else(String::new, |most| format!(", in the paper by up to {most:.2}"));
+        let mut sentence = format!(
+            "{name}: throughput rose by {least:.2} to {most:.2} times{printed}. A request's round trips went from {} to {}.",
+            told(technique, COUNTERS[7].2),
+            told(technique + 1, COUNTERS[7].2),
+        );
+        if REGROUPING.contains(&technique) {
+            let shares = COUNTERS[..3].iter().map(|(_, _, of)| range(&mut swept.lines()[technique].iter().map(of)).1);
+            let largest = shares.fold(0.0, f64::max) / 100.0;
+            sentence += &format!(
+                " Before it evictions had {} % of the verbs, {} % of the bytes and {} % of the round trips: without any of \
+                 them throughput would rise by about {:.2} times at most. An evicted group took {} bytes, then {}, and {} verbs, then {}. {} of its objects were regrouped.",
+                told(technique, COUNTERS[0].2),
+                told(technique, COUNTERS[1].2),
+                told(technique, COUNTERS[2].2),
+                1.0 / (1.0 - largest).max(0.01),
+                told(technique, COUNTERS[3].2),
+                told(technique + 1, COUNTERS[3].2),
+                told(technique, COUNTERS[4].2),
+                told(technique + 1, COUNTERS[4].2),
+                told(technique + 1, COUNTERS[5].2),
+            );
+        }
+        if technique == HOTNESS_QUEUE {
+            sentence += &format!(
+                " Then {} % of the groups that came to the head were put back whole, and {} objects of a group were regrouped, before it {}.",
+                told(technique + 1, COUNTERS[6].2),
+                told(technique + 1, COUNTERS[5].2),
+                told(technique, COUNTERS[5].2),
+            );
+        }
+        options.record.conclude(sentence);
+    }
+}
+
 /// Measures the figure.
 pub(crate) fn measure(options: &Options) -> Result<Findings, LabError> {
     let (keys, requests, threads) = options.scaled((1_600_000, 2_000_000, 256), (10_000, 20_000, 8));
@@ -83,6 +183,8 @@ pub(crate) fn measure(options: &Options) -> Result<Findings, LabError> {
     let swept = sweep.measure(options)?;
     let mut figures = swept.figures(&METRICS);
     figures.extend((0..METRICS.len()).map(|metric| gains(metric, &swept)));
+    figures.extend(swept.figures(&COUNTERS));
+    conclude(&swept, options);
     Ok(Findings {
         what: format!(
             "{keys} keys of {BLOCK_OBJECT_BYTES} bytes, {requests} requests, of YCSB E a twentieth, since a scan is fifty GETs; {threads} threads. All steps but the last are the paper's FORGE: \
@@ -159,7 +261,6 @@ fn gains(metric: usize, swept: &Swept<Measured>) -> Figure {
 mod tests {
     use super::*;
     use crate::bench::measured::measure;
-    use atoll_fabric::Purpose;
 
     #[test]
     fn every_step_saves_what_its_technique_is_for() {
@@ -192,6 +293,20 @@ mod tests {
         assert!(more > less + 2.0, "{more} and {less} round trips");
         let plain = measured(Variant { plain_queue: true, ..Variant::default() });
         assert_eq!(plain.stats.iter().find(|(name, _)| *name == "groups_reinserted").unwrap().1, 0);
+    }
+
+    #[test]
+    fn the_conclusions_tell_of_each_technique_what_its_counters_were() {
+        let options = Options { quick: true, ..Options::default() };
+        let found = super::measure(&options).unwrap();
+        let told = options.record.conclusions();
+        for (name, _) in TECHNIQUES {
+            assert!(told.iter().any(|sentence| sentence.starts_with(name)), "{name}: {told:#?}");
+        }
+        assert!(told.iter().any(|sentence| sentence.contains("of the bytes") && sentence.contains("at most")));
+        let share = |title: &str| found.figures.iter().find(|figure| figure.title.contains(title)).unwrap();
+        let points = share("share of the bytes").series.iter().flat_map(|series| &series.points);
+        assert!(points.clone().any(|point| point.y > 0.0) && points.clone().all(|point| point.y < 100.0));
     }
 
     #[test]

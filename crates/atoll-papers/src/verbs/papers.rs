@@ -38,11 +38,12 @@ const FORGE_4_2: &str = "FORGE, section 4.2, Fig. 7";
 const FORGE_5_2: &str = "FORGE, section 5.2";
 const FORGE_6_1: &str = "FORGE, section 6.1: as FORGE";
 const DITTO_4_2: &str = "Ditto, sections 4.1 and 4.2";
+const DITTO_5_3: &str = "Ditto, section 5.3";
 const PROTECTS: &str = "a change protects the old record's chunk by a WRITE, and READs the slot again behind it";
 const DUPLICATES: &str = "an insertion claims its slot first and READs the bucket again, so that no key is there twice";
 
 /// All of them.
-pub(super) const ALL: [Paper; 13] = [
+pub(super) const ALL: [Paper; 17] = [
     exactly("forge-paper", "GET hit", 2.0, 2.0, FORGE_4_2),
     exactly("forge-paper", "GET miss", 1.0, 1.0, FORGE_4_2),
     beside(exactly("forge-paper", "SET update", 3.0, 5.0, FORGE_4_2), 0.05, 3.25, PROTECTS),
@@ -66,4 +67,8 @@ pub(super) const ALL: [Paper; 13] = [
         3.5,
         "an evictor names the block in its own cell before it takes it, so that a repairer finds it",
     ),
+    exactly("cliquemap-lru", "SET update", 1.0, 0.0, DITTO_5_3),
+    exactly("cliquemap-lru", "SET insert", 1.0, 0.0, DITTO_5_3),
+    exactly("cliquemap-lfu", "SET update", 1.0, 0.0, DITTO_5_3),
+    exactly("cliquemap-lfu", "SET insert", 1.0, 0.0, DITTO_5_3),
 ];

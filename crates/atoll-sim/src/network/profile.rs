@@ -50,6 +50,9 @@ pub struct ClientTimes {
     /// Bringing 1024 bytes of a READ, or taking 1024 bytes of a WRITE, where the processor itself
     /// moves them.
     pub kib_ps: u64,
+    /// Switching to another operation, of a client that has several in flight. It is charged with
+    /// the results of a batch while another awaited batch of the endpoint is under way.
+    pub switch_ps: u64,
 }
 
 /// What a network costs. See [`profiles`](super::profiles) for those that are known by name, with

@@ -355,9 +355,11 @@ impl Timed {
         self.legs[id as usize * BATCH_VERBS_MAX + usize::from(index)]
     }
 
-    /// A client takes the results of a batch.
-    pub(crate) fn take_results(&mut self, lane: u32, id: u32) {
-        self.busy_until[lane as usize] += self.journeys[id as usize].results_ps;
+    /// A client takes the results of a batch. `switches` says whether it has other operations in
+    /// flight, and so switches to the one that the batch belongs to.
+    pub(crate) fn take_results(&mut self, lane: u32, id: u32, switches: bool) {
+        let switch_ps = if switches { self.profile.client.switch_ps } else { 0 };
+        self.busy_until[lane as usize] += self.journeys[id as usize].results_ps + switch_ps;
     }
 
     /// Sends what may leave of a batch.
