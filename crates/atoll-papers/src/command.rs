@@ -15,8 +15,10 @@ use atoll_lab::{LabError, report};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Seeds of a full run, unless the user says otherwise.
+/// Seeds of a full run, unless the user says otherwise, and as far as an experiment then ends
+/// within [`EXPERIMENT_MAX`].
 const SEEDS: u32 = 3;
+const EXPERIMENT_MAX: Duration = Duration::from_secs(20 * 60);
 
 /// Experiments on the simulated network. A binary mounts them within its command `lab`.
 #[derive(Clone, Debug, clap::Subcommand)]
@@ -93,7 +95,7 @@ pub struct RunCommand {
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// How many seeds to run; results are means, with the least and the most as intervals [default:
-    /// 3, of a quick run 1]
+    /// 3, of a quick run 1, and fewer where an experiment would take more than 20 minutes]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100))]
     seeds: Option<u32>,
     /// Points that run at a time [default: one for each processor]
@@ -120,10 +122,11 @@ impl RunCommand {
     pub fn run(self) -> Result<(), LabError> {
         let options = self.options()?;
         let chosen = if self.name == "all" { ALL.to_vec() } else { vec![named(&self.name)?] };
-        let runs = if self.sensitivity { sensitivity::RUNS } else { self.seeds() };
-        let expected = |left: &[Experiment]| left.iter().map(|it| it.expected(&options)).sum::<Duration>() * runs;
+        let runs = |it: &Experiment| if self.sensitivity { sensitivity::RUNS } else { self.seeds(it, &options) };
+        let expected = |left: &[Experiment]| left.iter().map(|it| it.expected(&options) * runs(it)).sum::<Duration>();
         let plural = if chosen.len() == 1 { "" } else { "s" };
-        let each = if runs == 1 { String::new() } else { format!(", {runs} times each") };
+        let most = chosen.iter().map(runs).max().unwrap_or(1);
+        let each = if most == 1 { String::new() } else { format!(", up to {most} times each") };
         eprintln!("{} experiment{plural}{each}: {}", chosen.len(), told(expected(&chosen)));
         let begun = Instant::now();
         let mut results = Vec::new();
@@ -156,8 +159,9 @@ impl RunCommand {
         Ok(())
     }
 
-    fn seeds(&self) -> u32 {
-        self.seeds.unwrap_or(if self.quick { 1 } else { SEEDS })
+    fn seeds(&self, experiment: &Experiment, options: &Options) -> u32 {
+        let fit = EXPERIMENT_MAX.as_secs() / experiment.expected(options).as_secs().max(1);
+        self.seeds.unwrap_or(if self.quick { 1 } else { SEEDS.min(fit as u32).max(1) })
     }
 
     fn options(&self) -> Result<Options, LabError> {
@@ -181,7 +185,7 @@ impl RunCommand {
             let tell = |change: &str| eprintln!("{}: {change}", experiment.name);
             return sensitivity::run(options, Factors::Printed, tell, |options| experiment.run(options));
         }
-        let results = seeds(options, self.seeds()).map(|options| experiment.run(&options));
+        let results = seeds(options, self.seeds(experiment, options)).map(|options| experiment.run(&options));
         Ok(repeated::merged(results.collect::<Result<_, _>>()?).expect("there is a seed"))
     }
 }
@@ -191,5 +195,30 @@ fn told(time: Duration) -> String {
     match time.as_secs() {
         seconds @ ..90 => format!("about {seconds} s"),
         seconds => format!("about {} min", seconds.div_ceil(60)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        command: RunCommand,
+    }
+
+    #[test]
+    fn a_full_run_takes_three_seeds_where_time_allows_and_a_quick_one_a_single_one() {
+        let options = Options { workers: 2, ..Options::default() };
+        let seeds = |line: &str, name| {
+            let command = Line::try_parse_from(format!("run {line}").split_whitespace()).unwrap().command;
+            command.seeds(&named(name).unwrap(), &options)
+        };
+        assert_eq!(seeds("all", "ditto-fig14"), 3);
+        assert_eq!(seeds("all", "forge-fig16"), 1, "three would take more than 20 minutes");
+        assert_eq!(seeds("all --seeds 5", "forge-fig16"), 5);
+        assert_eq!(seeds("all --quick", "ditto-fig14"), 1);
     }
 }
