@@ -4,7 +4,7 @@
 //! |---|---|
 //! | READs and WRITEs of many clients, single and in batches | `serve.read_ps`, `serve.write_ps`, `serve_batch_ps` |
 //! | CAS of many clients on words of their own, and on one word | `atomics_host.gap_ps`, `atomics_host.turn_ps` |
-//! | batches of two READs and a CAS of many clients | `serve.atomic_host_ps` |
+//! | batches of READs and a CAS of many clients | `serve.atomic_host_ps` |
 //! | READs of [`LARGE_BYTES`](super::LARGE_BYTES) of many clients | `link_bits_per_s` |
 //! | one client, its READs single and in batches | `client.batch_ps`, `client.verb_ps` |
 //! | the latency of a WRITE, by itself | `wire_ps` |
@@ -40,7 +40,7 @@ pub(super) fn fitted(measured: &Measured, base: &Profile) -> Profile {
     let serve_batch = if serve_batch < NOISE * measured.read_ns { 0.0 } else { serve_batch };
     let (read, write) = (measured.read_ns - serve_batch, measured.write_ns - serve_batch);
     let gap = measured.swap_ns - serve_batch;
-    let hold = (measured.mixed_ns - 2.0 * read - serve_batch).clamp(0.0, gap.max(0.0));
+    let hold = (measured.mixed_ns - measured.mixed_reads as f64 * read - serve_batch).clamp(0.0, gap.max(0.0));
     let turn = (measured.swap_one_word_ns - serve_batch).max(gap);
     let engine = EngineTimes {
         read_ps: ps(read),

@@ -110,8 +110,10 @@ struct Measured {
     swap_ns: f64,
     /// CAS on one word.
     swap_one_word_ns: f64,
-    /// Of batches of two READs and a CAS.
+    /// Of batches of some READs and a CAS.
     mixed_ns: f64,
+    /// How many READs those have.
+    mixed_reads: usize,
     /// READs of [`LARGE_BYTES`].
     large_read_ns: f64,
     /// Of one client, with single READs.
@@ -232,7 +234,11 @@ impl MeasureCommand {
                 *place = done.batch_ns();
             }
         }
-        let mixed = [VerbKind::Read, VerbKind::Read, VerbKind::CompareAndSwap];
+        // So many READs that the engine is the limit, and not the unit of atomics.
+        let swap_reads = (measured.swap_ns / measured.read_ns).ceil() as usize;
+        measured.mixed_reads = (swap_reads + 1).clamp(2, BATCH_VERBS - 1);
+        let mut mixed = vec![VerbKind::Read; measured.mixed_reads];
+        mixed.push(VerbKind::CompareAndSwap);
         measured.mixed_ns = run(&all(&mixed, 8, Words::Random))?.batch_ns();
         measured.large_read_ns = run(&all(&read, LARGE_BYTES, Words::Random))?.batch_ns();
         let outstanding = PROCESSOR_OUTSTANDING.max(outstanding);
