@@ -8,7 +8,7 @@
 //! |---|---|
 //! | [`BYTES_MIN`] | a shorter value costs less in one step |
 //! | all uploads of a server have at most half of the pool | without room for anything else, each would wait for the others |
-//! | [`SILENCE_S_MAX`] | a peer that is silent keeps room of the pool meanwhile |
+//! | `SILENCE_S_MAX` | a peer that is silent keeps room of the pool meanwhile |
 //!
 //! Beyond the second limit a value is collected in the server's memory, as a short one is.
 
