@@ -57,8 +57,8 @@ fn pause_ns(tried: u32) -> u64 {
 
 impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// Draws `chunks` for an operation, in portions if they are many: the client's other operations
-    /// have their turns in between, and so has what its thread does besides. Where memory is far, each
-    /// portion would take round trips, and the thread is free while it waits.
+    /// have their turns in between, and so has what its thread does besides. Where memory is far,
+    /// each portion would take round trips, and the thread is free while it waits.
     pub(super) async fn restock(&self, op: &mut Operation, chunks: usize) -> Result<(), CacheError> {
         self.stock.chunks.put_back(&mut op.notes.chunks);
         if chunks <= PORTION || !self.client.endpoint.is_near() {
