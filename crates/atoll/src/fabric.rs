@@ -38,7 +38,7 @@ impl<R: Reach<Endpoint: Send> + Send + Sync + 'static> PoolReach for R {}
 ///
 /// | memory | an operation | the engine |
 /// |---|---|---|
-/// | near | ends at its first poll, so no caller can drop it earlier | as it is |
+/// | near | ends at its first poll, but for the pauses of large values, at which no caller drops it | as it is |
 /// | reached by a network | may be dropped at any await | within [`Lasting`](atoll_cache::Lasting) |
 pub trait ServedFabric: PoolFabric {
     /// The engine of a client.
