@@ -19,14 +19,13 @@ use atoll_near::values::{Copy, Found, NearValues, Values};
 use atoll_pool::sharers::Hole;
 use atoll_pool::{Client, PoolError};
 use std::cell::{Cell, RefCell};
-use std::future::poll_fn;
 use std::ops::{Deref, Range};
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 
 /// What a hit takes, where time is simulated: see `cargo bench -p atoll --bench near`.
 const HIT_NS: u64 = 150;
+/// Of so many accesses to copies the pool is told at once.
+const UNTOLD_MAX: usize = 16;
 
 /// What is known of a value that has a copy, besides its bytes.
 #[derive(Clone, Copy, Debug)]
@@ -63,14 +62,25 @@ pub trait Copied: Engine {
         into: &mut Value,
         bytes_max: usize,
     ) -> Result<(Lookup, bool), CacheError>;
+
+    /// As [`Engine::get_many`]. After a hit of a key that is `wanted`, also whether its slot permits
+    /// copies, as for [`get_permitting`](Self::get_permitting). The caller has sampled its words
+    /// before.
+    async fn get_many_permitting<F: FnMut(usize, Lookup, &mut Value, bool)>(
+        &self,
+        keys: &[&[u8]],
+        wanted: &[bool],
+        bytes_max: usize,
+        found: F,
+    ) -> Result<(), CacheError>;
 }
 
 /// What a near cache has of a value.
 enum Looked {
     /// A copy that may be served.
     Copy(Arc<Copy<CopiedMeta>>),
-    /// A copy, and the pool is to be asked all the same.
-    Far,
+    /// The copy of an object that has expired. The engine is to find that, and to remove it.
+    Expired,
     Nothing,
     /// The copy of an object that had this token, which ended.
     Ended(u64),
@@ -84,6 +94,23 @@ enum Got {
     Far(Lookup, Value),
 }
 
+/// One of many lookups that goes to the pool.
+struct Far {
+    /// Which.
+    index: usize,
+    /// What a copy would depend on, if the key is worth one.
+    sample: Option<Sample>,
+    /// The token of an object whose copy has ended.
+    ended: Option<u64>,
+}
+
+/// Many lookups.
+#[derive(Default)]
+struct Looks {
+    results: Vec<Option<Got>>,
+    far: Vec<Far>,
+}
+
 /// An engine with the near cache of its process, or without one.
 pub struct Near<G: Copied> {
     // Dropped before the engine, whose endpoint exports its words.
@@ -95,13 +122,15 @@ pub struct Near<G: Copied> {
     outdated: Cell<u64>,
     spurious: Cell<u64>,
     copies: Cell<u64>,
+    /// Keys of accesses to copies that the pool is to be told of.
+    untold: RefCell<Vec<Box<[u8]>>>,
 }
 
 impl<G: Copied> Near<G> {
     /// An engine without a near cache.
     pub fn without(engine: G) -> Self {
         let [hits, outdated, spurious, copies] = [const { Cell::new(0) }; 4];
-        Self { near: None, follower: None, engine, hits, outdated, spurious, copies }
+        Self { near: None, follower: None, engine, hits, outdated, spurious, copies, untold: RefCell::default() }
     }
 
     /// An engine without a near cache whose client can tell that objects change, by these words of
@@ -168,18 +197,63 @@ impl<G: Copied> Near<G> {
             }
             Found::Nothing => return Ok(Looked::Nothing),
         };
-        // The engine removes the object of an expired copy, and finds that it has expired.
         if let Some(expiry_ms) = copy.meta.expiry_ms
             && expiry_ms <= self.engine.now_ms().await?
         {
-            return Ok(Looked::Far);
+            return Ok(Looked::Expired);
         }
-        if near.goes_far(&copy) {
-            return Ok(Looked::Far);
+        if near.is_to_be_told(&copy) {
+            self.untold.borrow_mut().push(key.into());
+        } else {
+            self.hits.set(self.hits.get() + 1);
         }
-        self.hits.set(self.hits.get() + 1);
         client.endpoint.charge(HIT_NS);
         Ok(Looked::Copy(copy))
+    }
+
+    /// Tells the pool of accesses to copies, once it is worth a lookup of many keys.
+    #[inline]
+    async fn tell_accesses(&self) {
+        if self.untold.borrow().len() >= UNTOLD_MAX {
+            Box::pin(self.tell_all_accesses()).await;
+        }
+    }
+
+    /// An error is met and reported by the next operation that needs the pool.
+    async fn tell_all_accesses(&self) {
+        let untold = self.untold.take();
+        let keys: Vec<&[u8]> = untold.iter().map(|key| &**key).collect();
+        let _ = self.engine.get_many(&keys, |_, _, _| ()).await;
+    }
+
+    /// Looks those of many keys up in the pool that have no copy here, and keeps copies of what is
+    /// worth it. Tells the pool of accesses in the same batches.
+    async fn get_all_far(
+        &self,
+        near: &NearValues<CopiedMeta>,
+        keys: &[&[u8]],
+        looks: &mut Looks,
+    ) -> Result<(), CacheError> {
+        let Looks { results, far } = looks;
+        if far.is_empty() {
+            self.tell_accesses().await;
+            return Ok(());
+        }
+        let untold = self.untold.take();
+        let far_keys: Vec<&[u8]> =
+            far.iter().map(|far| keys[far.index]).chain(untold.iter().map(|key| &**key)).collect();
+        let worth: Vec<bool> = far.iter().map(|far| far.sample.is_some()).collect();
+        let note = |number: usize, lookup, value: &mut Value, is_permitted| {
+            let Some(Far { index, sample, ended }) = far.get(number) else { return };
+            if let Some(sample) = sample.filter(|_| is_permitted) {
+                self.keep(near, sample, keys[*index], value);
+            }
+            if let Some(token) = ended {
+                self.note_ended(*token, lookup, value.meta());
+            }
+            results[*index] = Some(Got::Far(lookup, std::mem::take(value)));
+        };
+        self.engine.get_many_permitting(&far_keys, &worth, near.values().value_bytes_max(), note).await
     }
 
     /// The copy of an object with this token has ended; a lookup in the pool has found this since.
@@ -219,18 +293,21 @@ impl<G: Copied> Near<G> {
     ) -> Result<Lookup, CacheError> {
         let bytes_max = near.values().value_bytes_max();
         let (lookup, is_permitted) = self.engine.get_permitting(key, into, bytes_max).await?;
-        let sample = self.late_sample(near, key).unwrap_or(sample);
         if lookup == Lookup::Hit && is_permitted {
-            let Meta { expiry_ms, token, attributes, .. } = into.meta();
-            if near.keep(key, sample, CopiedMeta { expiry_ms, token, attributes }, into.bytes()) {
-                self.copies.set(self.copies.get() + 1);
-            }
+            self.keep(near, sample, key, into);
         }
         Ok(lookup)
     }
-}
 
-impl<G: Copied> Near<G> {
+    /// Keeps a copy of a value whose slot has permitted it since the sample was taken.
+    fn keep(&self, near: &NearValues<CopiedMeta>, sample: Sample, key: &[u8], value: &Value) {
+        let sample = self.late_sample(near, key).unwrap_or(sample);
+        let Meta { expiry_ms, token, attributes, .. } = value.meta();
+        if near.keep(key, sample, CopiedMeta { expiry_ms, token, attributes }, value.bytes()) {
+            self.copies.set(self.copies.get() + 1);
+        }
+    }
+
     /// With an open hole, what a copy depends on by a look that comes too late.
     #[inline]
     fn late_sample(&self, near: &NearValues<CopiedMeta>, key: &[u8]) -> Option<Sample> {
@@ -264,9 +341,10 @@ impl<G: Copied> Engine for Near<G> {
         match self.look(near, stripe, key).await? {
             Looked::Copy(copy) => {
                 into.assign(&copy.bytes, meta_of(&copy));
+                self.tell_accesses().await;
                 Ok(Lookup::Hit)
             }
-            Looked::Far => self.engine.get(key, into).await,
+            Looked::Expired => self.engine.get(key, into).await,
             Looked::Nothing => self.get_far(near, stripe, key, into).await,
             Looked::Ended(token) => {
                 let lookup = self.get_far(near, stripe, key, into).await?;
@@ -286,9 +364,10 @@ impl<G: Copied> Engine for Near<G> {
                 if let Some(place) = into.get_mut(..copy.bytes.len()) {
                     place.copy_from_slice(&copy.bytes);
                 }
+                self.tell_accesses().await;
                 Ok((Lookup::Hit, meta_of(&copy)))
             }
-            Looked::Far => self.engine.get_to(key, into).await,
+            Looked::Expired => self.engine.get_to(key, into).await,
             looked @ (Looked::Nothing | Looked::Ended(_)) => {
                 let lookup = self.get_far(near, stripe, key, &mut value).await?;
                 if let Looked::Ended(token) = looked {
@@ -325,80 +404,30 @@ impl<G: Copied> Engine for Near<G> {
         mut found: F,
     ) -> Result<(), CacheError> {
         let Some(near) = &self.near else { return self.engine.get_many(keys, found).await };
-        let (mut far, mut far_keys, mut worthy, mut ended) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let mut results = Vec::with_capacity(keys.len());
+        let mut looks = Looks::default();
         for (index, key) in keys.iter().enumerate() {
             let stripe = self.engine.stripe(key);
-            let looked = self.look(near, stripe, key).await?;
-            let sample = match looked {
+            let (sample, ended) = match self.look(near, stripe, key).await? {
                 Looked::Copy(copy) => {
-                    results.push(Some(Got::Copy(copy)));
+                    looks.results.push(Some(Got::Copy(copy)));
                     continue;
                 }
-                Looked::Nothing => self.sample_if_worth(near, stripe).await,
-                Looked::Ended(token) => {
-                    ended.push((index, token));
-                    self.sample_if_worth(near, stripe).await
-                }
-                Looked::Far => None,
+                Looked::Nothing => (self.sample_if_worth(near, stripe).await, None),
+                Looked::Ended(token) => (self.sample_if_worth(near, stripe).await, Some(token)),
+                Looked::Expired => (None, None),
             };
-            results.push(None);
-            match sample {
-                Some(sample) => worthy.push((index, sample)),
-                None => {
-                    far.push(index);
-                    far_keys.push(*key);
-                }
-            }
+            looks.results.push(None);
+            looks.far.push(Far { index, sample, ended });
         }
-        // The lookups of keys that get copies are under way together, and with the others.
-        let keeping = worthy.into_iter().map(|(index, sample)| {
-            Box::pin(async move {
-                let mut value = Value::new();
-                let lookup = self.get_and_keep(near, sample, keys[index], &mut value).await?;
-                Ok::<_, CacheError>((index, lookup, value))
-            })
-        });
-        let mut keeping: Vec<_> = keeping.collect();
-        let results = RefCell::new(results);
-        let note = |number: usize, lookup, value: &mut Value| {
-            results.borrow_mut()[far[number]] = Some(Got::Far(lookup, std::mem::take(value)));
-        };
-        let others = async { if far.is_empty() { Ok(()) } else { self.engine.get_many(&far_keys, note).await } };
-        let (mut others, mut is_over, mut outcome) = (pin!(others), false, Ok(()));
-        poll_fn(|context| {
-            keeping.retain_mut(|lookup| match lookup.as_mut().poll(context) {
-                Poll::Pending => true,
-                Poll::Ready(Ok((index, lookup, value))) => {
-                    results.borrow_mut()[index] = Some(Got::Far(lookup, value));
-                    false
-                }
-                Poll::Ready(Err(error)) => {
-                    outcome = Err(error);
-                    false
-                }
-            });
-            if !is_over && let Poll::Ready(looked) = others.as_mut().poll(context) {
-                is_over = true;
-                outcome = std::mem::replace(&mut outcome, Ok(())).and(looked);
-            }
-            if is_over && keeping.is_empty() { Poll::Ready(()) } else { Poll::Pending }
-        })
-        .await;
-        outcome?;
+        self.get_all_far(near, keys, &mut looks).await?;
         let mut copied = Value::new();
-        for (index, result) in results.take().into_iter().enumerate() {
+        for (index, result) in looks.results.into_iter().enumerate() {
             match result.expect("every key was looked up") {
                 Got::Copy(copy) => {
                     copied.assign(&copy.bytes, meta_of(&copy));
                     found(index, Lookup::Hit, &mut copied);
                 }
-                Got::Far(lookup, mut value) => {
-                    if let Some((_, token)) = ended.iter().find(|(of, _)| *of == index) {
-                        self.note_ended(*token, lookup, value.meta());
-                    }
-                    found(index, lookup, &mut value);
-                }
+                Got::Far(lookup, mut value) => found(index, lookup, &mut value),
             }
         }
         Ok(())
@@ -438,6 +467,9 @@ impl<G: Copied> Engine for Near<G> {
     }
 
     async fn tend(&self) -> Result<(), CacheError> {
+        if !self.untold.borrow().is_empty() {
+            Box::pin(self.tell_all_accesses()).await;
+        }
         Engine::tend(&self.engine).await
     }
 

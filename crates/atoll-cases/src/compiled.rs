@@ -213,6 +213,20 @@ impl<G: Copied> Copied for Compiled<G> {
         permit(key: &[u8]) -> Result<Option<Meta>, CacheError>,
         get_permitting(key: &[u8], into: &mut Value, bytes_max: usize) -> Result<(Lookup, bool), CacheError>,
     }
+
+    async fn get_many_permitting<F>(
+        &self,
+        keys: &[&[u8]],
+        wanted: &[bool],
+        bytes_max: usize,
+        mut found: F,
+    ) -> Result<(), CacheError>
+    where
+        F: FnMut(usize, Lookup, &mut Value, bool),
+    {
+        let found: &mut dyn FnMut(usize, Lookup, &mut Value, bool) = &mut found;
+        boxed(self.0.get_many_permitting(keys, wanted, bytes_max, found)).await
+    }
 }
 
 /// What the test programs use. With the feature of tests alone: nothing else uses all of it.

@@ -1,12 +1,14 @@
 //! Lookups of many keys where memory is far: one batch READs the buckets, and slot and record of
 //! each remembered key. A second batch READs the first candidates' records of the other keys.
 //!
-//! A round of remembered keys alone takes one round trip, another round takes two.
+//! A round of remembered keys alone takes one round trip, another round takes two. The second batch
+//! also swaps the slots of keys of which the caller wants to keep copies.
 //!
 //! Before other operations the client does the same for the keys that it does not remember, and
 //! remembers them. A change of a remembered key takes one round trip less, a blind one two.
 
-use super::{By, Candidate, Lookups, On, Seen, WordOf, first_candidate};
+use super::{By, Candidate, Copies, Lookups, On, Seen, WordOf, first_candidate, look_up_alone, permit};
+use crate::index::copies::{Permission, Sharing, permission};
 use crate::index::{Index, SLOTS_BYTES, SlotWord, first_slot};
 use crate::{CacheError, Lookup, Value};
 use arrayvec::ArrayVec;
@@ -27,18 +29,20 @@ pub(super) async fn look_up_many<L: Lookups, F>(
     engine: &L,
     op: &mut On<L>,
     keys: &[&[u8]],
+    wanted: Copies<'_>,
     mut found: F,
 ) -> Result<(), CacheError>
 where
-    F: FnMut(usize, Lookup, &mut Value),
+    F: FnMut(usize, Lookup, &mut Value, bool),
 {
     let mut values = engine.at_once().take_values(KEYS_MAX);
     let mut done = 0;
     while done < keys.len() {
+        let wanted = wanted.from(done);
         let keys = &keys[done..keys.len().min(done + KEYS_MAX)];
         engine.begin_many(keys.len()).await?;
         let begun_ns = engine.index().member().endpoint.now_ns();
-        let (hashes, candidates) = read_round(engine, keys, &mut values).await?;
+        let Round { hashes, candidates, permitted } = read_round(engine, keys, wanted, &mut values).await?;
         for (index, (hash, candidate)) in hashes.iter().zip(&candidates).enumerate() {
             let (key, value) = (keys[index], &mut values[index]);
             let lookup = match candidate {
@@ -49,11 +53,17 @@ where
                 Candidate::Unreachable => None,
                 Candidate::Seen(seen) => engine.judge_seen(op, (*hash, key), *seen, value, begun_ns).await?,
             };
-            let lookup = match lookup {
-                Some(lookup) => lookup,
-                None => engine.look_up(op, key, value).await?,
+            let (lookup, is_permitted) = match (lookup, permitted[index], wanted.bytes_max(index)) {
+                (Some(Lookup::Hit), Permitted::Is(is_permitted), Some(_)) => {
+                    (Lookup::Hit, is_permitted && engine.is_timely(begun_ns))
+                }
+                (Some(Lookup::Hit), Permitted::Later(slot, word), Some(bytes_max)) => {
+                    (Lookup::Hit, permit(engine, (slot, word), value, bytes_max, begun_ns).await?)
+                }
+                (Some(lookup), ..) => (lookup, false),
+                (None, _, bytes_max) => look_up_alone(engine, op, key, value, bytes_max).await?,
             };
-            found(done + index, lookup, value);
+            found(done + index, lookup, value, is_permitted);
         }
         done += hashes.len();
     }
@@ -91,9 +101,9 @@ fn worth_learning<'k, L: Lookups>(engine: &L, keys: &[&'k [u8]]) -> ArrayVec<&'k
 async fn learn_round<L: Lookups>(engine: &L, keys: &[&[u8]], values: &mut [Value]) -> Result<(), CacheError> {
     engine.begin_many(keys.len()).await?;
     let begun_ns = engine.index().member().endpoint.now_ns();
-    let (_, candidates) = read_round(engine, keys, values).await?;
+    let round = read_round(engine, keys, Copies::NONE, values).await?;
     // They may be fewer than the keys.
-    for (index, candidate) in candidates.into_iter().enumerate() {
+    for (index, candidate) in round.candidates.into_iter().enumerate() {
         if let Candidate::Seen(seen) = candidate {
             engine.learn_seen(keys[index], seen, &values[index], begun_ns);
         }
@@ -101,12 +111,23 @@ async fn learn_round<L: Lookups>(engine: &L, keys: &[&[u8]], values: &mut [Value
     Ok(())
 }
 
-/// The hashes of the keys of a round, and the first candidate of each.
-type Round<L> = (ArrayVec<<L as Lookups>::Hash, KEYS_MAX>, ArrayVec<Candidate<WordOf<L>>, KEYS_MAX>);
+/// What is known of the keys of a round.
+struct Round<L: Lookups> {
+    hashes: ArrayVec<L::Hash, KEYS_MAX>,
+    /// The first candidate of each.
+    candidates: ArrayVec<Candidate<WordOf<L>>, KEYS_MAX>,
+    /// Whether the candidate's slot permits copies.
+    permitted: ArrayVec<Permitted<WordOf<L>>, KEYS_MAX>,
+}
 
 /// READs the buckets of the first keys, as many as fit into a batch, then the record of each key's
 /// first candidate into its value. Of a remembered key it READs slot and record at once.
-async fn read_round<L: Lookups>(engine: &L, keys: &[&[u8]], values: &mut [Value]) -> Result<Round<L>, CacheError> {
+async fn read_round<L: Lookups>(
+    engine: &L,
+    keys: &[&[u8]],
+    wanted: Copies<'_>,
+    values: &mut [Value],
+) -> Result<Round<L>, CacheError> {
     let (index, endpoint) = (engine.index(), &engine.index().member().endpoint);
     let verbs_max = endpoint.limits().batch_verbs_max.min(BATCH_VERBS_MAX);
     let mut buffers = engine.at_once().buckets.take();
@@ -135,7 +156,7 @@ async fn read_round<L: Lookups>(engine: &L, keys: &[&[u8]], values: &mut [Value]
     }
     assert!(!hashes.is_empty(), "a batch has room for one key");
     endpoint.post(&mut batch).await?;
-    let (mut candidates, mut records) = (ArrayVec::new(), Batch::new());
+    let (mut candidates, mut records) = (ArrayVec::<_, KEYS_MAX>::new(), Batch::new());
     let mut reads = ArrayVec::<_, KEYS_MAX>::new();
     for (place, posted) in posted.into_iter().enumerate() {
         let candidate = match posted {
@@ -160,13 +181,73 @@ async fn read_round<L: Lookups>(engine: &L, keys: &[&[u8]], values: &mut [Value]
         candidates.push(candidate);
     }
     engine.at_once().buckets.replace(buffers);
+    let permits = Permits::add(index, &candidates, wanted, &mut records, verbs_max);
     if !records.is_empty() {
         endpoint.post(&mut records).await?;
     }
     for (place, ticket) in reads {
         values[place].buffer = records.take(ticket);
     }
-    Ok((hashes, candidates))
+    let permitted = permits.judged(&records, &mut candidates);
+    Ok(Round { hashes, candidates, permitted })
+}
+
+/// Whether the slot of a key's candidate permits copies, which are wanted.
+#[derive(Clone, Copy)]
+enum Permitted<W> {
+    /// It does, or it does not.
+    Is(bool),
+    /// It may once it is known what the candidate's value is: here, with this word.
+    Later(u64, W),
+}
+
+/// Lets the slots of candidates of which copies are wanted permit them, by swaps in a batch.
+struct Permits<W> {
+    swaps: ArrayVec<(usize, Ticket), KEYS_MAX>,
+    permitted: ArrayVec<Permitted<W>, KEYS_MAX>,
+}
+
+impl<W: SlotWord> Permits<W> {
+    /// Adds the swaps to the batch, as many as it has room for. The first round trip has READ the
+    /// slots.
+    fn add<I: Index<Word = W>>(
+        index: &I,
+        candidates: &[Candidate<W>],
+        wanted: Copies<'_>,
+        batch: &mut Batch,
+        verbs_max: usize,
+    ) -> Self {
+        let mut swaps = ArrayVec::new();
+        let permit = |(place, candidate): (usize, &Candidate<W>)| {
+            let Candidate::Seen(Seen { slot, word, by: By::Bucket | By::Memory { is_same: true } }) = *candidate else {
+                return Permitted::Is(false);
+            };
+            match permission(index, word) {
+                _ if !wanted.are_wanted(place) => Permitted::Is(false),
+                Permission::Is(is_permitted) => Permitted::Is(is_permitted),
+                Permission::By(_) if word.is_large() || batch.len() == verbs_max => Permitted::Later(slot, word),
+                Permission::By(copied) => {
+                    swaps.push((place, batch.compare_and_swap(index.slot_at(slot), word.bits(), copied.bits())));
+                    Permitted::Is(false)
+                }
+            }
+        };
+        let permitted = candidates.iter().enumerate().map(permit).collect();
+        Self { swaps, permitted }
+    }
+
+    /// What came of it. The candidates get the words that their slots have got.
+    fn judged(mut self, batch: &Batch, candidates: &mut [Candidate<W>]) -> ArrayVec<Permitted<W>, KEYS_MAX> {
+        for (place, swap) in self.swaps {
+            if batch.swapped(swap)
+                && let Candidate::Seen(seen) = &mut candidates[place]
+            {
+                seen.word = seen.word.shared_as(Sharing::Copied);
+                self.permitted[place] = Permitted::Is(true);
+            }
+        }
+        self.permitted
+    }
 }
 
 /// The buffer of a value, to READ so many bytes into. The value is empty meanwhile.

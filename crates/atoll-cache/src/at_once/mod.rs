@@ -10,10 +10,14 @@
 //!
 //! An engine's own steps are its [`Lookups`]. A key that its first candidate does not decide is
 //! looked up alone.
+//!
+//! Of some keys the caller wants to keep copies: see [`Copies`]. Where memory is far, the client
+//! swaps their slots in the batch that READs their records.
 
 mod far;
 mod near;
 
+use crate::index::copies;
 use crate::index::{BUCKET_SLOTS, Index, SlotWord, Unlink, first_slot};
 use crate::operation::Operation;
 use crate::{CacheError, Lookup, Value};
@@ -25,6 +29,39 @@ use std::cell::RefCell;
 type WordOf<L> = <<L as Unlink>::Index as Index>::Word;
 /// An operation on an engine's index.
 type On<L> = Operation<WordOf<L>, <<L as Unlink>::Index as Index>::Notes>;
+
+/// Of which keys of a lookup the caller wants to keep copies: the slots are to permit them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Copies<'k> {
+    /// For each key whether one is wanted. Beyond its end none is.
+    pub(crate) wanted: &'k [bool],
+    /// Longest value of which a copy is kept.
+    pub(crate) bytes_max: usize,
+}
+
+impl Copies<'static> {
+    /// None.
+    const NONE: Self = Self { wanted: &[], bytes_max: 0 };
+}
+
+impl Copies<'_> {
+    /// Whether a copy of this key's value is wanted.
+    #[inline]
+    fn are_wanted(&self, index: usize) -> bool {
+        self.wanted.get(index).is_some_and(|is_wanted| *is_wanted)
+    }
+
+    /// Longest value of this key of which a copy is wanted.
+    #[inline]
+    fn bytes_max(&self, index: usize) -> Option<usize> {
+        self.are_wanted(index).then_some(self.bytes_max)
+    }
+
+    /// The same for the keys from this one on.
+    fn from(self, index: usize) -> Self {
+        Self { wanted: self.wanted.get(index..).unwrap_or_default(), ..self }
+    }
+}
 
 /// A key's first candidate: the first slot of its bucket that may have its object.
 #[derive(Clone, Copy, Debug)]
@@ -112,6 +149,13 @@ pub(crate) trait Lookups: Unlink {
 
     /// Looks one key up.
     async fn look_up(&self, op: &mut On<Self>, key: &[u8], value: &mut Value) -> Result<Lookup, CacheError>;
+
+    /// Whether a slot still has the same word only if it has been the same record's since READs
+    /// that began at `begun_ns`.
+    fn is_timely(&self, begun_ns: u64) -> bool {
+        let _ = begun_ns;
+        true
+    }
 }
 
 /// Memory that a client keeps from one lookup of many keys to the next.
@@ -153,21 +197,55 @@ pub(crate) fn is_worth_expecting<L: Lookups>(engine: &L, keys: &[&[u8]]) -> bool
     engine.index().member().endpoint.is_near() || far::is_worth_expecting(engine, keys)
 }
 
-/// Looks many keys up. Calls `found(i, lookup, value)` for every `keys[i]`, in order. The callee
-/// may take the value's memory.
+/// Looks many keys up. Calls `found(i, lookup, value, is_permitted)` for every `keys[i]`, in order.
+/// The callee may take the value's memory. `is_permitted`: a copy is wanted, and the slot permits
+/// copies of this value.
 pub(crate) async fn look_up_many<L: Lookups, F>(
     engine: &L,
     op: &mut On<L>,
     keys: &[&[u8]],
+    copies: Copies<'_>,
     found: F,
 ) -> Result<(), CacheError>
 where
-    F: FnMut(usize, Lookup, &mut Value),
+    F: FnMut(usize, Lookup, &mut Value, bool),
 {
     if engine.index().member().endpoint.is_near() {
-        return near::look_up_many(engine, op, keys, found).await;
+        return near::look_up_many(engine, op, keys, copies, found).await;
     }
-    Box::pin(far::look_up_many(engine, op, keys, found)).await
+    Box::pin(far::look_up_many(engine, op, keys, copies, found)).await
+}
+
+/// Looks one key up alone; also whether its slot permits copies of what was found, which the caller
+/// wants if the value has at most `bytes_max` bytes.
+async fn look_up_alone<L: Lookups>(
+    engine: &L,
+    op: &mut On<L>,
+    key: &[u8],
+    value: &mut Value,
+    bytes_max: Option<usize>,
+) -> Result<(Lookup, bool), CacheError> {
+    let begun_ns = engine.index().member().endpoint.now_ns();
+    let lookup = engine.look_up(op, key, value).await?;
+    match (bytes_max, op.found.take()) {
+        (Some(bytes_max), Some(found)) if lookup == Lookup::Hit => {
+            Ok((lookup, permit(engine, found, value, bytes_max, begun_ns).await?))
+        }
+        _ => Ok((lookup, false)),
+    }
+}
+
+/// Whether the slot of the object that a lookup has found permits copies of it from now on. The
+/// lookup began at `begun_ns`.
+pub(crate) async fn permit<L: Lookups>(
+    engine: &L,
+    (slot, word): (u64, WordOf<L>),
+    value: &Value,
+    bytes_max: usize,
+    begun_ns: u64,
+) -> Result<bool, CacheError> {
+    let may_be = value.has_at_most(bytes_max) && engine.is_timely(begun_ns);
+    Ok(may_be && copies::permit(engine.index(), slot, word).await? && engine.is_timely(begun_ns))
 }
 
 /// What a bucket says about a key.

@@ -9,7 +9,7 @@
 //! A hint before other operations is steps 1 and 2. It may be wrong when its operation begins: each
 //! operation READs its bucket again.
 
-use super::{Candidate, Lookups, On, WordOf, first_candidate};
+use super::{Candidate, Copies, Lookups, On, WordOf, first_candidate, look_up_alone, permit};
 use crate::index::{Index, SLOTS_BYTES, first_slot};
 use crate::{CacheError, Lookup, Meta, Value};
 use arrayvec::ArrayVec;
@@ -22,14 +22,16 @@ pub(super) async fn look_up_many<L: Lookups, F>(
     engine: &L,
     op: &mut On<L>,
     keys: &[&[u8]],
+    wanted: Copies<'_>,
     mut found: F,
 ) -> Result<(), CacheError>
 where
-    F: FnMut(usize, Lookup, &mut Value),
+    F: FnMut(usize, Lookup, &mut Value, bool),
 {
     let mut values = engine.at_once().take_values(1);
     let value = &mut values[0];
     for (round, keys) in keys.chunks(KEYS_MAX).enumerate() {
+        let wanted = wanted.from(round * KEYS_MAX);
         engine.begin_many(keys.len()).await?;
         let begun_ns = engine.index().member().endpoint.now_ns();
         let hashes = expect_buckets(engine, keys);
@@ -53,11 +55,15 @@ where
                     engine.judge_seen(op, (hashes[index], key), seen, value, begun_ns).await?
                 }
             };
-            let lookup = match lookup {
-                Some(lookup) => lookup,
-                None => Box::pin(engine.look_up(op, key, value)).await?,
+            let (lookup, is_permitted) = match (lookup, candidates[index], wanted.bytes_max(index)) {
+                (Some(Lookup::Hit), Candidate::Seen(seen), Some(bytes_max)) => {
+                    let permitting = permit(engine, (seen.slot, seen.word), value, bytes_max, begun_ns);
+                    (Lookup::Hit, Box::pin(permitting).await?)
+                }
+                (Some(lookup), ..) => (lookup, false),
+                (None, _, bytes_max) => Box::pin(look_up_alone(engine, op, key, value, bytes_max)).await?,
             };
-            found(round * KEYS_MAX + index, lookup, value);
+            found(round * KEYS_MAX + index, lookup, value, is_permitted);
         }
     }
     engine.at_once().keep_values(values);

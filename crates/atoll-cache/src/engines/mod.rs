@@ -349,6 +349,19 @@ impl<E: Endpoint> Copied for Chosen<E> {
     ) -> Result<(Lookup, bool), CacheError> {
         on_engine!(self, engine => engine.get_permitting(key, into, bytes_max).await)
     }
+
+    async fn get_many_permitting<F>(
+        &self,
+        keys: &[&[u8]],
+        wanted: &[bool],
+        bytes_max: usize,
+        found: F,
+    ) -> Result<(), CacheError>
+    where
+        F: FnMut(usize, Lookup, &mut Value, bool),
+    {
+        on_engine!(self, engine => engine.get_many_permitting(keys, wanted, bytes_max, found).await)
+    }
 }
 
 impl<E: Endpoint> Engine for Chosen<E> {

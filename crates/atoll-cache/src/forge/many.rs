@@ -130,4 +130,9 @@ impl<E: Endpoint, T: Technique<E>> Lookups for Forge<E, T> {
     async fn look_up(&self, op: &mut Operation, key: &[u8], value: &mut Value) -> Result<Lookup, CacheError> {
         self.lookup(op, key, value, true).await
     }
+
+    /// Later than that the slot may have got the same word for another record: see `lookup`.
+    fn is_timely(&self, begun_ns: u64) -> bool {
+        !self.is_outdated(begun_ns)
+    }
 }

@@ -5,7 +5,7 @@ use super::Forge;
 use super::addresses::Known;
 use super::operation::Operation;
 use super::technique::Technique;
-use crate::at_once;
+use crate::at_once::{self, Copies};
 use crate::extent::staged::{free_abandoned, has_abandoned};
 use crate::index::copies::{self, Sharing};
 use crate::index::{Index, SlotWord, walk};
@@ -50,15 +50,27 @@ impl<E: Endpoint, T: Technique<E>> Copied for Forge<E, T> {
         let op = &mut *self.operations.take(&self.client);
         self.client.begin(&mut op.entry).await?;
         let lookup = self.lookup(op, key, into, true).await?;
-        // Within this time the slot has not got the same word for another record: see `lookup`.
-        let is_timely = || !self.is_outdated(begun_ns);
-        let may_be = lookup == Lookup::Hit && into.has_at_most(bytes_max) && is_timely();
-        let Some((slot, word)) = op.found.take().filter(|_| may_be) else { return Ok((lookup, false)) };
-        let is_permitted = copies::permit(self, slot, word).await?;
+        let Some((slot, word)) = op.found.take().filter(|_| lookup == Lookup::Hit) else { return Ok((lookup, false)) };
+        let is_permitted = at_once::permit(self, (slot, word), into, bytes_max, begun_ns).await?;
         if is_permitted && let Some(known) = self.remembered(self.key_hash(key), key) {
             self.learn(key, Known { word: word.shared_as(Sharing::Copied), ..known }, begun_ns);
         }
-        Ok((lookup, is_permitted && is_timely()))
+        Ok((lookup, is_permitted))
+    }
+
+    async fn get_many_permitting<F>(
+        &self,
+        keys: &[&[u8]],
+        wanted: &[bool],
+        bytes_max: usize,
+        found: F,
+    ) -> Result<(), CacheError>
+    where
+        F: FnMut(usize, Lookup, &mut Value, bool),
+    {
+        let op = &mut *self.operations.take(&self.client);
+        self.client.begin(&mut op.entry).await?;
+        at_once::look_up_many(self, op, keys, Copies { wanted, bytes_max }, found).await
     }
 }
 
@@ -161,10 +173,11 @@ impl<E: Endpoint, T: Technique<E>> Engine for Forge<E, T> {
         self.extent_io().read_on(reading, into).await
     }
 
-    async fn get_many<F: FnMut(usize, Lookup, &mut Value)>(&self, keys: &[&[u8]], found: F) -> Result<(), CacheError> {
-        let op = &mut *self.operations.take(&self.client);
-        self.client.begin(&mut op.entry).await?;
-        at_once::look_up_many(self, op, keys, found).await
+    async fn get_many<F>(&self, keys: &[&[u8]], mut found: F) -> Result<(), CacheError>
+    where
+        F: FnMut(usize, Lookup, &mut Value),
+    {
+        self.get_many_permitting(keys, &[], 0, |index, lookup, value, _| found(index, lookup, value)).await
     }
 
     async fn expect(&self, keys: &[&[u8]]) {

@@ -108,9 +108,26 @@ pub(crate) async fn take_out<I: Index>(index: &I, slot: u64, word: I::Word) -> R
 /// Permits copies of a live slot's object. `false` if the slot has changed, or copies are being
 /// ended.
 pub(crate) async fn permit<I: Index>(index: &I, slot: u64, word: I::Word) -> Result<bool, CacheError> {
+    match permission(index, word) {
+        Permission::Is(is_permitted) => Ok(is_permitted),
+        Permission::By(copied) => index.swap_slot(slot, word, copied).await,
+    }
+}
+
+/// Whether a live slot permits copies.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Permission<W> {
+    /// It does, or it does not.
+    Is(bool),
+    /// It does once it is swapped to this word.
+    By(W),
+}
+
+/// Whether a live slot with this word permits copies.
+pub(crate) fn permission<I: Index>(index: &I, word: I::Word) -> Permission<I::Word> {
     match word.sharing() {
-        Sharing::Copied => Ok(true),
-        Sharing::Closed => Ok(index.member().pool.layout.lacks(Hole::NoneOfClosed)),
-        Sharing::None => index.swap_slot(slot, word, word.shared_as(Sharing::Copied)).await,
+        Sharing::Copied => Permission::Is(true),
+        Sharing::Closed => Permission::Is(index.member().pool.layout.lacks(Hole::NoneOfClosed)),
+        Sharing::None => Permission::By(word.shared_as(Sharing::Copied)),
     }
 }

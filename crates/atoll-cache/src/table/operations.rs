@@ -15,7 +15,7 @@
 use super::operation::Operation;
 use super::replacement::Replacement;
 use super::{Core, Hole, Objects, STOCK_KEPT};
-use crate::at_once;
+use crate::at_once::{self, Copies};
 use crate::extent::staged::{free_abandoned, has_abandoned};
 use crate::index::{Index, copies, walk};
 use crate::near::Copied;
@@ -130,6 +130,22 @@ impl<E: Endpoint, R: Replacement<E>> Copied for Objects<E, R> {
         let found = self.look_up_permitting(op, key, into, bytes_max).await;
         self.end(op, found).await
     }
+
+    async fn get_many_permitting<F>(
+        &self,
+        keys: &[&[u8]],
+        wanted: &[bool],
+        bytes_max: usize,
+        found: F,
+    ) -> Result<(), CacheError>
+    where
+        F: FnMut(usize, Lookup, &mut Value, bool),
+    {
+        let op = &mut *self.core.operations.take(&self.core.client);
+        self.begin(op).await?;
+        let looked = at_once::look_up_many(self, op, keys, Copies { wanted, bytes_max }, found).await;
+        self.end(op, looked).await
+    }
 }
 
 impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
@@ -149,9 +165,9 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         bytes_max: usize,
     ) -> Result<(Lookup, bool), CacheError> {
         let lookup = self.lookup(op, key, into).await?;
-        let may_be = lookup == Lookup::Hit && into.has_at_most(bytes_max);
-        match op.found.take().filter(|_| may_be) {
-            Some((slot, word)) => Ok((lookup, copies::permit(&self.core, slot, word).await?)),
+        let begun_ns = self.core.client.endpoint.now_ns();
+        match op.found.take().filter(|_| lookup == Lookup::Hit) {
+            Some(found) => Ok((lookup, at_once::permit(self, found, into, bytes_max, begun_ns).await?)),
             None => Ok((lookup, false)),
         }
     }
@@ -238,11 +254,11 @@ impl<E: Endpoint, R: Replacement<E>> Engine for Objects<E, R> {
         self.end(op, read).await
     }
 
-    async fn get_many<F: FnMut(usize, Lookup, &mut Value)>(&self, keys: &[&[u8]], found: F) -> Result<(), CacheError> {
-        let op = &mut *self.core.operations.take(&self.core.client);
-        self.begin(op).await?;
-        let looked = at_once::look_up_many(self, op, keys, found).await;
-        self.end(op, looked).await
+    async fn get_many<F>(&self, keys: &[&[u8]], mut found: F) -> Result<(), CacheError>
+    where
+        F: FnMut(usize, Lookup, &mut Value),
+    {
+        self.get_many_permitting(keys, &[], 0, |index, lookup, value, _| found(index, lookup, value)).await
     }
 
     async fn expect(&self, keys: &[&[u8]]) {

@@ -4,6 +4,7 @@
 mod absences;
 mod cache;
 mod case;
+mod cost;
 mod explored;
 mod holes;
 mod network;

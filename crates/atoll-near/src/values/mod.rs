@@ -15,8 +15,8 @@
 //! words differ by then, or the object has not changed. A hit compares the words last of all: it
 //! took place at that moment. It is as linearizable as a lookup in the pool.
 //!
-//! **What is hot here stays in the pool**: some hits are sent to the pool all the same (see
-//! [`NearValues::goes_far`]), where they count as accesses.
+//! **What is hot here stays in the pool**: the pool is told of some hits (see
+//! [`NearValues::is_to_be_told`]), and counts them as accesses. No hit waits for that.
 
 pub mod words;
 pub mod worth;
@@ -35,8 +35,8 @@ const OVERHEAD_BYTES: u64 = 224;
 pub const BYTES_MIN: u64 = 1 << 16;
 /// A value of more than this part of the near cache is not kept.
 const LARGEST: u64 = 16;
-/// Of so many hits of a copy, one is sent to the pool.
-const FAR_PERIOD: u32 = 32;
+/// Of so many hits of a copy, the pool is told of one.
+const TOLD_PERIOD: u32 = 32;
 
 /// A copy of a value.
 #[derive(Debug)]
@@ -107,8 +107,8 @@ impl<M: Clone + Send + Sync + 'static> Values<M> {
         Ok(Self { store, worth, is_eager: false, value_bytes_max, words })
     }
 
-    /// The same with a copy of every value that is looked up, and no hit sent to the pool: for
-    /// tests.
+    /// The same with a copy of every value that is looked up, of whose hits the pool is not told:
+    /// for tests.
     pub fn eager(self) -> Self {
         Self { is_eager: true, ..self }
     }
@@ -182,11 +182,11 @@ impl<M: Clone + Send + Sync + 'static> NearValues<M> {
         Found::Nothing
     }
 
-    /// Counts a hit of a copy; whether it is to be sent to the pool, so that the object counts as
-    /// accessed there: each thirty-second. The lookups before the copy was made counted, too.
-    pub fn goes_far(&self, copy: &Copy<M>) -> bool {
+    /// Counts a hit of a copy; whether the pool is to be told, so that the object counts as
+    /// accessed there: of each thirty-second. The lookups before the copy was made counted, too.
+    pub fn is_to_be_told(&self, copy: &Copy<M>) -> bool {
         let hits = copy.hits.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-        hits.is_multiple_of(FAR_PERIOD) && !self.values.is_eager
+        hits.is_multiple_of(TOLD_PERIOD) && !self.values.is_eager
     }
 
     /// Before a key is looked up in the pool: what a copy would depend on, if the key is worth one.
