@@ -29,8 +29,10 @@ pub(crate) mod reading;
 mod rounds;
 pub(crate) mod staged;
 pub(crate) mod turns;
+pub(crate) mod unlisted;
 
 use crate::CacheError;
+use crate::index::Index;
 use crate::record::{Hasher, Header, LARGE_EXTENTS, LargeBody, PIECE_BYTES};
 use atoll_fabric::{Batch, Buffer, Endpoint, Intent};
 use atoll_pool::{Chunk, ChunkId, ChunkState, Client, Layout, chunks};
@@ -40,6 +42,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use turns::Turn;
+use unlisted::{Abandoned, Unlisted};
 
 /// An empty chunk in state Open that its client owns, with its generation.
 pub(crate) type OpenChunk = (ChunkId, u32);
@@ -132,6 +135,28 @@ pub(crate) struct ExtentIo<'c, E: Endpoint> {
     pub(crate) client: &'c Client<E>,
     pub(crate) hasher: &'c Hasher,
     pub(crate) pins: &'c Arc<Pins>,
+    pub(crate) abandoned: &'c Arc<Abandoned>,
+}
+
+/// Whether [`free_unlisted`] may have something to free.
+#[inline]
+pub(crate) fn has_unlisted(index: &impl Index) -> bool {
+    index.abandoned().is_any() || index.pins().is_any()
+}
+
+/// Frees the unlisted extents that this client has dropped, and those of dead objects that no
+/// reader has pinned any more.
+pub(crate) async fn free_unlisted(index: &impl Index) -> Result<(), CacheError> {
+    if !has_unlisted(index) {
+        return Ok(());
+    }
+    let extents = index.abandoned().take().into_iter().chain(index.pins().take_unpinned());
+    // If one cannot be freed, the others are noted again.
+    let unlisted: Vec<Unlisted> = extents.map(|extents| Unlisted::new(extents, index.abandoned())).collect();
+    for extents in unlisted {
+        index.extent_io().free(extents).await?;
+    }
+    Ok(())
 }
 
 impl<E: Endpoint> ExtentIo<'_, E> {
@@ -389,18 +414,18 @@ impl<E: Endpoint> ExtentIo<'_, E> {
         key: &[u8],
         value: &[u8],
         outgoing: Buffer,
-    ) -> Result<(Extents, LargeBody, Buffer), CacheError> {
+    ) -> Result<(Unlisted, LargeBody, Buffer), CacheError> {
         let layout = &self.client.pool.layout;
         let (bodies, _) = chunks_needed(key.len() + value.len(), layout.chunk_bytes);
         self.take_open(&open, home).await?;
         let mut body: Vec<_> = open.into_iter().map(|(chunk, generation)| Extent { chunk, generation }).collect();
         let lists = body.split_off(bodies);
-        let extents = Extents { body, lists };
-        let mut spare = outgoing;
-        let (key_hash, checksum) = self.write_body(&extents, key, value, &mut spare).await?;
-        self.write_lists(&extents).await?;
+        let unlisted = Unlisted::new(Extents { body, lists }, self.abandoned);
+        let (extents, mut spare) = (unlisted.extents(), outgoing);
+        let (key_hash, checksum) = self.write_body(extents, key, value, &mut spare).await?;
+        self.write_lists(extents).await?;
         let large = LargeBody { checksum, key_hash, extents: extents.listed() };
-        Ok((extents, large, spare))
+        Ok((unlisted, large, spare))
     }
 
     /// WRITEs the lists of an object that has more extents than its record lists.
@@ -464,11 +489,24 @@ impl<E: Endpoint> ExtentIo<'_, E> {
 
     /// Frees the extents of an object that is dead, once no reader of this process has pinned them.
     pub(crate) async fn free_extents(&self, extents: &Extents) -> Result<(), CacheError> {
-        if self.pins.take_over(extents) {
-            return Ok(());
+        match self.unlisted(extents) {
+            Some(unlisted) => self.free(unlisted).await,
+            None => Ok(()),
         }
-        let all: Vec<Extent> = extents.all().collect();
-        in_lanes(|lane| self.free_lane(&all, lane)).await
+    }
+
+    /// The extents of an object that is dead, for this client to free. `None` if a reader of this
+    /// process has pinned them: then a client frees them once that has ended.
+    pub(crate) fn unlisted(&self, extents: &Extents) -> Option<Unlisted> {
+        (!self.pins.take_over(extents)).then(|| Unlisted::new(extents.clone(), self.abandoned))
+    }
+
+    /// Frees unlisted extents.
+    pub(crate) async fn free(&self, unlisted: Unlisted) -> Result<(), CacheError> {
+        let all: Vec<Extent> = unlisted.extents().all().collect();
+        in_lanes(|lane| self.free_lane(&all, lane)).await?;
+        unlisted.forget();
+        Ok(())
     }
 
     async fn free_lane(&self, extents: &[Extent], lane: usize) -> Result<(), CacheError> {

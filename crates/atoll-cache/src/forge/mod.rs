@@ -108,8 +108,8 @@ pub use technique::{Shipped, Technique};
 use crate::CacheError;
 use crate::at_once::AtOnce;
 use crate::extent::reading::Pins;
-use crate::extent::staged::{self, Abandoned};
-use crate::extent::{LatelyBound, value_bytes_max};
+use crate::extent::unlisted::Abandoned;
+use crate::extent::{LatelyBound, free_unlisted, value_bytes_max};
 use crate::limit::Limit;
 use crate::operation::Idle;
 use crate::pooled::{EnginePool, check_heap, describe_pool};
@@ -384,7 +384,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             self.close_group(queue, 0).await?;
         }
         self.free_waiting().await?;
-        staged::free_abandoned(self).await?;
+        free_unlisted(self).await?;
         self.free_stock_beyond(0).await?;
         self.flush_hotness().await?;
         crate::index::extents::recheck_bound(self).await?;

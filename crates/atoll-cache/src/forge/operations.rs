@@ -6,7 +6,7 @@ use super::addresses::Known;
 use super::operation::Operation;
 use super::technique::Technique;
 use crate::at_once;
-use crate::extent::staged::{free_abandoned, has_abandoned};
+use crate::extent::{free_unlisted, has_unlisted};
 use crate::index::copies::{self, Sharing};
 use crate::index::{Index, SlotWord, walk};
 use crate::near::Copied;
@@ -97,8 +97,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         if self.stock.has_waiting() {
             Box::pin(self.recheck_waiting(false)).await?;
         }
-        if has_abandoned(self) && !self.client.is_lost() {
-            Box::pin(free_abandoned(self)).await?;
+        if has_unlisted(self) && !self.client.is_lost() {
+            Box::pin(free_unlisted(self)).await?;
         }
         outcome
     }

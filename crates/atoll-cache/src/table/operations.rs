@@ -16,7 +16,7 @@ use super::operation::Operation;
 use super::replacement::Replacement;
 use super::{Core, Hole, Objects, STOCK_KEPT};
 use crate::at_once;
-use crate::extent::staged::{free_abandoned, has_abandoned};
+use crate::extent::{free_unlisted, has_unlisted};
 use crate::index::{Index, copies, walk};
 use crate::near::Copied;
 use crate::record::Header;
@@ -163,7 +163,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         if outcome.is_ok() {
             let freed = async {
                 self.release_surplus().await?;
-                if has_abandoned(&self.core) { Box::pin(free_abandoned(&self.core)).await } else { Ok(()) }
+                if has_unlisted(&self.core) { Box::pin(free_unlisted(&self.core)).await } else { Ok(()) }
             };
             if let Err(error) = freed.await {
                 outcome = Err(error);

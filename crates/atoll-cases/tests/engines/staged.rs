@@ -5,6 +5,8 @@
 use atoll_cache::{CacheError, Condition, Engine, SetOptions, Value};
 use atoll_cases::promises::{Suite, on_engines_of_clients, under_seeds};
 use atoll_cases::{Case, Client, Subject, load};
+use atoll_fabric::VerbError;
+use atoll_fabric::batch::{Operation, Verb};
 use atoll_sim::Distance;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
@@ -90,6 +92,57 @@ impl Suite for BreaksOff {
 #[test]
 fn the_chunks_of_values_that_break_off_are_used_again() {
     on_engines_of_clients(&BreaksOff);
+}
+
+/// A value is published twice in vain: the host has no memory for its record. What was written of
+/// it is free afterwards.
+async fn is_refused<S: Subject>(client: Client<S>) -> Result<Client<S>, CacheError> {
+    let value = load::unique_value(client.number, 0, 256 * 6);
+    for round in 0..4 {
+        let key = format!("{}", round % 2).into_bytes();
+        let refused = (round % 2 == 0).then(|| client.stops.refused(publishes));
+        let staged = match round / 2 {
+            0 => None,
+            _ => client.cache.stage(&key, value.len())?,
+        };
+        let set = match staged {
+            None => client.cache.set(&key, &value, &SetOptions::default()).await,
+            Some(mut staged) => {
+                client.cache.append_staged(&mut staged, &value).await?;
+                client.cache.set_staged(&key, staged, &SetOptions::default(), None).await
+            }
+        };
+        match refused {
+            Some(_) => assert!(matches!(set, Err(CacheError::Verb(VerbError::NoMemory(_)))), "{set:?}"),
+            None => assert!(set?.stored),
+        }
+        client.cache.tend().await?;
+    }
+    Ok(client)
+}
+
+/// Whether a batch WRITEs a record and swaps a slot.
+fn publishes(verbs: &[Verb]) -> bool {
+    let is = |wanted: fn(&Operation) -> bool| verbs.iter().any(|verb| wanted(&verb.operation));
+    is(|operation| matches!(operation, Operation::Write { .. }))
+        && is(|operation| matches!(operation, Operation::CompareAndSwap { .. }))
+}
+
+struct IsRefused;
+
+impl Suite for IsRefused {
+    fn run<S: Subject>(&self) {
+        let case = |seed| {
+            let sizes = Case { chunk_bytes: 256, chunks: 40, clients: 1, objects_max: 0, ..Case::<S>::drawn(seed) };
+            Case { nodes: 1, growth_chunks: 0, ..sizes }
+        };
+        under_seeds::<S, _, _>(20, case, |case: &Case<S>, seed| case.run_part(seed, is_refused));
+    }
+}
+
+#[test]
+fn the_chunks_of_values_whose_records_were_refused_are_used_again() {
+    on_engines_of_clients(&IsRefused);
 }
 
 /// Values that were read to their ends.
