@@ -45,6 +45,10 @@ pub enum CacheError {
     /// since the hold began.
     #[error("another client has changed the key meanwhile: begin again")]
     Overtaken,
+    /// A value [arrives](crate::Cache::stage) that another client has begun: that of this connection
+    /// or thread was shut out meanwhile, and this one has joined in its place.
+    #[error("the client that began the value was shut out meanwhile: send the value again")]
+    BegunByAnother,
     /// The pool holds bytes that no client wrote.
     #[error("the pool is damaged ({what}): check it with `atoll pool verify`")]
     Damaged {

@@ -16,7 +16,7 @@ use super::unlisted::{Abandoned, Unlisted};
 use super::{Extent, ExtentIo, Extents, OpenChunk, Turn, chunks_needed};
 use crate::CacheError;
 use crate::record::{Hasher, LargeBody, PIECE_BYTES};
-use atoll_fabric::{Batch, Buffer, Endpoint, VerbError};
+use atoll_fabric::{Batch, Buffer, Endpoint};
 use atoll_pool::Layout;
 use std::sync::Arc;
 
@@ -80,10 +80,11 @@ impl Staged {
         Self { pending, extents, ..*self }
     }
 
-    /// An error if another client has the extents: that of this connection or thread was shut out
-    /// since the value was staged.
+    /// # Errors
+    /// [`CacheError::BegunByAnother`] if another client has the extents. It is no error of a verb: a
+    /// client that meets one of those is lost.
     pub(crate) fn check_owner(&self, abandoned: &Arc<Abandoned>) -> Result<(), CacheError> {
-        if self.extents.are_of(abandoned) { Ok(()) } else { Err(VerbError::Fenced.into()) }
+        if self.extents.are_of(abandoned) { Ok(()) } else { Err(CacheError::BegunByAnother) }
     }
 
     /// Chunks that the client has to allocate before it appends so many bytes.

@@ -145,6 +145,36 @@ fn the_chunks_of_values_whose_records_were_refused_are_used_again() {
     on_engines_of_clients(&IsRefused);
 }
 
+/// A value is begun, and another client joins in the place of the one that began it.
+async fn joins_amid<S: Subject>(mut client: Client<S>) -> Result<Client<S>, CacheError> {
+    let value = load::unique_value(client.number, 0, 256 * 6);
+    let mut staged = client.cache.stage(b"k", value.len())?.expect("the engine stores it while it arrives");
+    client.rejoin().await?;
+    let appended = client.cache.append_staged(&mut staged, &value).await;
+    assert_eq!(appended, Err(CacheError::BegunByAnother));
+    // The new client has lost nothing.
+    client.set(b"k", value).await?;
+    assert!(client.get(b"k").await?);
+    Ok(client)
+}
+
+struct JoinsAmid;
+
+impl Suite for JoinsAmid {
+    fn run<S: Subject>(&self) {
+        let case = |seed| {
+            let sizes = Case { chunk_bytes: 256, chunks: 40, clients: 1, objects_max: 0, ..Case::<S>::drawn(seed) };
+            Case { rejoins: 1, ..sizes }
+        };
+        under_seeds::<S, _, _>(20, case, |case: &Case<S>, seed| case.run_part(seed, joins_amid));
+    }
+}
+
+#[test]
+fn a_value_that_another_client_has_begun_is_refused_and_the_client_stays_whole() {
+    on_engines_of_clients(&JoinsAmid);
+}
+
 /// Values that were read to their ends.
 static READ_WHOLE: AtomicU64 = AtomicU64::new(0);
 

@@ -21,7 +21,7 @@ use super::first;
 use super::handle::Handle;
 use super::output::Output;
 use super::protocol::{Ended, Protocol};
-use super::socket::Socket;
+use super::socket::{Outgoing, Socket};
 use super::worker::{Resident, Worker};
 use atoll_cache::{Engine, Reading};
 use atoll_fabric::Pace;
@@ -266,7 +266,8 @@ impl<'s, P: Protocol> Connection<'s, P> {
                 Err(error) => Err(io::Error::other(error)),
             }
         };
-        let sent = unless_ended(&self.handle, resident, output.send(self.socket, read_on));
+        let mut stream = Outgoing { socket: self.socket, handle: &self.handle, now_ms: &worker.now_ms };
+        let sent = unless_ended(&self.handle, resident, output.send(&mut stream, read_on));
         match limit.soft_bytes > 0 && bytes > limit.soft_bytes {
             true => tokio::time::timeout(Duration::from_secs(limit.soft_s), sent).await???,
             false => sent.await??,

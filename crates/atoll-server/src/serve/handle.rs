@@ -1,5 +1,5 @@
-//! A connection as every thread sees it: its addresses, when its peer was last heard, and how it is
-//! ended.
+//! A connection as every thread sees it: its addresses, when its peer last sent or took something,
+//! and how it is ended.
 //!
 //! The connection itself belongs to its worker. Another thread sets a mark in the handle and wakes
 //! the worker, which looks at the mark. So a batch costs one relaxed load and one relaxed store
@@ -36,8 +36,8 @@ pub struct Handle {
     pub descriptor: i32,
     /// When it was accepted, in milliseconds since the server started.
     pub accepted_ms: u64,
-    /// When its peer was last heard, in milliseconds since the server started; its worker writes
-    /// it.
+    /// When its peer last sent or took something, in milliseconds since the server started; its
+    /// worker writes it.
     active_ms: AtomicU64,
     /// Bytes of a command that has not arrived entirely.
     input_bytes: AtomicUsize,
@@ -101,8 +101,8 @@ impl Handle {
         }
     }
 
-    /// When its peer was last heard, in milliseconds since the server started: exact but for a
-    /// tenth of a second.
+    /// When its peer last sent or took something, in milliseconds since the server started: exact
+    /// but for a tenth of a second.
     pub fn active_ms(&self) -> u64 {
         self.active_ms.load(Relaxed)
     }
@@ -206,6 +206,7 @@ impl Handle {
         let _ = self.wakes.send(self.id);
     }
 
+    /// Its peer has sent or taken something.
     #[inline]
     pub(super) fn heard(&self, now_ms: u64) {
         self.active_ms.store(now_ms, Relaxed);
