@@ -353,7 +353,9 @@ pub trait Engine {
     async fn update<C: Change>(&self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError>;
 
     /// Begins a value of so many bytes for `key` that arrives in pieces. `None` if the engine
-    /// stores values of that length, or any, in one step only.
+    /// stores values of that length, or any, in one step only, or if such values and those that are
+    /// kept for slow readers would have more of the pool together than
+    /// [`value_bytes_max`](Engine::value_bytes_max).
     fn stage(&self, key: &[u8], value_bytes: usize) -> Option<Staged> {
         let _ = (key, value_bytes);
         None

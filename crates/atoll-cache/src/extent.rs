@@ -25,6 +25,7 @@
 //! between binds the extent after the repair, and no repair may follow. So an owner checks the
 //! extents that it has bound lately once another client has died ([`LatelyBound`]).
 
+pub(crate) mod pins;
 pub(crate) mod reading;
 mod rounds;
 pub(crate) mod staged;
@@ -36,7 +37,7 @@ use crate::index::Index;
 use crate::record::{Hasher, Header, LARGE_EXTENTS, LargeBody, PIECE_BYTES};
 use atoll_fabric::{Batch, Buffer, Endpoint, Intent};
 use atoll_pool::{Chunk, ChunkId, ChunkState, Client, Layout, chunks};
-use reading::Pins;
+use pins::Pins;
 use rounds::{in_lanes, rounds};
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -81,6 +81,7 @@ pub use cache::{
 };
 pub use engine::{CacheError, Change, Engine, Flushed, Lookup, Mark, Old, Verdict, Want};
 pub use engines::{Chosen, ChosenPool, EngineId, EngineKind, EngineOptions};
+pub use extent::pins::Orphaned;
 pub use extent::reading::Reading;
 pub use extent::staged::Staged;
 pub use extent::turns::{Pause, pause_with};

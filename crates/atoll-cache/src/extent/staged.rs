@@ -12,6 +12,7 @@
 //! object has. So a staged value needs no words of the pool besides its chunks. A client allocates
 //! chunks for bytes that have arrived, never for announced ones.
 
+use super::pins::Share;
 use super::unlisted::{Abandoned, Unlisted};
 use super::{Extent, ExtentIo, Extents, OpenChunk, Turn, chunks_needed};
 use crate::CacheError;
@@ -43,12 +44,15 @@ pub struct Staged {
     /// Where the piece that is not complete begins in `pending`.
     piece: usize,
     extents: Unlisted,
+    /// Of the room that the process keeps for such values.
+    share: Option<Share>,
 }
 
 impl Staged {
-    /// A value of so many bytes for this key, whose bucket has this home number. The client that
-    /// frees the extents in `abandoned` will have them.
-    pub(crate) fn new(hasher: &Hasher, key: &[u8], value_bytes: usize, home: u32, abandoned: &Arc<Abandoned>) -> Self {
+    /// A value for this key, whose bucket has this home number, as long as its `share`. The client
+    /// that frees the extents in `abandoned` will have them.
+    pub(crate) fn new(hasher: &Hasher, key: &[u8], share: Share, home: u32, abandoned: &Arc<Abandoned>) -> Self {
+        let value_bytes = share.bytes();
         let key_hash = hasher.hash(key);
         Self {
             key_hash,
@@ -61,6 +65,7 @@ impl Staged {
             pending: key.to_vec(),
             piece: key.len(),
             extents: Unlisted::new(Extents::default(), abandoned),
+            share: Some(share),
         }
     }
 
@@ -77,7 +82,7 @@ impl Staged {
     /// Takes all of it, and leaves a value that has nothing.
     pub(crate) fn taken(&mut self) -> Self {
         let (pending, extents) = (std::mem::take(&mut self.pending), self.extents.taken());
-        Self { pending, extents, ..*self }
+        Self { pending, extents, share: self.share.take(), ..*self }
     }
 
     /// # Errors

@@ -107,7 +107,7 @@ pub use technique::{Shipped, Technique};
 
 use crate::CacheError;
 use crate::at_once::AtOnce;
-use crate::extent::reading::Pins;
+use crate::extent::pins::Pins;
 use crate::extent::unlisted::Abandoned;
 use crate::extent::{LatelyBound, free_unlisted, value_bytes_max};
 use crate::limit::Limit;

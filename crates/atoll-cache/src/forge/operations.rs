@@ -195,8 +195,11 @@ impl<E: Endpoint, T: Technique<E>> Engine for Forge<E, T> {
     fn stage(&self, key: &[u8], value_bytes: usize) -> Option<Staged> {
         let header = Header::of_new(key.len(), value_bytes, false, (None, Attributes::NONE), 0);
         let home = self.home(self.key_hash(key));
-        let is_large = self.is_large(&header);
-        is_large.then(|| Staged::new(&self.shared.hasher, key, value_bytes, home, &self.abandoned))
+        if !self.is_large(&header) {
+            return None;
+        }
+        let share = self.shared.pins.share(value_bytes, self.shared.value_bytes_max())?;
+        Some(Staged::new(&self.shared.hasher, key, share, home, &self.abandoned))
     }
 
     async fn append_staged(&self, staged: &mut Staged, bytes: &[u8]) -> Result<(), CacheError> {

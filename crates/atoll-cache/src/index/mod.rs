@@ -34,7 +34,7 @@ pub(crate) mod verify;
 pub(crate) mod walk;
 
 use self::copies::Sharing;
-use crate::extent::reading::Pins;
+use crate::extent::pins::Pins;
 use crate::extent::unlisted::{Abandoned, Unlisted};
 use crate::extent::{ExtentIo, Extents, LatelyBound, OpenChunk, chunks_needed};
 use crate::limit::Limit;
@@ -210,7 +210,7 @@ macro_rules! index_parts {
             &self.lately_bound
         }
 
-        fn pins(&self) -> &std::sync::Arc<$crate::extent::reading::Pins> {
+        fn pins(&self) -> &std::sync::Arc<$crate::extent::pins::Pins> {
             &self.shared.pins
         }
 
@@ -283,7 +283,7 @@ pub(crate) trait Index {
     /// The extents that this client has bound lately.
     fn lately_bound(&self) -> &RefCell<LatelyBound>;
 
-    /// The extents that readers of this process have pinned.
+    /// What this process keeps of the pool for its peers.
     fn pins(&self) -> &Arc<Pins>;
 
     /// Unlisted extents that this client has dropped.

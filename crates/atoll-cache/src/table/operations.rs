@@ -277,8 +277,11 @@ impl<E: Endpoint, R: Replacement<E>> Engine for Objects<E, R> {
         let core = &self.core;
         let header = Header::of_new(key.len(), value_bytes, false, (None, Attributes::NONE), 0);
         let home = core.key_hash(key).bucket;
-        let is_large = core.is_large(&header);
-        is_large.then(|| Staged::new(&core.shared.hasher, key, value_bytes, home, &core.abandoned))
+        if !core.is_large(&header) {
+            return None;
+        }
+        let share = core.shared.pins.share(value_bytes, core.shared.value_bytes_max())?;
+        Some(Staged::new(&core.shared.hasher, key, share, home, &core.abandoned))
     }
 
     async fn append_staged(&self, staged: &mut Staged, bytes: &[u8]) -> Result<(), CacheError> {

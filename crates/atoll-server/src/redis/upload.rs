@@ -80,7 +80,7 @@ pub(crate) fn begin<G: Engine>(
     }
     instance.users.check(session, id, args).ok()?;
     let key = instance.databases.get(session.database).stored(args.get(1));
-    let upload = Upload::begin(client.cache, &client.shared.uploads, &key, bytes)?;
+    let upload = Upload::begin(client.cache, &key, bytes)?;
     let mut command = format!("*{}\r\n", args.len() + left).into_bytes();
     for arg in args.from(0) {
         command.extend_from_slice(format!("${}\r\n", arg.len()).as_bytes());
@@ -91,7 +91,7 @@ pub(crate) fn begin<G: Engine>(
     let (value_at, place, upload) = (command.len(), args.len(), Some(upload));
     *arriving = Some(Box::new(Arriving { command, value_at, place, upload, break_missing: 2, left: left - 1 }));
     parser.restart();
-    session.peer.handle.set_uploading(true);
+    session.peer.handle.upload.begin();
     Some(at)
 }
 
@@ -125,7 +125,9 @@ pub(crate) async fn take<G: Engine>(
     if !value.is_whole() {
         let shown = (*value_at + SHOWN_BYTES - command.len()).min(arrived.len());
         command.extend_from_slice(&arrived[..shown]);
-        *start += value.take(client.cache, arrived).await;
+        let taken = value.take(client.cache, arrived).await;
+        session.peer.handle.upload.add(taken);
+        *start += taken;
         if value.is_whole() {
             command.extend_from_slice(b"\r\n");
         }
@@ -151,7 +153,7 @@ pub(crate) async fn take<G: Engine>(
         }
     }
     parser.restart();
-    session.peer.handle.set_uploading(false);
+    session.peer.handle.upload.end();
     session.elided = Some((*place, value.bytes() - SHOWN_BYTES));
     session.upload = upload.take();
     Step::Runs

@@ -6,7 +6,9 @@
 //! | takes it | is read piece by piece |
 //! | is slow | stays in the pool, as long as the key has it |
 //! | is slow, and the key has got another value for [`ORPHANED_MAX`] | is copied into the server's memory, so that the pool gets its room back |
+//! | is slow, the key has got another value, and such values and uploads have too much of the pool | the same, at the next look |
 //! | has got a part of it, and another process has replaced or evicted it | the connection ends: no reply can be right any more |
+//! | has got a part of it, the key has got another value, and another process repairs the pool because some process died | the same |
 
 use super::memory;
 use atoll_cache::Reading;
@@ -55,8 +57,8 @@ impl<F: AsyncFnMut(&mut Reading, &mut [u8]) -> io::Result<()>> Download<F> {
 
     /// Reads the rest if the pool has kept the value for too long.
     async fn spare_the_pool(&mut self) -> io::Result<()> {
-        let orphaned_for = self.reading.as_ref().and_then(|reading| reading.orphaned_for());
-        if orphaned_for.is_some_and(|time| time >= ORPHANED_MAX) {
+        let orphaned = self.reading.as_ref().and_then(|reading| reading.orphaned());
+        if orphaned.is_some_and(|orphaned| orphaned.since >= ORPHANED_MAX || orphaned.are_too_many) {
             let missing = self.reading.as_ref().map_or(0, |reading| reading.missing_bytes());
             self.read.reserve_exact(missing);
             while self.read_some(STEP_BYTES).await? {

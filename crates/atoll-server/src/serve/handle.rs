@@ -14,6 +14,7 @@ use super::outbox::{Outbox, Posted};
 use super::output::Output;
 use super::protocol::Listener;
 use super::socket::Stream;
+use super::upload::Progress;
 use std::fmt::Display;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -50,8 +51,8 @@ pub struct Handle {
     is_subscriber: AtomicBool,
     /// Whether its peer sees the commands of other connections: then the same is true.
     is_monitor: AtomicBool,
-    /// Whether a large value of its peer is stored while it arrives.
-    is_uploading: AtomicBool,
+    /// How far a large value of its peer is that is stored while it arrives.
+    pub(crate) upload: Progress,
     /// Whether it is to end. Never unset.
     is_ending: AtomicBool,
     /// Wakes the connection of the id that is sent.
@@ -95,7 +96,7 @@ impl Handle {
             outbox: Outbox::default(),
             is_subscriber: AtomicBool::new(false),
             is_monitor: AtomicBool::new(false),
-            is_uploading: AtomicBool::new(false),
+            upload: Progress::default(),
             is_ending: AtomicBool::new(false),
             wakes,
         }
@@ -183,16 +184,6 @@ impl Handle {
     /// Says whether its peer sees the commands of other connections.
     pub fn set_monitor(&self, is_monitor: bool) {
         self.is_monitor.store(is_monitor, Relaxed);
-    }
-
-    /// Whether a large value of its peer is stored while it arrives.
-    pub(super) fn is_uploading(&self) -> bool {
-        self.is_uploading.load(Relaxed)
-    }
-
-    /// Says whether a large value of its peer is stored while it arrives.
-    pub(crate) fn set_uploading(&self, is_uploading: bool) {
-        self.is_uploading.store(is_uploading, Relaxed);
     }
 
     /// Whether its peer listens to what other connections do.

@@ -85,7 +85,6 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::LocalSet;
 use tokio_rustls::rustls::ServerConfig;
-use upload::Uploads;
 use worker::{Arrival, Worker};
 
 /// Why a server did not start, or ended without being stopped.
@@ -210,7 +209,6 @@ impl Server {
             refused: AtomicU64::new(0),
             rates: Meter::default(),
             limits: Limits::new(self.options.clients_max, self.options.idle_s_max, self.options.keepalive_s),
-            uploads: Uploads::default(),
             options: ServerOptions {
                 port: self.address().transpose()?.map(|address| address.port()),
                 second: self.second_address().transpose()?,

@@ -25,7 +25,7 @@ use super::protocol::{Client, Listener, Protocol};
 use super::socket::{Socket, Stream};
 use super::tasks::Tasks;
 use super::watch::Watch;
-use super::{apart, first, upload};
+use super::{apart, first};
 use atoll_cache::{Cache, Engine};
 use atoll_fabric::Pace;
 use std::cell::{Cell, RefCell};
@@ -281,8 +281,8 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
         }
     }
 
-    /// Ends the connections whose peers have been silent for too long, and those that owe too much
-    /// of what was posted.
+    /// Ends the connections whose peers have been silent for too long or are too slow, and those
+    /// that owe too much of what was posted.
     fn end_idle(&self) {
         let limits = &self.shared.limits;
         let (idle_s_max, posted_max) = (limits.idle_s_max(), limits.output(true));
@@ -291,9 +291,10 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
             let handle = &resident.handle;
             handle.end_over(posted_max);
             let silent_s = now_ms.saturating_sub(handle.active_ms()) / 1000;
-            let is_silent =
-                idle_s_max > 0 && silent_s > idle_s_max || handle.is_uploading() && silent_s > upload::SILENCE_S_MAX;
-            if is_silent && resident.is_idle.get() && !handle.is_listener() {
+            let is_idle = resident.is_idle.get();
+            let is_too_slow = handle.upload.is_too_slow(is_idle, silent_s);
+            let is_silent = idle_s_max > 0 && silent_s > idle_s_max;
+            if (is_silent || is_too_slow) && is_idle && !handle.is_listener() {
                 handle.end();
             }
         }
