@@ -78,6 +78,24 @@ impl CacheError {
     }
 }
 
+/// The bytes that the values of [`Engine::get_many`] may have yet.
+pub(crate) struct Room(usize);
+
+impl Room {
+    pub(crate) fn new(bytes_max: usize) -> Self {
+        Self(bytes_max)
+    }
+
+    /// Counts a value, if the lookup is a hit. Returns whether it is to be the last one.
+    #[inline]
+    pub(crate) fn is_used_up_by(&mut self, lookup: Lookup, value: &Value) -> bool {
+        if lookup == Lookup::Hit {
+            self.0 = self.0.saturating_sub(value.meta().value_bytes);
+        }
+        self.0 == 0
+    }
+}
+
 /// What tells whether objects of one word have changed: see [`Engine::mark`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark(pub(crate) Sample);
@@ -319,15 +337,24 @@ pub trait Engine {
 
     /// Looks many keys up at once; `found(i, lookup, value)` is called once for every `keys[i]`, in
     /// order. It may take the value's memory.
+    ///
+    /// The lookups end early, behind the value with which all have at least `bytes_max` bytes. An
+    /// engine that [opens](Engine::opens_values) values ends them in front of one that has as many
+    /// alone, and does not read that.
     async fn get_many<F: FnMut(usize, Lookup, &mut Value)>(
         &self,
         keys: &[&[u8]],
+        bytes_max: usize,
         mut found: F,
     ) -> Result<(), CacheError> {
-        let mut value = Value::new();
+        let (mut value, mut room) = (Value::new(), Room::new(bytes_max));
         for (index, key) in keys.iter().enumerate() {
             let lookup = self.get(key, &mut value).await?;
+            let is_last = room.is_used_up_by(lookup, &value);
             found(index, lookup, &mut value);
+            if is_last {
+                break;
+            }
         }
         Ok(())
     }

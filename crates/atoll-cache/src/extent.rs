@@ -279,7 +279,7 @@ impl<E: Endpoint> ExtentIo<'_, E> {
         self.read_span(extents, 0, key, &mut spare).await?;
         let mut checksum = body.key_hash;
         let end = key.len() + value.len();
-        let mut turn = Turn::begin();
+        let mut turn = Turn::of_reader();
         for piece in value.chunks_mut(PIECE_BYTES) {
             self.read_span(extents, start, piece, &mut spare).await?;
             start += piece.len();
@@ -310,7 +310,7 @@ impl<E: Endpoint> ExtentIo<'_, E> {
         mut into: &mut [u8],
         spare: &mut Buffer,
     ) -> Result<(), CacheError> {
-        let (layout, mut turn) = (&self.client.pool.layout, Turn::begin());
+        let (layout, mut turn) = (&self.client.pool.layout, Turn::of_reader());
         while !into.is_empty() {
             let (index, within) = layout.divide(start as u64);
             let bytes = into.len().min((layout.chunk_bytes - within) as usize);
@@ -364,7 +364,7 @@ impl<E: Endpoint> ExtentIo<'_, E> {
         let rest = &value[shared..];
         let start = head.len();
         let mut checksum = key_hash;
-        let (mut written, mut turn) = (0, Turn::begin());
+        let (mut written, mut turn) = (0, Turn::of_writer(self.client));
         for piece in value.chunks(PIECE_BYTES) {
             let place = start + written;
             self.expect_span(extents, place, (start + rest.len()).min(place + PIECE_BYTES), Intent::Write);
@@ -394,7 +394,7 @@ impl<E: Endpoint> ExtentIo<'_, E> {
             self.read_rounds(extents, bytes, place).await?;
             return Ok(buffer);
         }
-        let mut turn = Turn::begin();
+        let mut turn = Turn::of_reader();
         for (index, extent) in extents.body.iter().enumerate().take(bytes.div_ceil(chunk_bytes)) {
             let start = index * chunk_bytes;
             let length = (bytes - start).min(chunk_bytes);
@@ -448,7 +448,7 @@ impl<E: Endpoint> ExtentIo<'_, E> {
     }
 
     async fn take_lane(&self, open: &[OpenChunk], home: u32, lane: usize) -> Result<(), CacheError> {
-        let (layout, mut turn) = (&self.client.pool.layout, Turn::begin());
+        let (layout, mut turn) = (&self.client.pool.layout, Turn::of_writer(self.client));
         // Each takes two verbs.
         for (_, round) in rounds(open, self.client.batch_verbs_max() / 2, lane) {
             let (mut batch, mut swaps) = (Batch::new(), Vec::with_capacity(round.len()));
@@ -511,7 +511,8 @@ impl<E: Endpoint> ExtentIo<'_, E> {
     }
 
     async fn free_lane(&self, extents: &[Extent], lane: usize) -> Result<(), CacheError> {
-        let (endpoint, layout, mut turn) = (&self.client.endpoint, &self.client.pool.layout, Turn::begin());
+        let (endpoint, layout, mut turn) =
+            (&self.client.endpoint, &self.client.pool.layout, Turn::of_writer(self.client));
         for (_, round) in rounds(extents, self.client.batch_verbs_max(), lane) {
             let numbers: Vec<ChunkId> = round.iter().map(|extent| extent.chunk).collect();
             let mut still = Vec::with_capacity(round.len());

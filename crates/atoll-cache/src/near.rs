@@ -11,6 +11,7 @@
 //! as for the object itself.
 
 use crate::Pooled;
+use crate::engine::Room;
 use crate::{Attributes, CacheError, Change, Engine, Lookup, Mark, Meta, Removals, Stats, Value};
 use atoll_fabric::{Arrivals, Endpoint};
 use atoll_near::NearError;
@@ -322,9 +323,10 @@ impl<G: Copied> Engine for Near<G> {
     async fn get_many<F: FnMut(usize, Lookup, &mut Value)>(
         &self,
         keys: &[&[u8]],
+        bytes_max: usize,
         mut found: F,
     ) -> Result<(), CacheError> {
-        let Some(near) = &self.near else { return self.engine.get_many(keys, found).await };
+        let Some(near) = &self.near else { return self.engine.get_many(keys, bytes_max, found).await };
         let (mut far, mut far_keys, mut worthy, mut ended) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut results = Vec::with_capacity(keys.len());
         for (index, key) in keys.iter().enumerate() {
@@ -364,7 +366,8 @@ impl<G: Copied> Engine for Near<G> {
         let note = |number: usize, lookup, value: &mut Value| {
             results.borrow_mut()[far[number]] = Some(Got::Far(lookup, std::mem::take(value)));
         };
-        let others = async { if far.is_empty() { Ok(()) } else { self.engine.get_many(&far_keys, note).await } };
+        let others =
+            async { if far.is_empty() { Ok(()) } else { self.engine.get_many(&far_keys, bytes_max, note).await } };
         let (mut others, mut is_over, mut outcome) = (pin!(others), false, Ok(()));
         poll_fn(|context| {
             keeping.retain_mut(|lookup| match lookup.as_mut().poll(context) {
@@ -386,19 +389,23 @@ impl<G: Copied> Engine for Near<G> {
         })
         .await;
         outcome?;
-        let mut copied = Value::new();
-        for (index, result) in results.take().into_iter().enumerate() {
-            match result.expect("every key was looked up") {
-                Got::Copy(copy) => {
-                    copied.assign(&copy.bytes, meta_of(&copy));
-                    found(index, Lookup::Hit, &mut copied);
-                }
-                Got::Far(lookup, mut value) => {
+        let (mut value, mut room) = (Value::new(), Room::new(bytes_max));
+        // The engine's lookups may have ended early.
+        for (index, result) in results.take().into_iter().map_while(|result| result).enumerate() {
+            let mut lookup = Lookup::Hit;
+            match result {
+                Got::Copy(copy) => value.assign(&copy.bytes, meta_of(&copy)),
+                Got::Far(looked, far) => {
+                    (lookup, value) = (looked, far);
                     if let Some((_, token)) = ended.iter().find(|(of, _)| *of == index) {
                         self.note_ended(*token, lookup, value.meta());
                     }
-                    found(index, lookup, &mut value);
                 }
+            }
+            let is_last = room.is_used_up_by(lookup, &value);
+            found(index, lookup, &mut value);
+            if is_last {
+                break;
             }
         }
         Ok(())

@@ -102,12 +102,12 @@ impl<G: Engine> Engine for Compiled<G> {
         close() -> Result<(), CacheError>,
     }
 
-    async fn get_many<F>(&self, keys: &[&[u8]], mut found: F) -> Result<(), CacheError>
+    async fn get_many<F>(&self, keys: &[&[u8]], bytes_max: usize, mut found: F) -> Result<(), CacheError>
     where
         F: FnMut(usize, Lookup, &mut Value),
     {
         let found: &mut dyn FnMut(usize, Lookup, &mut Value) = &mut found;
-        boxed(self.0.get_many(keys, found)).await
+        boxed(self.0.get_many(keys, bytes_max, found)).await
     }
 
     async fn get_part<P>(&self, key: &[u8], part: P, into: &mut Value) -> Result<(Lookup, Meta), CacheError>

@@ -7,6 +7,7 @@
 //! remembers them. A change of a remembered key takes one round trip less, a blind one two.
 
 use super::{By, Candidate, Lookups, On, Seen, WordOf, first_candidate};
+use crate::engine::Room;
 use crate::index::{Index, SLOTS_BYTES, SlotWord, first_slot};
 use crate::{CacheError, Lookup, Value};
 use arrayvec::ArrayVec;
@@ -27,14 +28,15 @@ pub(super) async fn look_up_many<L: Lookups, F>(
     engine: &L,
     op: &mut On<L>,
     keys: &[&[u8]],
+    bytes_max: usize,
     mut found: F,
 ) -> Result<(), CacheError>
 where
     F: FnMut(usize, Lookup, &mut Value),
 {
     let mut values = engine.at_once().take_values(KEYS_MAX);
-    let mut done = 0;
-    while done < keys.len() {
+    let (mut done, mut room) = (0, Room::new(bytes_max));
+    'rounds: while done < keys.len() {
         let keys = &keys[done..keys.len().min(done + KEYS_MAX)];
         engine.begin_many(keys.len()).await?;
         let begun_ns = engine.index().member().endpoint.now_ns();
@@ -53,7 +55,11 @@ where
                 Some(lookup) => lookup,
                 None => engine.look_up(op, key, value).await?,
             };
+            let is_last = room.is_used_up_by(lookup, value);
             found(done + index, lookup, value);
+            if is_last {
+                break 'rounds;
+            }
         }
         done += hashes.len();
     }

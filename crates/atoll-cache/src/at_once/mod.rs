@@ -153,21 +153,21 @@ pub(crate) fn is_worth_expecting<L: Lookups>(engine: &L, keys: &[&[u8]]) -> bool
     engine.index().member().endpoint.is_near() || far::is_worth_expecting(engine, keys)
 }
 
-/// Looks many keys up. Calls `found(i, lookup, value)` for every `keys[i]`, in order. The callee
-/// may take the value's memory.
+/// Looks many keys up: see [`Engine::get_many`](crate::Engine::get_many).
 pub(crate) async fn look_up_many<L: Lookups, F>(
     engine: &L,
     op: &mut On<L>,
     keys: &[&[u8]],
+    bytes_max: usize,
     found: F,
 ) -> Result<(), CacheError>
 where
     F: FnMut(usize, Lookup, &mut Value),
 {
     if engine.index().member().endpoint.is_near() {
-        return near::look_up_many(engine, op, keys, found).await;
+        return near::look_up_many(engine, op, keys, bytes_max, found).await;
     }
-    Box::pin(far::look_up_many(engine, op, keys, found)).await
+    Box::pin(far::look_up_many(engine, op, keys, bytes_max, found)).await
 }
 
 /// What a bucket says about a key.

@@ -10,6 +10,7 @@
 //! operation READs its bucket again.
 
 use super::{Candidate, Lookups, On, WordOf, first_candidate};
+use crate::engine::Room;
 use crate::index::{Index, SLOTS_BYTES, first_slot};
 use crate::{CacheError, Lookup, Meta, Value};
 use arrayvec::ArrayVec;
@@ -22,14 +23,15 @@ pub(super) async fn look_up_many<L: Lookups, F>(
     engine: &L,
     op: &mut On<L>,
     keys: &[&[u8]],
+    bytes_max: usize,
     mut found: F,
 ) -> Result<(), CacheError>
 where
     F: FnMut(usize, Lookup, &mut Value),
 {
     let mut values = engine.at_once().take_values(1);
-    let value = &mut values[0];
-    for (round, keys) in keys.chunks(KEYS_MAX).enumerate() {
+    let (value, mut room) = (&mut values[0], Room::new(bytes_max));
+    'rounds: for (round, keys) in keys.chunks(KEYS_MAX).enumerate() {
         engine.begin_many(keys.len()).await?;
         let begun_ns = engine.index().member().endpoint.now_ns();
         let hashes = expect_buckets(engine, keys);
@@ -55,9 +57,22 @@ where
             };
             let lookup = match lookup {
                 Some(lookup) => lookup,
-                None => Box::pin(engine.look_up(op, key, value)).await?,
+                None => {
+                    // The callee may have taken the place that had this before.
+                    value.defers_from = bytes_max;
+                    let lookup = Box::pin(engine.look_up(op, key, value)).await;
+                    value.defers_from = usize::MAX;
+                    lookup?
+                }
             };
+            if value.deferred.take().is_some() {
+                break 'rounds;
+            }
+            let is_last = room.is_used_up_by(lookup, value);
             found(round * KEYS_MAX + index, lookup, value);
+            if is_last {
+                break 'rounds;
+            }
         }
     }
     engine.at_once().keep_values(values);

@@ -368,8 +368,13 @@ impl<E: Endpoint> Engine for Chosen<E> {
         on_engine!(self, engine => engine.get_part(key, part, into).await)
     }
 
-    async fn get_many<F: FnMut(usize, Lookup, &mut Value)>(&self, keys: &[&[u8]], found: F) -> Result<(), CacheError> {
-        on_engine!(self, engine => engine.get_many(keys, found).await)
+    async fn get_many<F: FnMut(usize, Lookup, &mut Value)>(
+        &self,
+        keys: &[&[u8]],
+        bytes_max: usize,
+        found: F,
+    ) -> Result<(), CacheError> {
+        on_engine!(self, engine => engine.get_many(keys, bytes_max, found).await)
     }
 
     async fn expect(&self, keys: &[&[u8]]) {

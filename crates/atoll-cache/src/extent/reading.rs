@@ -93,7 +93,7 @@ impl<E: Endpoint> ExtentIo<'_, E> {
         if !self.are_its(reading, start..start + into.len()).await? {
             return Ok(false);
         }
-        let (mut spare, mut turn) = (Buffer::new(), Turn::begin());
+        let (mut spare, mut turn) = (Buffer::new(), Turn::of_reader());
         for piece in into.chunks_mut(PIECE_BYTES) {
             self.read_span(&reading.extents, reading.key_bytes + reading.read, piece, &mut spare).await?;
             reading.checksum = self.hasher.with_piece(reading.checksum, piece);

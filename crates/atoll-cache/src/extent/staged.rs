@@ -132,7 +132,7 @@ impl<E: Endpoint> ExtentIo<'_, E> {
         }
         let is_near = self.client.endpoint.is_near();
         let written_together = if is_near { PIECE_BYTES } else { FAR_BYTES };
-        let (mut spare, mut turn) = (Buffer::new(), Turn::begin());
+        let (mut spare, mut turn) = (Buffer::new(), Turn::of_writer(self.client));
         while !bytes.is_empty() {
             let room = PIECE_BYTES - (staged.pending.len() - staged.piece);
             let (part, rest) = bytes.split_at(room.min(bytes.len()));

@@ -390,8 +390,9 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         crate::index::extents::recheck_bound(self).await?;
         self.client.tell_lookups(self.stats.lookups());
         self.client.endpoint.flush().await?;
-        // A group with an unsettled place is left to a repairer.
-        let is_done = !self.groups.borrow().is_closing();
+        // A group with an unsettled place is left to a repairer, and so is what an operation had in
+        // its hands that was dropped halfway.
+        let is_done = !self.groups.borrow().is_closing() && !self.client.cut_off().has_happened();
         match is_done {
             true => Ok(self.client.leave().await?),
             false => Ok(self.client.abandon().await?),

@@ -161,10 +161,15 @@ impl<E: Endpoint, T: Technique<E>> Engine for Forge<E, T> {
         self.extent_io().read_on(reading, into).await
     }
 
-    async fn get_many<F: FnMut(usize, Lookup, &mut Value)>(&self, keys: &[&[u8]], found: F) -> Result<(), CacheError> {
+    async fn get_many<F: FnMut(usize, Lookup, &mut Value)>(
+        &self,
+        keys: &[&[u8]],
+        bytes_max: usize,
+        found: F,
+    ) -> Result<(), CacheError> {
         let op = &mut *self.operations.take(&self.client);
         self.client.begin(&mut op.entry).await?;
-        at_once::look_up_many(self, op, keys, found).await
+        at_once::look_up_many(self, op, keys, bytes_max, found).await
     }
 
     async fn expect(&self, keys: &[&[u8]]) {
@@ -187,9 +192,12 @@ impl<E: Endpoint, T: Technique<E>> Engine for Forge<E, T> {
     async fn update<C: Change>(&self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
         let op = &mut *self.operations.take(&self.client);
         self.begin(op).await?;
+        let unfinished = self.client.cut_off().begin();
         let wants_next = self.stock.wants_next.get();
         let outcome = self.apply(op, key, change).await;
-        self.end(op, outcome, wants_next).await
+        let outcome = self.end(op, outcome, wants_next).await;
+        unfinished.end();
+        outcome
     }
 
     fn stage(&self, key: &[u8], value_bytes: usize) -> Option<Staged> {
@@ -205,10 +213,13 @@ impl<E: Endpoint, T: Technique<E>> Engine for Forge<E, T> {
     async fn append_staged(&self, staged: &mut Staged, bytes: &[u8]) -> Result<(), CacheError> {
         let op = &mut *self.operations.take(&self.client);
         self.begin(op).await?;
+        let unfinished = self.client.cut_off().begin();
         let wants_next = self.stock.wants_next.get();
         let outcome = self.append(op, staged, bytes).await;
         self.stock.chunks.put_back(&mut op.notes.chunks);
-        self.end(op, outcome, wants_next).await
+        let outcome = self.end(op, outcome, wants_next).await;
+        unfinished.end();
+        outcome
     }
 
     async fn scan<F: FnMut(&[u8])>(&self, cursor: u64, count: usize, each: F) -> Result<u64, CacheError> {

@@ -98,7 +98,8 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         self.core.publish_dead();
         self.core.client.tell_lookups(self.core.stats.lookups());
         self.core.client.endpoint.flush().await?;
-        match is_done {
+        // What an operation had in its hands that was dropped halfway is left to a repairer.
+        match is_done && !self.core.client.cut_off().has_happened() {
             true => Ok(self.core.client.leave().await?),
             false => Ok(self.core.client.abandon().await?),
         }

@@ -238,10 +238,15 @@ impl<E: Endpoint, R: Replacement<E>> Engine for Objects<E, R> {
         self.end(op, read).await
     }
 
-    async fn get_many<F: FnMut(usize, Lookup, &mut Value)>(&self, keys: &[&[u8]], found: F) -> Result<(), CacheError> {
+    async fn get_many<F: FnMut(usize, Lookup, &mut Value)>(
+        &self,
+        keys: &[&[u8]],
+        bytes_max: usize,
+        found: F,
+    ) -> Result<(), CacheError> {
         let op = &mut *self.core.operations.take(&self.core.client);
         self.begin(op).await?;
-        let looked = at_once::look_up_many(self, op, keys, found).await;
+        let looked = at_once::look_up_many(self, op, keys, bytes_max, found).await;
         self.end(op, looked).await
     }
 
@@ -267,10 +272,13 @@ impl<E: Endpoint, R: Replacement<E>> Engine for Objects<E, R> {
     async fn update<C: Change>(&self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
         let op = &mut *self.core.operations.take(&self.core.client);
         self.begin(op).await?;
+        let unfinished = self.core.client.cut_off().begin();
         let changed = self.apply(op, key, change).await;
         op.old.shrink_beyond(1 << 20);
         op.outgoing.shrink_beyond(1 << 20);
-        self.end_write(op, changed).await
+        let changed = self.end_write(op, changed).await;
+        unfinished.end();
+        changed
     }
 
     fn stage(&self, key: &[u8], value_bytes: usize) -> Option<Staged> {
@@ -287,9 +295,12 @@ impl<E: Endpoint, R: Replacement<E>> Engine for Objects<E, R> {
     async fn append_staged(&self, staged: &mut Staged, bytes: &[u8]) -> Result<(), CacheError> {
         let op = &mut *self.core.operations.take(&self.core.client);
         self.begin(op).await?;
+        let unfinished = self.core.client.cut_off().begin();
         let appended = self.append(op, staged, bytes).await;
         self.core.put_back_drawn(op);
-        self.end_write(op, appended).await
+        let appended = self.end_write(op, appended).await;
+        unfinished.end();
+        appended
     }
 
     async fn scan<F: FnMut(&[u8])>(&self, cursor: u64, count: usize, each: F) -> Result<u64, CacheError> {

@@ -2,12 +2,14 @@
 //! the ones, what the others have, and that nothing of either is left. The walk over the pool at
 //! the end of each case finds chunks that no object has.
 
-use atoll_cache::{CacheError, Condition, Engine, SetOptions, Value};
+use atoll_cache::{CacheError, Condition, Engine, Got, Pooled, Reading, SetOptions, Value};
 use atoll_cases::promises::{Suite, on_engines_of_clients, under_seeds};
 use atoll_cases::{Case, Client, Subject, load};
-use atoll_fabric::VerbError;
 use atoll_fabric::batch::{Operation, Verb};
+use atoll_fabric::{Endpoint, VerbError};
 use atoll_sim::Distance;
+use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 /// Values of so many bytes have chunks of their own, at 256 bytes a chunk.
@@ -222,4 +224,113 @@ impl Suite for ReadsInPieces {
 #[test]
 fn promise_1_a_value_that_is_read_in_pieces_is_one_that_was_there_or_is_not_read_to_its_end() {
     on_engines_of_clients(&ReadsInPieces);
+}
+
+/// Pools near their clients, of so many chunks of 4 KiB.
+fn near<S: Subject>(seed: u64, chunks: u64, clients: u32) -> Case<S> {
+    let sizes = Case { chunk_bytes: 4096, chunks, clients, objects_max: 0, ..Case::drawn(seed) };
+    Case { distance: Distance::Near, nodes: 1, growth_chunks: 0, ..sizes }
+}
+
+/// Opens the value of `k`.
+async fn opened<S: Subject>(client: &Client<S>) -> Result<Box<Reading>, CacheError> {
+    match client.cache.get_or_open(b"k", &mut Value::new(), 1).await? {
+        Got::Open(reading) => Ok(reading),
+        other => panic!("a large value is there: {other:?}"),
+    }
+}
+
+/// Removes a value while it is read, and repairs the pool.
+async fn is_repaired_amid<S: Subject>(client: Client<S>) -> Result<Client<S>, CacheError> {
+    let value = load::unique_value(client.number, 0, 30_000);
+    client.cache.set(b"k", &value, &SetOptions::default()).await?;
+    let mut reading = opened(&client).await?;
+    assert!(client.cache.delete(b"k").await?);
+    for piece in value.chunks(4 << 10) {
+        client.cache.engine().repair().await?;
+        let mut read = vec![0; piece.len()];
+        assert!(client.cache.read_on(&mut reading, &mut read).await?, "it is pinned");
+        assert!(read == piece);
+    }
+    drop(reading);
+    client.cache.tend().await?;
+    Ok(client)
+}
+
+struct IsRepairedAmid;
+
+impl Suite for IsRepairedAmid {
+    fn run<S: Subject>(&self) {
+        under_seeds::<S, _, _>(
+            20,
+            |seed| near::<S>(seed, 32, 1),
+            |case: &Case<S>, seed| case.run_part(seed, is_repaired_amid),
+        );
+    }
+}
+
+#[test]
+fn a_value_that_is_read_in_pieces_outlives_repairs_by_its_own_process() {
+    on_engines_of_clients(&IsRepairedAmid);
+}
+
+/// Begins to read a value. Another process removes it, and gives its memory back to the host.
+async fn reads_what_is_given_back<S: Subject>(client: Client<S>, step: Rc<Cell<u32>>) -> Result<Client<S>, CacheError> {
+    let until = async |wanted: u32| {
+        while step.get() < wanted {
+            client.cache.tend().await?;
+            client.endpoint().pause(1000).await;
+        }
+        Ok::<_, CacheError>(())
+    };
+    let (cache, engine) = (&client.cache, client.cache.engine());
+    if client.number > 0 {
+        until(1).await?;
+        assert!(cache.delete(b"k").await?);
+        for _ in 0..CHUNKS_GIVEN_BACK {
+            engine.retire_chunks(1).await?;
+        }
+        while engine.discard_retired().await? > 0 {
+            cache.tend().await?;
+            client.endpoint().pause(1000).await;
+        }
+        step.set(2);
+        until(3).await?;
+        while engine.restore_chunk().await? {}
+        return Ok(client);
+    }
+    let value = load::unique_value(client.number, 0, 30_000);
+    cache.set(b"k", &value, &SetOptions::default()).await?;
+    let mut reading = opened(&client).await?;
+    assert!(cache.read_on(&mut reading, &mut vec![0; 4 << 10]).await?);
+    step.set(1);
+    until(2).await?;
+    assert!(!cache.read_on(&mut reading, &mut vec![0; 4 << 10]).await?, "it is gone");
+    step.set(3);
+    drop(reading);
+    Ok(client)
+}
+
+/// Most of the chunks of such a pool.
+const CHUNKS_GIVEN_BACK: u64 = 16;
+
+struct ReadsWhatIsGivenBack;
+
+impl Suite for ReadsWhatIsGivenBack {
+    fn run<S: Subject>(&self) {
+        under_seeds::<S, _, _>(
+            10,
+            |seed| near::<S>(seed, 24, 2),
+            |case: &Case<S>, seed| {
+                let step = Rc::new(Cell::new(0));
+                case.run_part(seed, move |client| reads_what_is_given_back(client, step.clone()))
+            },
+        );
+    }
+}
+
+/// The simulator fails a run with such a verb.
+#[test]
+fn no_reader_touches_memory_that_was_given_back_between_two_pieces() {
+    on_engines_of_clients(&ReadsWhatIsGivenBack);
 }

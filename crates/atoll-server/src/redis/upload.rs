@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Then the command runs like any other. In the place of the value it has the beginning of it,
-//! which is all that the slow log shows. What decides on the command is known only then: options
+//! which is all that the slow log shows, and a monitor that was not there when the value began. What decides on the command is known only then: options
 //! behind the value, a pause, a change of the user's rights. Whatever refuses it, the value is
 //! dropped.
 //!
@@ -17,12 +17,15 @@
 use super::Spoken;
 use super::command::{Id, SPECS, table};
 use super::instance::Instance;
+use super::resp::ProtocolError;
 use super::resp::parser::Announced;
 use super::session::Way;
 use crate::serve::protocol::Client;
 use crate::serve::upload::Upload;
 use atoll_cache::Engine;
 
+/// An argument behind the value is collected in memory, and copied. No option is longer.
+const OPTION_BYTES_MAX: usize = 64 << 10;
 /// Bytes of the value that the command has in its place.
 const SHOWN_BYTES: usize = super::slow::ARG_BYTES_MAX;
 
@@ -50,7 +53,7 @@ pub(crate) enum Step {
     /// Something was stored.
     Stored,
     /// The bytes behind are no command.
-    Invalid(super::resp::ProtocolError),
+    Invalid(ProtocolError),
     /// The command may run.
     Runs,
 }
@@ -147,6 +150,9 @@ pub(crate) async fn take<G: Engine>(
             Ok(Some(taken)) => {
                 command.extend_from_slice(&rest[..taken]);
                 *start += taken;
+            }
+            Ok(None) if parser.announced(rest).is_some_and(|option| option.bytes > OPTION_BYTES_MAX) => {
+                return Step::Invalid(ProtocolError::OptionTooLong);
             }
             Ok(None) => return Step::Drained,
             Err(error) => return Step::Invalid(error),

@@ -207,6 +207,7 @@ impl<'s, P: Protocol> Connection<'s, P> {
     /// Runs the commands that have arrived, as many as one batch may have.
     #[inline]
     async fn run_batch<G: Engine + 'static>(&mut self, worker: &Worker<P, G>, output: &mut Output) -> Ended {
+        let _under_way = worker.begin();
         let cache = worker.cache();
         worker.waiters.note_batch();
         self.count(worker);

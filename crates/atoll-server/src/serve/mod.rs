@@ -299,8 +299,8 @@ fn run_worker<P, G, E, F>(
     E: std::fmt::Display,
     F: Fn(usize) -> Result<Cache<G>, E>,
 {
-    // Other connections run while a large value is copied.
-    atoll_cache::pause_with(|| Box::pin(asking::pause()));
+    // Other connections run while a large value is copied, or waits for room.
+    atoll_cache::pause_with(|ns| Box::pin(asking::pause(ns)));
     let made = || -> Result<(Runtime, Rc<Worker<P, G>>), ServeError> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let cache = client(index).map_err(|reason| ServeError::Client { worker: index, reason: reason.to_string() })?;

@@ -13,7 +13,8 @@
 //!
 //! To stop the worker, the acceptor drops its end of the channel. Connections that wait for their
 //! peer are woken and end. A connection that is being answered has [`STOP_GRACE`] to send its
-//! replies. Then the client leaves.
+//! replies. Operations that are under way then have as long to end. Then the client leaves. Other
+//! clients repair what an operation had in its hands that was cut off.
 
 use super::asking::{self, Asking, Waiters};
 use super::buffers::{Buffers, Outputs, Scratches};
@@ -110,6 +111,17 @@ pub(crate) struct Worker<P: Protocol, G: Engine> {
     residents: RefCell<HashMap<u64, Rc<Resident>>>,
     /// Notified whenever a connection has ended while the worker stops.
     ended: Notify,
+    /// Batches and rounds that have begun and not ended.
+    under_way: Cell<u32>,
+}
+
+/// A batch or a round that is under way until this is dropped.
+pub(super) struct UnderWay<'w>(&'w Cell<u32>);
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
 }
 
 impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
@@ -133,6 +145,7 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
             woken: RefCell::new(woken),
             residents: RefCell::default(),
             ended: Notify::new(),
+            under_way: Cell::new(0),
         }
     }
 
@@ -140,6 +153,13 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
     #[inline]
     pub(super) fn cache(&self) -> Rc<Cache<G>> {
         self.cache.borrow().clone()
+    }
+
+    /// A batch or a round begins.
+    #[inline]
+    pub(super) fn begin(&self) -> UnderWay<'_> {
+        self.under_way.set(self.under_way.get() + 1);
+        UnderWay(&self.under_way)
     }
 
     /// A future of the cache, which is polled until it ends.
@@ -192,6 +212,12 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
         };
         // A peer that has not taken its replies by now is cut off.
         let _ = tokio::time::timeout(STOP_GRACE, first(all_ended, tasks.watch())).await;
+        let nothing_is_under_way = async {
+            while self.under_way.get() > 0 {
+                tokio::task::yield_now().await;
+            }
+        };
+        let _ = tokio::time::timeout(STOP_GRACE, first(nothing_is_under_way, tasks.watch())).await;
         drop(tasks);
         self.waiters.end();
     }
@@ -229,6 +255,7 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
         loop {
             tokio::time::sleep(TEND_PERIOD).await;
             self.now_ms.set(self.shared.uptime_ms());
+            let _under_way = self.begin();
             let cache = self.cache();
             if self.asking(pin!(cache.tend())).await.is_err_and(|error| error.is_shut_out()) {
                 tokio::time::sleep(lives.pause(Instant::now())).await;
