@@ -45,8 +45,8 @@ pub enum CacheError {
     /// since the hold began.
     #[error("another client has changed the key meanwhile: begin again")]
     Overtaken,
-    /// A value [arrives](crate::Cache::stage) that another client has begun: that of this connection
-    /// or thread was shut out meanwhile, and this one has joined in its place.
+    /// A value [arrives](crate::Cache::stage) that another client has begun: that of this
+    /// connection or thread was shut out meanwhile, and this one has joined in its place.
     #[error("the client that began the value was shut out meanwhile: send the value again")]
     BegunByAnother,
     /// The pool holds bytes that no client wrote.

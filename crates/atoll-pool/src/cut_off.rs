@@ -1,9 +1,8 @@
-//! Operations whose futures were dropped halfway, so that nobody finishes what they had begun.
+//! Operations whose futures were dropped halfway: no client finishes what they had begun.
 //!
-//! An operation says when it waits with something of the pool in its hands ([`CutOff::begin`]), and
-//! when it goes on ([`Unfinished::end`]). If its future is dropped in between, its client does not
-//! know any more all that it owns. Such a client does not leave as if it had released everything:
-//! other clients repair it.
+//! An operation says when it begins to own what its client does not know of ([`CutOff::begin`]),
+//! and when it owns nothing of that kind any more ([`Unfinished::end`]). If its future is dropped
+//! in between, the client does not leave as if it had released everything: other clients repair it.
 
 use std::cell::Cell;
 
@@ -12,7 +11,7 @@ use std::cell::Cell;
 pub struct CutOff(Cell<bool>);
 
 impl CutOff {
-    /// An operation waits, or goes on where it may wait.
+    /// An operation begins to own what its client does not know of.
     pub fn begin(&self) -> Unfinished<'_> {
         Unfinished { of: self, has_ended: false }
     }
@@ -31,7 +30,7 @@ pub struct Unfinished<'c> {
 }
 
 impl Unfinished<'_> {
-    /// The operation has nothing in its hands any more, or goes on without a wait.
+    /// The operation owns nothing any more that its client does not know of.
     pub fn end(mut self) {
         self.has_ended = true;
     }

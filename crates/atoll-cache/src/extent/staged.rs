@@ -86,8 +86,8 @@ impl Staged {
     }
 
     /// # Errors
-    /// [`CacheError::BegunByAnother`] if another client has the extents. It is no error of a verb: a
-    /// client that meets one of those is lost.
+    /// [`CacheError::BegunByAnother`] if another client has the extents. It is no error of a verb:
+    /// a client that meets one of those is lost.
     pub(crate) fn check_owner(&self, abandoned: &Arc<Abandoned>) -> Result<(), CacheError> {
         if self.extents.are_of(abandoned) { Ok(()) } else { Err(CacheError::BegunByAnother) }
     }

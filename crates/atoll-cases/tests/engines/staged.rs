@@ -263,7 +263,7 @@ impl Suite for IsRepairedAmid {
     fn run<S: Subject>(&self) {
         under_seeds::<S, _, _>(
             20,
-            |seed| near::<S>(seed, 32, 1),
+            |seed| near::<S>(seed, 48, 1),
             |case: &Case<S>, seed| case.run_part(seed, is_repaired_amid),
         );
     }
@@ -312,7 +312,7 @@ async fn reads_what_is_given_back<S: Subject>(client: Client<S>, step: Rc<Cell<u
 }
 
 /// Most of the chunks of such a pool.
-const CHUNKS_GIVEN_BACK: u64 = 16;
+const CHUNKS_GIVEN_BACK: u64 = 36;
 
 struct ReadsWhatIsGivenBack;
 
@@ -320,7 +320,7 @@ impl Suite for ReadsWhatIsGivenBack {
     fn run<S: Subject>(&self) {
         under_seeds::<S, _, _>(
             10,
-            |seed| near::<S>(seed, 24, 2),
+            |seed| near::<S>(seed, 48, 2),
             |case: &Case<S>, seed| {
                 let step = Rc::new(Cell::new(0));
                 case.run_part(seed, move |client| reads_what_is_given_back(client, step.clone()))

@@ -7,9 +7,9 @@
 //! ```
 //!
 //! Then the command runs like any other. In the place of the value it has the beginning of it,
-//! which is all that the slow log shows, and a monitor that was not there when the value began. What decides on the command is known only then: options
-//! behind the value, a pause, a change of the user's rights. Whatever refuses it, the value is
-//! dropped.
+//! which is all that the slow log shows, and a monitor that was not there when the value began.
+//! What decides on the command is known only then: options behind the value, a pause, a change of
+//! the user's rights. Whatever refuses it, the value is dropped.
 //!
 //! These commands are collected in memory as before: one that waits for EXEC, one that is refused
 //! in any case, and all while a monitor would show their values.
