@@ -39,7 +39,7 @@ fn class_of_cache(error: &CacheError) -> &'static str {
         CacheError::KeyTooLong { .. } | CacheError::ValueTooLarge { .. } => "TooLarge",
         CacheError::AnotherKind { .. } => "WrongKind",
         CacheError::OutOfMemory => "PoolFull",
-        CacheError::NodeAbsent { .. } | CacheError::Overtaken => "PoolLost",
+        CacheError::NodeAbsent { .. } | CacheError::Overtaken | CacheError::BegunByAnother => "PoolLost",
         CacheError::Damaged { .. } => "Damaged",
         CacheError::Verb(error) => class_of_verb(error),
     }

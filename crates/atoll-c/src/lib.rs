@@ -73,7 +73,7 @@ impl From<Error> for Failure {
                 CacheError::KeyTooLong { .. } | CacheError::ValueTooLarge { .. } => Status::TooLarge,
                 CacheError::AnotherKind { .. } => Status::Kind,
                 CacheError::OutOfMemory => Status::Full,
-                CacheError::NodeAbsent { .. } | CacheError::Overtaken => Status::Lost,
+                CacheError::NodeAbsent { .. } | CacheError::Overtaken | CacheError::BegunByAnother => Status::Lost,
                 CacheError::Damaged { .. } => Status::Damaged,
                 CacheError::Verb(error) => status_of_verb(error),
             },

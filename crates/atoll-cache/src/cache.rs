@@ -7,6 +7,7 @@ mod pieces;
 pub use held::Hold;
 pub use pieces::Got;
 
+use crate::engine::Room;
 use crate::{
     Attributes, CacheError, Cause, Change, Engine, Flushed, KEY_BYTES_MAX, Lookup, Meta, Removal, Staged, Stats, Value,
 };
@@ -206,7 +207,17 @@ impl<G: Engine> Cache<G> {
 
     /// Looks many keys up at once; `found(i, value)` is called for every `keys[i]` in order, with
     /// `None` for a miss. It may take the value's memory. The lookups are not one atomic step.
-    pub async fn get_many<F>(&self, keys: &[&[u8]], mut found: F) -> Result<(), CacheError>
+    pub async fn get_many<F>(&self, keys: &[&[u8]], found: F) -> Result<(), CacheError>
+    where
+        F: FnMut(usize, Option<&mut Value>),
+    {
+        self.get_many_within(keys, usize::MAX, found).await
+    }
+
+    /// As [`get_many`](Self::get_many), but the lookups end early: behind the value with which all
+    /// have at least `bytes_max` bytes, or in front of one that has as many alone and is to be
+    /// [opened](Self::get_or_open). `found` is called for those that took place.
+    pub async fn get_many_within<F>(&self, keys: &[&[u8]], bytes_max: usize, mut found: F) -> Result<(), CacheError>
     where
         F: FnMut(usize, Option<&mut Value>),
     {
@@ -214,16 +225,20 @@ impl<G: Engine> Cache<G> {
             checked(key)?;
         }
         if self.is_held() {
-            let mut value = Value::new();
+            let (mut value, mut room) = (Value::new(), Room::new(bytes_max));
             for (index, key) in keys.iter().enumerate() {
                 let is_there = Box::pin(self.get_held(key, &mut value)).await?;
+                let is_last = room.is_used_up_by(if is_there { Lookup::Hit } else { Lookup::Absent }, &value);
                 found(index, is_there.then_some(&mut value));
+                if is_last {
+                    break;
+                }
             }
             return Ok(());
         }
         let each =
             |index: usize, lookup: Lookup, value: &mut Value| found(index, (lookup == Lookup::Hit).then_some(value));
-        self.engine.get_many(keys, each).await
+        self.engine.get_many(keys, bytes_max, each).await
     }
 
     /// Announces operations on these keys, in this order. Where memory is near, the engine

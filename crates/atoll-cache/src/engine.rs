@@ -45,6 +45,10 @@ pub enum CacheError {
     /// since the hold began.
     #[error("another client has changed the key meanwhile: begin again")]
     Overtaken,
+    /// A value [arrives](crate::Cache::stage) that another client has begun: that of this
+    /// connection or thread was shut out meanwhile, and this one has joined in its place.
+    #[error("the client that began the value was shut out meanwhile: send the value again")]
+    BegunByAnother,
     /// The pool holds bytes that no client wrote.
     #[error("the pool is damaged ({what}): check it with `atoll pool verify`")]
     Damaged {
@@ -71,6 +75,24 @@ impl CacheError {
     /// Whether the client is shut out. Another client may join in its place.
     pub fn is_shut_out(&self) -> bool {
         matches!(self, Self::Verb(VerbError::Fenced))
+    }
+}
+
+/// The bytes that the values of [`Engine::get_many`] may have yet.
+pub(crate) struct Room(usize);
+
+impl Room {
+    pub(crate) fn new(bytes_max: usize) -> Self {
+        Self(bytes_max)
+    }
+
+    /// Counts a value, if the lookup is a hit. Returns whether it is to be the last one.
+    #[inline]
+    pub(crate) fn is_used_up_by(&mut self, lookup: Lookup, value: &Value) -> bool {
+        if lookup == Lookup::Hit {
+            self.0 = self.0.saturating_sub(value.meta().value_bytes);
+        }
+        self.0 == 0
     }
 }
 
@@ -315,15 +337,24 @@ pub trait Engine {
 
     /// Looks many keys up at once; `found(i, lookup, value)` is called once for every `keys[i]`, in
     /// order. It may take the value's memory.
+    ///
+    /// The lookups end early, behind the value with which all have at least `bytes_max` bytes. An
+    /// engine that [opens](Engine::opens_values) values ends them in front of one that has as many
+    /// alone, and does not read that.
     async fn get_many<F: FnMut(usize, Lookup, &mut Value)>(
         &self,
         keys: &[&[u8]],
+        bytes_max: usize,
         mut found: F,
     ) -> Result<(), CacheError> {
-        let mut value = Value::new();
+        let (mut value, mut room) = (Value::new(), Room::new(bytes_max));
         for (index, key) in keys.iter().enumerate() {
             let lookup = self.get(key, &mut value).await?;
+            let is_last = room.is_used_up_by(lookup, &value);
             found(index, lookup, &mut value);
+            if is_last {
+                break;
+            }
         }
         Ok(())
     }
@@ -349,7 +380,9 @@ pub trait Engine {
     async fn update<C: Change>(&self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError>;
 
     /// Begins a value of so many bytes for `key` that arrives in pieces. `None` if the engine
-    /// stores values of that length, or any, in one step only.
+    /// stores values of that length, or any, in one step only, or if such values and those that are
+    /// kept for slow readers would have more of the pool together than
+    /// [`value_bytes_max`](Engine::value_bytes_max).
     fn stage(&self, key: &[u8], value_bytes: usize) -> Option<Staged> {
         let _ = (key, value_bytes);
         None

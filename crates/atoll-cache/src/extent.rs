@@ -25,21 +25,25 @@
 //! between binds the extent after the repair, and no repair may follow. So an owner checks the
 //! extents that it has bound lately once another client has died ([`LatelyBound`]).
 
+pub(crate) mod pins;
 pub(crate) mod reading;
 mod rounds;
 pub(crate) mod staged;
 pub(crate) mod turns;
+pub(crate) mod unlisted;
 
 use crate::CacheError;
+use crate::index::Index;
 use crate::record::{Hasher, Header, LARGE_EXTENTS, LargeBody, PIECE_BYTES};
 use atoll_fabric::{Batch, Buffer, Endpoint, Intent};
 use atoll_pool::{Chunk, ChunkId, ChunkState, Client, Layout, chunks};
-use reading::Pins;
+use pins::Pins;
 use rounds::{in_lanes, rounds};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use turns::Turn;
+use unlisted::{Abandoned, Unlisted};
 
 /// An empty chunk in state Open that its client owns, with its generation.
 pub(crate) type OpenChunk = (ChunkId, u32);
@@ -132,6 +136,28 @@ pub(crate) struct ExtentIo<'c, E: Endpoint> {
     pub(crate) client: &'c Client<E>,
     pub(crate) hasher: &'c Hasher,
     pub(crate) pins: &'c Arc<Pins>,
+    pub(crate) abandoned: &'c Arc<Abandoned>,
+}
+
+/// Whether [`free_unlisted`] may have something to free.
+#[inline]
+pub(crate) fn has_unlisted(index: &impl Index) -> bool {
+    index.abandoned().is_any() || index.pins().is_any()
+}
+
+/// Frees the unlisted extents that this client has dropped, and those of dead objects that no
+/// reader has pinned any more.
+pub(crate) async fn free_unlisted(index: &impl Index) -> Result<(), CacheError> {
+    if !has_unlisted(index) {
+        return Ok(());
+    }
+    let extents = index.abandoned().take().into_iter().chain(index.pins().take_unpinned());
+    // If one cannot be freed, the others are noted again.
+    let unlisted: Vec<Unlisted> = extents.map(|extents| Unlisted::new(extents, index.abandoned())).collect();
+    for extents in unlisted {
+        index.extent_io().free(extents).await?;
+    }
+    Ok(())
 }
 
 impl<E: Endpoint> ExtentIo<'_, E> {
@@ -253,7 +279,7 @@ impl<E: Endpoint> ExtentIo<'_, E> {
         self.read_span(extents, 0, key, &mut spare).await?;
         let mut checksum = body.key_hash;
         let end = key.len() + value.len();
-        let mut turn = Turn::begin();
+        let mut turn = Turn::of_reader();
         for piece in value.chunks_mut(PIECE_BYTES) {
             self.read_span(extents, start, piece, &mut spare).await?;
             start += piece.len();
@@ -284,7 +310,7 @@ impl<E: Endpoint> ExtentIo<'_, E> {
         mut into: &mut [u8],
         spare: &mut Buffer,
     ) -> Result<(), CacheError> {
-        let (layout, mut turn) = (&self.client.pool.layout, Turn::begin());
+        let (layout, mut turn) = (&self.client.pool.layout, Turn::of_reader());
         while !into.is_empty() {
             let (index, within) = layout.divide(start as u64);
             let bytes = into.len().min((layout.chunk_bytes - within) as usize);
@@ -338,7 +364,7 @@ impl<E: Endpoint> ExtentIo<'_, E> {
         let rest = &value[shared..];
         let start = head.len();
         let mut checksum = key_hash;
-        let (mut written, mut turn) = (0, Turn::begin());
+        let (mut written, mut turn) = (0, Turn::of_writer(self.client));
         for piece in value.chunks(PIECE_BYTES) {
             let place = start + written;
             self.expect_span(extents, place, (start + rest.len()).min(place + PIECE_BYTES), Intent::Write);
@@ -368,7 +394,7 @@ impl<E: Endpoint> ExtentIo<'_, E> {
             self.read_rounds(extents, bytes, place).await?;
             return Ok(buffer);
         }
-        let mut turn = Turn::begin();
+        let mut turn = Turn::of_reader();
         for (index, extent) in extents.body.iter().enumerate().take(bytes.div_ceil(chunk_bytes)) {
             let start = index * chunk_bytes;
             let length = (bytes - start).min(chunk_bytes);
@@ -389,18 +415,18 @@ impl<E: Endpoint> ExtentIo<'_, E> {
         key: &[u8],
         value: &[u8],
         outgoing: Buffer,
-    ) -> Result<(Extents, LargeBody, Buffer), CacheError> {
+    ) -> Result<(Unlisted, LargeBody, Buffer), CacheError> {
         let layout = &self.client.pool.layout;
         let (bodies, _) = chunks_needed(key.len() + value.len(), layout.chunk_bytes);
         self.take_open(&open, home).await?;
         let mut body: Vec<_> = open.into_iter().map(|(chunk, generation)| Extent { chunk, generation }).collect();
         let lists = body.split_off(bodies);
-        let extents = Extents { body, lists };
-        let mut spare = outgoing;
-        let (key_hash, checksum) = self.write_body(&extents, key, value, &mut spare).await?;
-        self.write_lists(&extents).await?;
+        let unlisted = Unlisted::new(Extents { body, lists }, self.abandoned);
+        let (extents, mut spare) = (unlisted.extents(), outgoing);
+        let (key_hash, checksum) = self.write_body(extents, key, value, &mut spare).await?;
+        self.write_lists(extents).await?;
         let large = LargeBody { checksum, key_hash, extents: extents.listed() };
-        Ok((extents, large, spare))
+        Ok((unlisted, large, spare))
     }
 
     /// WRITEs the lists of an object that has more extents than its record lists.
@@ -422,7 +448,7 @@ impl<E: Endpoint> ExtentIo<'_, E> {
     }
 
     async fn take_lane(&self, open: &[OpenChunk], home: u32, lane: usize) -> Result<(), CacheError> {
-        let (layout, mut turn) = (&self.client.pool.layout, Turn::begin());
+        let (layout, mut turn) = (&self.client.pool.layout, Turn::of_writer(self.client));
         // Each takes two verbs.
         for (_, round) in rounds(open, self.client.batch_verbs_max() / 2, lane) {
             let (mut batch, mut swaps) = (Batch::new(), Vec::with_capacity(round.len()));
@@ -464,15 +490,29 @@ impl<E: Endpoint> ExtentIo<'_, E> {
 
     /// Frees the extents of an object that is dead, once no reader of this process has pinned them.
     pub(crate) async fn free_extents(&self, extents: &Extents) -> Result<(), CacheError> {
-        if self.pins.take_over(extents) {
-            return Ok(());
+        match self.unlisted(extents) {
+            Some(unlisted) => self.free(unlisted).await,
+            None => Ok(()),
         }
-        let all: Vec<Extent> = extents.all().collect();
-        in_lanes(|lane| self.free_lane(&all, lane)).await
+    }
+
+    /// The extents of an object that is dead, for this client to free. `None` if a reader of this
+    /// process has pinned them: then a client frees them once that has ended.
+    pub(crate) fn unlisted(&self, extents: &Extents) -> Option<Unlisted> {
+        (!self.pins.take_over(extents)).then(|| Unlisted::new(extents.clone(), self.abandoned))
+    }
+
+    /// Frees unlisted extents.
+    pub(crate) async fn free(&self, unlisted: Unlisted) -> Result<(), CacheError> {
+        let all: Vec<Extent> = unlisted.extents().all().collect();
+        in_lanes(|lane| self.free_lane(&all, lane)).await?;
+        unlisted.forget();
+        Ok(())
     }
 
     async fn free_lane(&self, extents: &[Extent], lane: usize) -> Result<(), CacheError> {
-        let (endpoint, layout, mut turn) = (&self.client.endpoint, &self.client.pool.layout, Turn::begin());
+        let (endpoint, layout, mut turn) =
+            (&self.client.endpoint, &self.client.pool.layout, Turn::of_writer(self.client));
         for (_, round) in rounds(extents, self.client.batch_verbs_max(), lane) {
             let numbers: Vec<ChunkId> = round.iter().map(|extent| extent.chunk).collect();
             let mut still = Vec::with_capacity(round.len());

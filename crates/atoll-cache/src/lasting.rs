@@ -197,14 +197,14 @@ impl<G: 'static> Lasting<G> {
 
 /// Operations with a callback, as far as they do not depend on it.
 impl<G: Engine + 'static> Lasting<G> {
-    async fn values_of(&self, keys: &[&[u8]]) -> Result<Vec<(Lookup, Value)>, CacheError> {
+    async fn values_of(&self, keys: &[&[u8]], bytes_max: usize) -> Result<Vec<(Lookup, Value)>, CacheError> {
         let engine = self.engine.clone();
         let keys: Vec<Vec<u8>> = keys.iter().map(|key| key.to_vec()).collect();
         let got = self.run(move || async move {
             let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
             let mut all = Vec::with_capacity(keys.len());
             let each = |_, lookup, value: &mut Value| all.push((lookup, std::mem::take(value)));
-            engine.get_many(&keys, each).await.map(|()| all)
+            engine.get_many(&keys, bytes_max, each).await.map(|()| all)
         });
         got.await
     }
@@ -276,11 +276,11 @@ impl<G: Engine + 'static> Engine for Lasting<G> {
         found
     }
 
-    async fn get_many<F>(&self, keys: &[&[u8]], mut found: F) -> Result<(), CacheError>
+    async fn get_many<F>(&self, keys: &[&[u8]], bytes_max: usize, mut found: F) -> Result<(), CacheError>
     where
         F: FnMut(usize, Lookup, &mut Value),
     {
-        for (index, (lookup, value)) in self.values_of(keys).await?.iter_mut().enumerate() {
+        for (index, (lookup, value)) in self.values_of(keys, bytes_max).await?.iter_mut().enumerate() {
             found(index, *lookup, value);
         }
         Ok(())

@@ -81,11 +81,12 @@ pub use cache::{
 };
 pub use engine::{CacheError, Change, Engine, Flushed, Lookup, Mark, Old, Verdict, Want};
 pub use engines::{Chosen, ChosenPool, EngineId, EngineKind, EngineOptions};
+pub use extent::pins::Orphaned;
 pub use extent::reading::Reading;
 pub use extent::staged::Staged;
 pub use extent::turns::{Pause, pause_with};
 pub use lasting::Lasting;
-pub use near::{Copied, Near, NearCache};
+pub use near::{Copied, Copies, Near, NearCache};
 pub use pooled::{Ahead, EnginePool, Pooled};
 pub use removals::{Cause, Removal, Removals};
 pub use reserve::Reserve;

@@ -11,6 +11,7 @@
 //! as for the object itself.
 
 use crate::Pooled;
+use crate::engine::Room;
 use crate::{Attributes, CacheError, Change, Engine, Lookup, Mark, Meta, Removals, Stats, Value};
 use atoll_fabric::{Arrivals, Endpoint};
 use atoll_near::NearError;
@@ -63,16 +64,43 @@ pub trait Copied: Engine {
         bytes_max: usize,
     ) -> Result<(Lookup, bool), CacheError>;
 
-    /// As [`Engine::get_many`]. After a hit of a key that is `wanted`, also whether its slot permits
-    /// copies, as for [`get_permitting`](Self::get_permitting). The caller has sampled its words
-    /// before.
+    /// As [`Engine::get_many`]. After a hit of a key of which a copy is wanted, also whether its slot
+    /// permits copies, as for [`get_permitting`](Self::get_permitting). The caller has sampled its
+    /// words before.
     async fn get_many_permitting<F: FnMut(usize, Lookup, &mut Value, bool)>(
         &self,
         keys: &[&[u8]],
-        wanted: &[bool],
         bytes_max: usize,
+        copies: Copies<'_>,
         found: F,
     ) -> Result<(), CacheError>;
+}
+
+/// Of which keys of many lookups the caller wants to keep copies.
+#[derive(Clone, Copy, Debug)]
+pub struct Copies<'k> {
+    /// For each key whether one is wanted. Beyond its end none is.
+    pub wanted: &'k [bool],
+    /// Longest value of which a copy is kept.
+    pub value_bytes_max: usize,
+}
+
+impl Copies<'static> {
+    /// Of none.
+    pub const NONE: Self = Self { wanted: &[], value_bytes_max: 0 };
+}
+
+impl Copies<'_> {
+    /// Longest value of this key of which a copy is wanted; `None` if none is.
+    #[inline]
+    pub(crate) fn bytes_max(&self, index: usize) -> Option<usize> {
+        self.wanted.get(index).is_some_and(|is_wanted| *is_wanted).then_some(self.value_bytes_max)
+    }
+
+    /// The same for the keys from this one on.
+    pub(crate) fn from(self, index: usize) -> Self {
+        Self { wanted: self.wanted.get(index..).unwrap_or_default(), ..self }
+    }
 }
 
 /// What a near cache has of a value.
@@ -223,7 +251,7 @@ impl<G: Copied> Near<G> {
     async fn tell_all_accesses(&self) {
         let untold = self.untold.take();
         let keys: Vec<&[u8]> = untold.iter().map(|key| &**key).collect();
-        let _ = self.engine.get_many(&keys, |_, _, _| ()).await;
+        let _ = self.engine.get_many(&keys, usize::MAX, |_, _, _| ()).await;
     }
 
     /// Looks those of many keys up in the pool that have no copy here, and keeps copies of what is
@@ -232,6 +260,7 @@ impl<G: Copied> Near<G> {
         &self,
         near: &NearValues<CopiedMeta>,
         keys: &[&[u8]],
+        bytes_max: usize,
         looks: &mut Looks,
     ) -> Result<(), CacheError> {
         let Looks { results, far } = looks;
@@ -242,7 +271,8 @@ impl<G: Copied> Near<G> {
         let untold = self.untold.take();
         let far_keys: Vec<&[u8]> =
             far.iter().map(|far| keys[far.index]).chain(untold.iter().map(|key| &**key)).collect();
-        let worth: Vec<bool> = far.iter().map(|far| far.sample.is_some()).collect();
+        let wanted: Vec<bool> = far.iter().map(|far| far.sample.is_some()).collect();
+        let copies = Copies { wanted: &wanted, value_bytes_max: near.values().value_bytes_max() };
         let note = |number: usize, lookup, value: &mut Value, is_permitted| {
             let Some(Far { index, sample, ended }) = far.get(number) else { return };
             if let Some(sample) = sample.filter(|_| is_permitted) {
@@ -253,7 +283,7 @@ impl<G: Copied> Near<G> {
             }
             results[*index] = Some(Got::Far(lookup, std::mem::take(value)));
         };
-        self.engine.get_many_permitting(&far_keys, &worth, near.values().value_bytes_max(), note).await
+        self.engine.get_many_permitting(&far_keys, bytes_max, copies, note).await
     }
 
     /// The copy of an object with this token has ended; a lookup in the pool has found this since.
@@ -401,9 +431,10 @@ impl<G: Copied> Engine for Near<G> {
     async fn get_many<F: FnMut(usize, Lookup, &mut Value)>(
         &self,
         keys: &[&[u8]],
+        bytes_max: usize,
         mut found: F,
     ) -> Result<(), CacheError> {
-        let Some(near) = &self.near else { return self.engine.get_many(keys, found).await };
+        let Some(near) = &self.near else { return self.engine.get_many(keys, bytes_max, found).await };
         let mut looks = Looks::default();
         for (index, key) in keys.iter().enumerate() {
             let stripe = self.engine.stripe(key);
@@ -419,15 +450,19 @@ impl<G: Copied> Engine for Near<G> {
             looks.results.push(None);
             looks.far.push(Far { index, sample, ended });
         }
-        self.get_all_far(near, keys, &mut looks).await?;
-        let mut copied = Value::new();
-        for (index, result) in looks.results.into_iter().enumerate() {
-            match result.expect("every key was looked up") {
-                Got::Copy(copy) => {
-                    copied.assign(&copy.bytes, meta_of(&copy));
-                    found(index, Lookup::Hit, &mut copied);
-                }
-                Got::Far(lookup, mut value) => found(index, lookup, &mut value),
+        self.get_all_far(near, keys, bytes_max, &mut looks).await?;
+        let (mut value, mut room) = (Value::new(), Room::new(bytes_max));
+        // The engine's lookups may have ended early.
+        for (index, result) in looks.results.into_iter().map_while(|result| result).enumerate() {
+            let mut lookup = Lookup::Hit;
+            match result {
+                Got::Copy(copy) => value.assign(&copy.bytes, meta_of(&copy)),
+                Got::Far(looked, far) => (lookup, value) = (looked, far),
+            }
+            let is_last = room.is_used_up_by(lookup, &value);
+            found(index, lookup, &mut value);
+            if is_last {
+                break;
             }
         }
         Ok(())

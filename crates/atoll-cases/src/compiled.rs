@@ -8,8 +8,8 @@
 
 use atoll_cache::audit::Audit;
 use atoll_cache::{
-    Ahead, CacheError, Change, Copied, Engine, Flushed, Lookup, Mark, Meta, Pooled, Reading, Removals, Staged, Stats,
-    Value,
+    Ahead, CacheError, Change, Copied, Copies, Engine, Flushed, Lookup, Mark, Meta, Pooled, Reading, Removals, Staged,
+    Stats, Value,
 };
 use atoll_fabric::{Arrivals, Endpoint};
 use atoll_pool::{Client, PoolError, PoolSettings, Repaired};
@@ -102,12 +102,12 @@ impl<G: Engine> Engine for Compiled<G> {
         close() -> Result<(), CacheError>,
     }
 
-    async fn get_many<F>(&self, keys: &[&[u8]], mut found: F) -> Result<(), CacheError>
+    async fn get_many<F>(&self, keys: &[&[u8]], bytes_max: usize, mut found: F) -> Result<(), CacheError>
     where
         F: FnMut(usize, Lookup, &mut Value),
     {
         let found: &mut dyn FnMut(usize, Lookup, &mut Value) = &mut found;
-        boxed(self.0.get_many(keys, found)).await
+        boxed(self.0.get_many(keys, bytes_max, found)).await
     }
 
     async fn get_part<P>(&self, key: &[u8], part: P, into: &mut Value) -> Result<(Lookup, Meta), CacheError>
@@ -217,15 +217,15 @@ impl<G: Copied> Copied for Compiled<G> {
     async fn get_many_permitting<F>(
         &self,
         keys: &[&[u8]],
-        wanted: &[bool],
         bytes_max: usize,
+        copies: Copies<'_>,
         mut found: F,
     ) -> Result<(), CacheError>
     where
         F: FnMut(usize, Lookup, &mut Value, bool),
     {
         let found: &mut dyn FnMut(usize, Lookup, &mut Value, bool) = &mut found;
-        boxed(self.0.get_many_permitting(keys, wanted, bytes_max, found)).await
+        boxed(self.0.get_many_permitting(keys, bytes_max, copies, found)).await
     }
 }
 

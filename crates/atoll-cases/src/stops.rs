@@ -11,6 +11,7 @@
 //! | in a READ of several words | one word of the READ, which reads the words in any order |
 //! | in a WRITE | the verbs in front of it, and the first half of its words |
 //! | behind a verb that overtakes | all verbs to the node of that verb, and none to other nodes |
+//! | refused | nothing, now and later: the client does not stop, and learns it |
 //!
 //! Only batches that the client awaits stop.
 
@@ -44,6 +45,8 @@ enum Kind {
     WithinWrite,
     /// All verbs to the same node, instead of those in front.
     Overtaking,
+    /// Nothing, now and later: the client does not stop, and the batch fails.
+    Refused,
 }
 
 /// One stop of one client.
@@ -156,6 +159,11 @@ impl Stops {
         })
     }
 
+    /// The first batch for which this holds fails, because its host has no memory for it.
+    pub fn refused(&self, mut is_batch: impl FnMut(&[Verb]) -> bool + 'static) -> Rc<Stop> {
+        self.with(Kind::Refused, move |verbs| is_batch(verbs).then_some(0))
+    }
+
     /// The first stop that a batch reaches, and the verb in front of which it is.
     fn on_the_way(&self, batch: &Batch) -> Option<(Rc<Stop>, usize)> {
         let mut stops = self.0.borrow_mut();
@@ -168,9 +176,14 @@ impl Stops {
     pub(super) async fn post<E: Endpoint>(&self, endpoint: &E, batch: &mut Batch) -> Result<(), VerbError> {
         let Some((stop, verb)) = self.on_the_way(batch) else { return endpoint.post(batch).await };
         let node = batch.verbs()[verb].at.node();
+        if let Kind::Refused = stop.kind {
+            stop.release();
+            return Err(VerbError::no_memory(node));
+        }
         let is_first = |index: usize, other: &Verb| match stop.kind {
             Kind::Before | Kind::WithinRead(_) | Kind::WithinWrite => index < verb,
             Kind::Behind => true,
+            Kind::Refused => unreachable!("nothing of it takes effect"),
             Kind::Overtaking => other.at.node() == node,
         };
         let all = batch.verbs().iter().enumerate();
@@ -181,7 +194,7 @@ impl Stops {
         match stop.kind {
             Kind::WithinRead(at) => early = Some((at, atoll_pool::read_word(endpoint, at).await?)),
             Kind::WithinWrite => write_half(endpoint, &batch.verbs()[verb]).await?,
-            Kind::Before | Kind::Behind | Kind::Overtaking => {}
+            Kind::Before | Kind::Behind | Kind::Overtaking | Kind::Refused => {}
         }
         stop.state.set(State::Reached);
         while stop.is_reached() {

@@ -37,7 +37,12 @@ impl Drop for Client {
 /// The methods of [`Engine`] that a client of the lab uses, each of which ends when it returns.
 trait Operations {
     fn get(&self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError>;
-    fn get_many(&self, keys: &[&[u8]], found: &mut dyn FnMut(usize, Lookup, &mut Value)) -> Result<(), CacheError>;
+    fn get_many(
+        &self,
+        keys: &[&[u8]],
+        bytes_max: usize,
+        found: &mut dyn FnMut(usize, Lookup, &mut Value),
+    ) -> Result<(), CacheError>;
     fn peek(&self, key: &[u8]) -> Result<Option<Meta>, CacheError>;
     fn update(&self, key: &[u8], change: &mut dyn Decision) -> Result<Option<u64>, CacheError>;
     fn scan(&self, cursor: u64, count: usize, each: &mut dyn FnMut(&[u8])) -> Result<u64, CacheError>;
@@ -68,8 +73,13 @@ impl<G: Engine> Operations for Waiting<G> {
         self.done(self.engine.get(key, into))
     }
 
-    fn get_many(&self, keys: &[&[u8]], found: &mut dyn FnMut(usize, Lookup, &mut Value)) -> Result<(), CacheError> {
-        self.done(self.engine.get_many(keys, found))
+    fn get_many(
+        &self,
+        keys: &[&[u8]],
+        bytes_max: usize,
+        found: &mut dyn FnMut(usize, Lookup, &mut Value),
+    ) -> Result<(), CacheError> {
+        self.done(self.engine.get_many(keys, bytes_max, found))
     }
 
     fn peek(&self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
@@ -125,9 +135,10 @@ impl Engine for Client {
     async fn get_many<F: FnMut(usize, Lookup, &mut Value)>(
         &self,
         keys: &[&[u8]],
+        bytes_max: usize,
         mut found: F,
     ) -> Result<(), CacheError> {
-        self.operations.get_many(keys, &mut found)
+        self.operations.get_many(keys, bytes_max, &mut found)
     }
 
     async fn peek(&self, key: &[u8]) -> Result<Option<Meta>, CacheError> {

@@ -24,6 +24,7 @@
 //! | [`boot`] | a region that outlives its host's boot |
 //! | [`registry`] | clients: incarnations, protections, and how dead clients are shut out |
 //! | [`in_flight`] | the running operations of a client |
+//! | [`cut_off`] | operations that were dropped halfway |
 //! | [`loan`] | what a client lends to one operation at a time |
 //! | [`client`] | a client, independent of what it uses the pool for |
 //! | `upkeep` | what clients count of the pool's upkeep |
@@ -46,6 +47,7 @@ pub mod chunk;
 pub mod chunks;
 pub mod client;
 pub mod clock;
+pub mod cut_off;
 pub mod error;
 pub mod fields;
 pub mod gate;

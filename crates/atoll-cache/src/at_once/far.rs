@@ -7,9 +7,11 @@
 //! Before other operations the client does the same for the keys that it does not remember, and
 //! remembers them. A change of a remembered key takes one round trip less, a blind one two.
 
-use super::{By, Candidate, Copies, Lookups, On, Seen, WordOf, first_candidate, look_up_alone, permit};
+use super::{By, Candidate, Lookups, On, Seen, WordOf, first_candidate, look_up_alone, permit};
+use crate::engine::Room;
 use crate::index::copies::{Permission, Sharing, permission};
 use crate::index::{Index, SLOTS_BYTES, SlotWord, first_slot};
+use crate::near::Copies;
 use crate::{CacheError, Lookup, Value};
 use arrayvec::ArrayVec;
 use atoll_fabric::{BATCH_VERBS_MAX, Batch, Buffer, Endpoint, Ticket};
@@ -29,20 +31,21 @@ pub(super) async fn look_up_many<L: Lookups, F>(
     engine: &L,
     op: &mut On<L>,
     keys: &[&[u8]],
-    wanted: Copies<'_>,
+    bytes_max: usize,
+    copies: Copies<'_>,
     mut found: F,
 ) -> Result<(), CacheError>
 where
     F: FnMut(usize, Lookup, &mut Value, bool),
 {
     let mut values = engine.at_once().take_values(KEYS_MAX);
-    let mut done = 0;
-    while done < keys.len() {
-        let wanted = wanted.from(done);
+    let (mut done, mut room) = (0, Room::new(bytes_max));
+    'rounds: while done < keys.len() {
+        let copies = copies.from(done);
         let keys = &keys[done..keys.len().min(done + KEYS_MAX)];
         engine.begin_many(keys.len()).await?;
         let begun_ns = engine.index().member().endpoint.now_ns();
-        let Round { hashes, candidates, permitted } = read_round(engine, keys, wanted, &mut values).await?;
+        let Round { hashes, candidates, permitted } = read_round(engine, keys, copies, &mut values).await?;
         for (index, (hash, candidate)) in hashes.iter().zip(&candidates).enumerate() {
             let (key, value) = (keys[index], &mut values[index]);
             let lookup = match candidate {
@@ -53,17 +56,21 @@ where
                 Candidate::Unreachable => None,
                 Candidate::Seen(seen) => engine.judge_seen(op, (*hash, key), *seen, value, begun_ns).await?,
             };
-            let (lookup, is_permitted) = match (lookup, permitted[index], wanted.bytes_max(index)) {
+            let (lookup, is_permitted) = match (lookup, permitted[index], copies.bytes_max(index)) {
                 (Some(Lookup::Hit), Permitted::Is(is_permitted), Some(_)) => {
                     (Lookup::Hit, is_permitted && engine.is_timely(begun_ns))
                 }
-                (Some(Lookup::Hit), Permitted::Later(slot, word), Some(bytes_max)) => {
-                    (Lookup::Hit, permit(engine, (slot, word), value, bytes_max, begun_ns).await?)
+                (Some(Lookup::Hit), Permitted::Later(slot, word), Some(copied_max)) => {
+                    (Lookup::Hit, permit(engine, (slot, word), value, copied_max, begun_ns).await?)
                 }
                 (Some(lookup), ..) => (lookup, false),
-                (None, _, bytes_max) => look_up_alone(engine, op, key, value, bytes_max).await?,
+                (None, _, copied_max) => look_up_alone(engine, op, key, value, copied_max).await?,
             };
+            let is_last = room.is_used_up_by(lookup, value);
             found(done + index, lookup, value, is_permitted);
+            if is_last {
+                break 'rounds;
+            }
         }
         done += hashes.len();
     }
@@ -125,7 +132,7 @@ struct Round<L: Lookups> {
 async fn read_round<L: Lookups>(
     engine: &L,
     keys: &[&[u8]],
-    wanted: Copies<'_>,
+    copies: Copies<'_>,
     values: &mut [Value],
 ) -> Result<Round<L>, CacheError> {
     let (index, endpoint) = (engine.index(), &engine.index().member().endpoint);
@@ -181,7 +188,7 @@ async fn read_round<L: Lookups>(
         candidates.push(candidate);
     }
     engine.at_once().buckets.replace(buffers);
-    let permits = Permits::add(index, &candidates, wanted, &mut records, verbs_max);
+    let permits = Permits::add(index, &candidates, copies, &mut records, verbs_max);
     if !records.is_empty() {
         endpoint.post(&mut records).await?;
     }
@@ -213,7 +220,7 @@ impl<W: SlotWord> Permits<W> {
     fn add<I: Index<Word = W>>(
         index: &I,
         candidates: &[Candidate<W>],
-        wanted: Copies<'_>,
+        copies: Copies<'_>,
         batch: &mut Batch,
         verbs_max: usize,
     ) -> Self {
@@ -223,7 +230,7 @@ impl<W: SlotWord> Permits<W> {
                 return Permitted::Is(false);
             };
             match permission(index, word) {
-                _ if !wanted.are_wanted(place) => Permitted::Is(false),
+                _ if copies.bytes_max(place).is_none() => Permitted::Is(false),
                 Permission::Is(is_permitted) => Permitted::Is(is_permitted),
                 Permission::By(_) if word.is_large() || batch.len() == verbs_max => Permitted::Later(slot, word),
                 Permission::By(copied) => {

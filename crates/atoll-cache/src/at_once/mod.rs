@@ -11,7 +11,7 @@
 //! An engine's own steps are its [`Lookups`]. A key that its first candidate does not decide is
 //! looked up alone.
 //!
-//! Of some keys the caller wants to keep copies: see [`Copies`]. Where memory is far, the client
+//! Of some keys the caller wants to keep [`Copies`]. Where memory is far, the client
 //! swaps their slots in the batch that READs their records.
 
 mod far;
@@ -19,6 +19,7 @@ mod near;
 
 use crate::index::copies;
 use crate::index::{BUCKET_SLOTS, Index, SlotWord, Unlink, first_slot};
+use crate::near::Copies;
 use crate::operation::Operation;
 use crate::{CacheError, Lookup, Value};
 use atoll_fabric::{Buffer, Endpoint};
@@ -29,39 +30,6 @@ use std::cell::RefCell;
 type WordOf<L> = <<L as Unlink>::Index as Index>::Word;
 /// An operation on an engine's index.
 type On<L> = Operation<WordOf<L>, <<L as Unlink>::Index as Index>::Notes>;
-
-/// Of which keys of a lookup the caller wants to keep copies: the slots are to permit them.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Copies<'k> {
-    /// For each key whether one is wanted. Beyond its end none is.
-    pub(crate) wanted: &'k [bool],
-    /// Longest value of which a copy is kept.
-    pub(crate) bytes_max: usize,
-}
-
-impl Copies<'static> {
-    /// None.
-    const NONE: Self = Self { wanted: &[], bytes_max: 0 };
-}
-
-impl Copies<'_> {
-    /// Whether a copy of this key's value is wanted.
-    #[inline]
-    fn are_wanted(&self, index: usize) -> bool {
-        self.wanted.get(index).is_some_and(|is_wanted| *is_wanted)
-    }
-
-    /// Longest value of this key of which a copy is wanted.
-    #[inline]
-    fn bytes_max(&self, index: usize) -> Option<usize> {
-        self.are_wanted(index).then_some(self.bytes_max)
-    }
-
-    /// The same for the keys from this one on.
-    fn from(self, index: usize) -> Self {
-        Self { wanted: self.wanted.get(index..).unwrap_or_default(), ..self }
-    }
-}
 
 /// A key's first candidate: the first slot of its bucket that may have its object.
 #[derive(Clone, Copy, Debug)]
@@ -197,13 +165,12 @@ pub(crate) fn is_worth_expecting<L: Lookups>(engine: &L, keys: &[&[u8]]) -> bool
     engine.index().member().endpoint.is_near() || far::is_worth_expecting(engine, keys)
 }
 
-/// Looks many keys up. Calls `found(i, lookup, value, is_permitted)` for every `keys[i]`, in order.
-/// The callee may take the value's memory. `is_permitted`: a copy is wanted, and the slot permits
-/// copies of this value.
+/// Looks many keys up: see [`Copied::get_many_permitting`](crate::Copied::get_many_permitting).
 pub(crate) async fn look_up_many<L: Lookups, F>(
     engine: &L,
     op: &mut On<L>,
     keys: &[&[u8]],
+    bytes_max: usize,
     copies: Copies<'_>,
     found: F,
 ) -> Result<(), CacheError>
@@ -211,40 +178,40 @@ where
     F: FnMut(usize, Lookup, &mut Value, bool),
 {
     if engine.index().member().endpoint.is_near() {
-        return near::look_up_many(engine, op, keys, copies, found).await;
+        return near::look_up_many(engine, op, keys, bytes_max, copies, found).await;
     }
-    Box::pin(far::look_up_many(engine, op, keys, copies, found)).await
+    Box::pin(far::look_up_many(engine, op, keys, bytes_max, copies, found)).await
 }
 
 /// Looks one key up alone; also whether its slot permits copies of what was found, which the caller
-/// wants if the value has at most `bytes_max` bytes.
+/// wants if the value has at most `copied_max` bytes.
 async fn look_up_alone<L: Lookups>(
     engine: &L,
     op: &mut On<L>,
     key: &[u8],
     value: &mut Value,
-    bytes_max: Option<usize>,
+    copied_max: Option<usize>,
 ) -> Result<(Lookup, bool), CacheError> {
     let begun_ns = engine.index().member().endpoint.now_ns();
     let lookup = engine.look_up(op, key, value).await?;
-    match (bytes_max, op.found.take()) {
-        (Some(bytes_max), Some(found)) if lookup == Lookup::Hit => {
-            Ok((lookup, permit(engine, found, value, bytes_max, begun_ns).await?))
+    match (copied_max, op.found.take()) {
+        (Some(copied_max), Some(found)) if lookup == Lookup::Hit => {
+            Ok((lookup, permit(engine, found, value, copied_max, begun_ns).await?))
         }
         _ => Ok((lookup, false)),
     }
 }
 
-/// Whether the slot of the object that a lookup has found permits copies of it from now on. The
-/// lookup began at `begun_ns`.
+/// Whether the slot of the object that a lookup has found permits copies of it from now on, which
+/// are wanted if the value has at most `copied_max` bytes. The lookup began at `begun_ns`.
 pub(crate) async fn permit<L: Lookups>(
     engine: &L,
     (slot, word): (u64, WordOf<L>),
     value: &Value,
-    bytes_max: usize,
+    copied_max: usize,
     begun_ns: u64,
 ) -> Result<bool, CacheError> {
-    let may_be = value.has_at_most(bytes_max) && engine.is_timely(begun_ns);
+    let may_be = value.has_at_most(copied_max) && engine.is_timely(begun_ns);
     Ok(may_be && copies::permit(engine.index(), slot, word).await? && engine.is_timely(begun_ns))
 }
 

@@ -9,8 +9,10 @@
 //! A hint before other operations is steps 1 and 2. It may be wrong when its operation begins: each
 //! operation READs its bucket again.
 
-use super::{Candidate, Copies, Lookups, On, WordOf, first_candidate, look_up_alone, permit};
+use super::{Candidate, Lookups, On, WordOf, first_candidate, look_up_alone, permit};
+use crate::engine::Room;
 use crate::index::{Index, SLOTS_BYTES, first_slot};
+use crate::near::Copies;
 use crate::{CacheError, Lookup, Meta, Value};
 use arrayvec::ArrayVec;
 use atoll_fabric::{Endpoint, Intent};
@@ -22,16 +24,17 @@ pub(super) async fn look_up_many<L: Lookups, F>(
     engine: &L,
     op: &mut On<L>,
     keys: &[&[u8]],
-    wanted: Copies<'_>,
+    bytes_max: usize,
+    copies: Copies<'_>,
     mut found: F,
 ) -> Result<(), CacheError>
 where
     F: FnMut(usize, Lookup, &mut Value, bool),
 {
     let mut values = engine.at_once().take_values(1);
-    let value = &mut values[0];
-    for (round, keys) in keys.chunks(KEYS_MAX).enumerate() {
-        let wanted = wanted.from(round * KEYS_MAX);
+    let (value, mut room) = (&mut values[0], Room::new(bytes_max));
+    'rounds: for (round, keys) in keys.chunks(KEYS_MAX).enumerate() {
+        let copies = copies.from(round * KEYS_MAX);
         engine.begin_many(keys.len()).await?;
         let begun_ns = engine.index().member().endpoint.now_ns();
         let hashes = expect_buckets(engine, keys);
@@ -55,15 +58,28 @@ where
                     engine.judge_seen(op, (hashes[index], key), seen, value, begun_ns).await?
                 }
             };
-            let (lookup, is_permitted) = match (lookup, candidates[index], wanted.bytes_max(index)) {
-                (Some(Lookup::Hit), Candidate::Seen(seen), Some(bytes_max)) => {
-                    let permitting = permit(engine, (seen.slot, seen.word), value, bytes_max, begun_ns);
+            let (lookup, is_permitted) = match (lookup, candidates[index], copies.bytes_max(index)) {
+                (Some(Lookup::Hit), Candidate::Seen(seen), Some(copied_max)) => {
+                    let permitting = permit(engine, (seen.slot, seen.word), value, copied_max, begun_ns);
                     (Lookup::Hit, Box::pin(permitting).await?)
                 }
                 (Some(lookup), ..) => (lookup, false),
-                (None, _, bytes_max) => Box::pin(look_up_alone(engine, op, key, value, bytes_max)).await?,
+                (None, _, copied_max) => {
+                    // The callee may have taken the place that had this before.
+                    value.defers_from = bytes_max;
+                    let looked = Box::pin(look_up_alone(engine, op, key, value, copied_max)).await;
+                    value.defers_from = usize::MAX;
+                    looked?
+                }
             };
+            if value.deferred.take().is_some() {
+                break 'rounds;
+            }
+            let is_last = room.is_used_up_by(lookup, value);
             found(round * KEYS_MAX + index, lookup, value, is_permitted);
+            if is_last {
+                break 'rounds;
+            }
         }
     }
     engine.at_once().keep_values(values);

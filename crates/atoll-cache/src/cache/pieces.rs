@@ -56,7 +56,8 @@ impl<G: Engine> Cache<G> {
     /// [`append_staged`](Self::append_staged) appends its bytes, and
     /// [`set_staged`](Self::set_staged) sets the key to it. Until then it is no object's. Dropped
     /// before, it leaves nothing behind. `None` if a value of this length is stored in one step
-    /// only.
+    /// only, or if such values and those that are kept for slow readers would have too much of the
+    /// pool.
     pub fn stage(&self, key: &[u8], value_bytes: usize) -> Result<Option<Staged>, CacheError> {
         self.checked_length(value_bytes)?;
         Ok(self.engine.stage(checked(key)?, value_bytes))

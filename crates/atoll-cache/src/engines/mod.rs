@@ -22,7 +22,7 @@ use crate::audit::Audit;
 use crate::ditto::DittoOptions;
 use crate::experts::ExpertSet;
 use crate::forge::ForgeOptions;
-use crate::near::Copied;
+use crate::near::{Copied, Copies};
 use crate::pooled::{EnginePool, Pooled};
 use crate::{
     Ahead, CacheError, Change, Engine, Flushed, Lookup, Meta, Reading, Removals, Reserve, Staged, Stats, Value,
@@ -353,14 +353,14 @@ impl<E: Endpoint> Copied for Chosen<E> {
     async fn get_many_permitting<F>(
         &self,
         keys: &[&[u8]],
-        wanted: &[bool],
         bytes_max: usize,
+        copies: Copies<'_>,
         found: F,
     ) -> Result<(), CacheError>
     where
         F: FnMut(usize, Lookup, &mut Value, bool),
     {
-        on_engine!(self, engine => engine.get_many_permitting(keys, wanted, bytes_max, found).await)
+        on_engine!(self, engine => engine.get_many_permitting(keys, bytes_max, copies, found).await)
     }
 }
 
@@ -381,8 +381,13 @@ impl<E: Endpoint> Engine for Chosen<E> {
         on_engine!(self, engine => engine.get_part(key, part, into).await)
     }
 
-    async fn get_many<F: FnMut(usize, Lookup, &mut Value)>(&self, keys: &[&[u8]], found: F) -> Result<(), CacheError> {
-        on_engine!(self, engine => engine.get_many(keys, found).await)
+    async fn get_many<F: FnMut(usize, Lookup, &mut Value)>(
+        &self,
+        keys: &[&[u8]],
+        bytes_max: usize,
+        found: F,
+    ) -> Result<(), CacheError> {
+        on_engine!(self, engine => engine.get_many(keys, bytes_max, found).await)
     }
 
     async fn expect(&self, keys: &[&[u8]]) {

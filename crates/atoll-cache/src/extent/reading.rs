@@ -11,115 +11,26 @@
 //! | reads piece by piece | frees its extents, unless they are pinned: then they are *orphans* |
 //! | unpins them | the last reader of orphans gives them to the process's clients, which free them |
 //!
-//! Clients of other processes do not know the pins. A reader therefore looks at the states of the
-//! chunks behind each piece that it has READ. If another process has freed one, the value is torn,
-//! and the reader cannot go on.
+//! Clients of other processes do not know the pins. So each step of a reader is an operation that
+//! looks at the states of the chunks, READs them, and looks again:
 //!
-//! Orphans are bound and no object has them, so a repairer frees them if their process dies.
+//! | the look | shows |
+//! |---|---|
+//! | in front of the READ | the chunks were not taken out of use before the operation began, so their memory is there until it ends: see [`retirement`](atoll_pool::retirement) |
+//! | behind the READ | the bytes are the object's |
+//!
+//! If another process has freed a chunk, the value is torn, and the reader cannot go on.
+//!
+//! Orphans are bound and no object has them. A repairer of this process leaves them to their
+//! readers. A repairer of another process frees them, as it must if their process has died.
 
-use super::{Extent, ExtentIo, Extents, Turn};
+use super::pins::{Orphaned, Pin};
+use super::{ExtentIo, Extents, Turn};
 use crate::record::{Header, LargeBody, PIECE_BYTES};
 use crate::{CacheError, Meta};
 use atoll_fabric::{Buffer, Endpoint};
 use atoll_pool::chunks;
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
-
-/// The extents that readers of this process have pinned.
-#[derive(Debug, Default)]
-pub(crate) struct Pins {
-    pinned: Mutex<Pinned>,
-    /// Whether there are any, or orphans to be freed. Written under the lock.
-    is_any: AtomicBool,
-}
-
-#[derive(Debug, Default)]
-struct Pinned {
-    /// By the first extent of each object.
-    objects: HashMap<Extent, Object>,
-    /// Bytes of all these objects.
-    bytes: usize,
-    /// Orphans that no reader has pinned any more.
-    unpinned: Vec<Extents>,
-}
-
-#[derive(Debug)]
-struct Object {
-    readers: usize,
-    bytes: usize,
-    /// Once no object has them: since when, and which they are.
-    orphans: Option<(Instant, Extents)>,
-}
-
-/// A reader's pin.
-#[derive(Debug)]
-struct Pin {
-    pins: Arc<Pins>,
-    first: Extent,
-}
-
-impl Pins {
-    fn pinned(&self) -> MutexGuard<'_, Pinned> {
-        self.pinned.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Pins the extents of an object of so many bytes. `None` if more than `most` would be pinned.
-    fn pin(self: &Arc<Self>, extents: &Extents, bytes: usize, most: usize) -> Option<Pin> {
-        let first = *extents.body.first()?;
-        let mut pinned = self.pinned();
-        let Pinned { objects, bytes: sum, .. } = &mut *pinned;
-        match objects.get_mut(&first) {
-            Some(object) => object.readers += 1,
-            None if *sum + bytes > most => return None,
-            None => {
-                objects.insert(first, Object { readers: 1, bytes, orphans: None });
-                *sum += bytes;
-            }
-        }
-        self.is_any.store(true, SeqCst);
-        Some(Pin { pins: self.clone(), first })
-    }
-
-    /// Takes over the extents of an object that is dead, if a reader has pinned them. Then the
-    /// caller does not free them.
-    pub(super) fn take_over(&self, extents: &Extents) -> bool {
-        if !self.is_any.load(SeqCst) {
-            return false;
-        }
-        let mut pinned = self.pinned();
-        let object = extents.body.first().and_then(|first| pinned.objects.get_mut(first));
-        object.map(|object| object.orphans = Some((Instant::now(), extents.clone()))).is_some()
-    }
-
-    /// Whether there may be orphans to be freed.
-    #[inline]
-    pub(super) fn is_any(&self) -> bool {
-        self.is_any.load(SeqCst)
-    }
-
-    /// The orphans that no reader has pinned any more: the caller frees them.
-    pub(super) fn take_unpinned(&self) -> Vec<Extents> {
-        let mut pinned = self.pinned();
-        self.is_any.store(!pinned.objects.is_empty(), SeqCst);
-        std::mem::take(&mut pinned.unpinned)
-    }
-}
-
-impl Drop for Pin {
-    fn drop(&mut self) {
-        let mut pinned = self.pins.pinned();
-        let object = pinned.objects.get_mut(&self.first).expect("an object stays pinned while it has readers");
-        object.readers -= 1;
-        if object.readers == 0 {
-            let object = pinned.objects.remove(&self.first).expect("it has just been there");
-            pinned.bytes -= object.bytes;
-            pinned.unpinned.extend(object.orphans.map(|(_, extents)| extents));
-            self.pins.is_any.store(!pinned.objects.is_empty() || !pinned.unpinned.is_empty(), SeqCst);
-        }
-    }
-}
+use std::ops::Range;
 
 /// A large value that is read piece by piece: see
 /// [`Cache::get_or_open`](crate::Cache::get_or_open). Its object cannot be freed by this process
@@ -148,10 +59,10 @@ impl Reading {
         self.meta.value_bytes - self.read
     }
 
-    /// How long the object has not been in the cache any more, and has been kept for this reader.
-    pub fn orphaned_for(&self) -> Option<Duration> {
-        let pinned = self.pin.pins.pinned();
-        pinned.objects.get(&self.pin.first)?.orphans.as_ref().map(|(since, _)| since.elapsed())
+    /// Since when the object is not in the cache any more, and kept for its readers. `None` while
+    /// it is there.
+    pub fn orphaned(&self) -> Option<Orphaned> {
+        self.pin.orphaned()
     }
 }
 
@@ -178,21 +89,29 @@ impl<E: Endpoint> ExtentIo<'_, E> {
     /// unless they are the last. Returns whether they are the object's.
     pub(crate) async fn read_on(&self, reading: &mut Reading, into: &mut [u8]) -> Result<bool, CacheError> {
         assert!(into.len() == reading.missing_bytes() || into.len().is_multiple_of(PIECE_BYTES), "pieces are whole");
-        let (mut spare, mut turn) = (Buffer::new(), Turn::begin());
-        let first = reading.key_bytes + reading.read;
+        let start = reading.key_bytes + reading.read;
+        if !self.are_its(reading, start..start + into.len()).await? {
+            return Ok(false);
+        }
+        let (mut spare, mut turn) = (Buffer::new(), Turn::of_reader());
         for piece in into.chunks_mut(PIECE_BYTES) {
             self.read_span(&reading.extents, reading.key_bytes + reading.read, piece, &mut spare).await?;
             reading.checksum = self.hasher.with_piece(reading.checksum, piece);
             reading.read += piece.len();
             turn.copied(piece.len()).await;
         }
+        let are_its = self.are_its(reading, start..start + into.len()).await?;
+        Ok(are_its && (reading.missing_bytes() > 0 || reading.checksum == reading.body.checksum))
+    }
+
+    /// Whether the chunks with these bytes of key and value are still the object's.
+    async fn are_its(&self, reading: &Reading, bytes: Range<usize>) -> Result<bool, CacheError> {
         let (endpoint, layout) = (&self.client.endpoint, &self.client.pool.layout);
-        let (first, _) = layout.divide(first as u64);
-        let end = ((reading.key_bytes + reading.read) as u64).div_ceil(layout.chunk_bytes);
+        let (first, _) = layout.divide(bytes.start as u64);
+        let end = (bytes.end as u64).div_ceil(layout.chunk_bytes);
         let extents = &reading.extents.body[first as usize..end as usize];
         let numbers: Vec<_> = extents.iter().map(|extent| extent.chunk).collect();
         let states = chunks::states(endpoint, layout, &numbers).await?;
-        let are_its = extents.iter().zip(states).all(|(extent, state)| state.is_some_and(|state| extent.is_in(state)));
-        Ok(are_its && (reading.missing_bytes() > 0 || reading.checksum == reading.body.checksum))
+        Ok(extents.iter().zip(states).all(|(extent, state)| state.is_some_and(|state| extent.is_in(state))))
     }
 }

@@ -6,21 +6,20 @@
 //! | append | allocates chunks for the bytes that it has, and WRITEs them | extents that no object has |
 //! | append of the last bytes | WRITEs the lists of the extents, too | the same |
 //! | update | publishes a record that lists the extents | the object's |
-//! | drop without an update | notes the extents; the client frees them at its next step | free |
+//! | drop without an update | notes the extents: see [`unlisted`](super::unlisted) | free |
 //!
 //! A repairer leaves the extents of a living owner alone, and frees those of a dead one that no
 //! object has. So a staged value needs no words of the pool besides its chunks. A client allocates
 //! chunks for bytes that have arrived, never for announced ones.
 
+use super::pins::Share;
+use super::unlisted::{Abandoned, Unlisted};
 use super::{Extent, ExtentIo, Extents, OpenChunk, Turn, chunks_needed};
 use crate::CacheError;
-use crate::index::Index;
 use crate::record::{Hasher, LargeBody, PIECE_BYTES};
-use crate::search::Large;
-use atoll_fabric::{Batch, Buffer, Endpoint, VerbError};
+use atoll_fabric::{Batch, Buffer, Endpoint};
 use atoll_pool::Layout;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// Where memory is far, so many bytes are WRITten at once.
 const FAR_BYTES: usize = 256 << 10;
@@ -44,53 +43,16 @@ pub struct Staged {
     pending: Vec<u8>,
     /// Where the piece that is not complete begins in `pending`.
     piece: usize,
-    extents: Extents,
-    /// Of the client that has the extents.
-    abandoned: Arc<Abandoned>,
-}
-
-/// Extents of values that were dropped before they were published. Their client frees them.
-#[derive(Debug, Default)]
-pub(crate) struct Abandoned {
-    extents: Mutex<Vec<Extents>>,
-    is_any: AtomicBool,
-}
-
-impl Abandoned {
-    fn note(&self, extents: Extents) {
-        self.extents.lock().unwrap_or_else(PoisonError::into_inner).push(extents);
-        self.is_any.store(true, Relaxed);
-    }
-
-    fn take(&self) -> Vec<Extents> {
-        let mut extents = self.extents.lock().unwrap_or_else(PoisonError::into_inner);
-        self.is_any.store(false, Relaxed);
-        std::mem::take(&mut extents)
-    }
-}
-
-/// Whether [`free_abandoned`] may have something to free.
-#[inline]
-pub(crate) fn has_abandoned(index: &impl Index) -> bool {
-    index.abandoned().is_any.load(Relaxed) || index.pins().is_any()
-}
-
-/// Frees the extents of values that were dropped before they were published, and of dead objects
-/// that no reader has pinned any more.
-pub(crate) async fn free_abandoned(index: &impl Index) -> Result<(), CacheError> {
-    if !has_abandoned(index) {
-        return Ok(());
-    }
-    for extents in index.abandoned().take().into_iter().chain(index.pins().take_unpinned()) {
-        index.extent_io().free_extents(&extents).await?;
-    }
-    Ok(())
+    extents: Unlisted,
+    /// Of the room that the process keeps for such values.
+    share: Option<Share>,
 }
 
 impl Staged {
-    /// A value of so many bytes for this key, whose bucket has this home number. The client that
-    /// frees the extents in `abandoned` will have them.
-    pub(crate) fn new(hasher: &Hasher, key: &[u8], value_bytes: usize, home: u32, abandoned: &Arc<Abandoned>) -> Self {
+    /// A value for this key, whose bucket has this home number, as long as its `share`. The client
+    /// that frees the extents in `abandoned` will have them.
+    pub(crate) fn new(hasher: &Hasher, key: &[u8], share: Share, home: u32, abandoned: &Arc<Abandoned>) -> Self {
+        let value_bytes = share.bytes();
         let key_hash = hasher.hash(key);
         Self {
             key_hash,
@@ -102,8 +64,8 @@ impl Staged {
             written: 0,
             pending: key.to_vec(),
             piece: key.len(),
-            extents: Extents::default(),
-            abandoned: abandoned.clone(),
+            extents: Unlisted::new(Extents::default(), abandoned),
+            share: Some(share),
         }
     }
 
@@ -119,45 +81,36 @@ impl Staged {
 
     /// Takes all of it, and leaves a value that has nothing.
     pub(crate) fn taken(&mut self) -> Self {
-        let abandoned = self.abandoned.clone();
-        let (pending, extents) = (std::mem::take(&mut self.pending), std::mem::take(&mut self.extents));
-        Self { pending, extents, abandoned, ..*self }
+        let (pending, extents) = (std::mem::take(&mut self.pending), self.extents.taken());
+        Self { pending, extents, share: self.share.take(), ..*self }
     }
 
-    /// An error if another client has the extents: that of this connection or thread was shut out
-    /// since the value was staged.
+    /// # Errors
+    /// [`CacheError::BegunByAnother`] if another client has the extents. It is no error of a verb:
+    /// a client that meets one of those is lost.
     pub(crate) fn check_owner(&self, abandoned: &Arc<Abandoned>) -> Result<(), CacheError> {
-        if Arc::ptr_eq(&self.abandoned, abandoned) { Ok(()) } else { Err(VerbError::Fenced.into()) }
+        if self.extents.are_of(abandoned) { Ok(()) } else { Err(CacheError::BegunByAnother) }
     }
 
     /// Chunks that the client has to allocate before it appends so many bytes.
     pub(crate) fn chunks_wanted(&self, bytes: usize, layout: &Layout) -> usize {
         let (_, lists) = chunks_needed(self.key_bytes + self.value_bytes, layout.chunk_bytes);
         let end = (self.key_bytes + self.appended + bytes) as u64;
-        let bodies = end.div_ceil(layout.chunk_bytes) as usize - self.extents.body.len();
+        let bodies = end.div_ceil(layout.chunk_bytes) as usize - self.extents.extents().body.len();
         if self.missing_bytes() == bytes { bodies + lists } else { bodies }
     }
 
-    /// The large object that is to be published. All bytes were appended.
-    pub(crate) fn large(&self, hasher: &Hasher, key: &[u8]) -> Box<Large> {
+    /// The body of the record that is to be published. All bytes were appended.
+    pub(crate) fn body(&self, hasher: &Hasher, key: &[u8]) -> Box<LargeBody> {
         assert_eq!(self.missing_bytes(), 0, "a value is published whole");
         assert_eq!(self.key_hash, hasher.hash(key), "a value is published under the key that it was staged for");
-        let body = LargeBody { checksum: self.checksum, key_hash: self.key_hash, extents: self.extents.listed() };
-        Box::new(Large { body, extents: self.extents.clone() })
+        let extents = self.extents.extents().listed();
+        Box::new(LargeBody { checksum: self.checksum, key_hash: self.key_hash, extents })
     }
 
-    /// The extents are an object's, or nothing is known of them: this client frees them no more.
-    pub(crate) fn release(&mut self) {
-        self.extents = Extents::default();
-    }
-}
-
-impl Drop for Staged {
-    fn drop(&mut self) {
-        let extents = std::mem::take(&mut self.extents);
-        if extents.all().next().is_some() {
-            self.abandoned.note(extents);
-        }
+    /// Its extents.
+    pub(crate) fn extents(&self) -> &Unlisted {
+        &self.extents
     }
 }
 
@@ -173,13 +126,13 @@ impl<E: Endpoint> ExtentIo<'_, E> {
         let layout = &self.client.pool.layout;
         let (bodies, _) = chunks_needed(staged.key_bytes + staged.value_bytes, layout.chunk_bytes);
         for (chunk, generation) in open {
-            let extents = &mut staged.extents;
+            let extents = staged.extents.extents_mut();
             let place = if extents.body.len() < bodies { &mut extents.body } else { &mut extents.lists };
             place.push(Extent { chunk, generation });
         }
         let is_near = self.client.endpoint.is_near();
         let written_together = if is_near { PIECE_BYTES } else { FAR_BYTES };
-        let (mut spare, mut turn) = (Buffer::new(), Turn::begin());
+        let (mut spare, mut turn) = (Buffer::new(), Turn::of_writer(self.client));
         while !bytes.is_empty() {
             let room = PIECE_BYTES - (staged.pending.len() - staged.piece);
             let (part, rest) = bytes.split_at(room.min(bytes.len()));
@@ -196,8 +149,8 @@ impl<E: Endpoint> ExtentIo<'_, E> {
                 let words = if is_whole { staged.pending.len() } else { staged.pending.len() / 8 * 8 };
                 let written = &staged.pending[..words];
                 match is_near {
-                    true => self.write_span(&staged.extents, staged.written, written, &mut spare).await?,
-                    false => self.write_together(&staged.extents, staged.written, written).await?,
+                    true => self.write_span(staged.extents.extents(), staged.written, written, &mut spare).await?,
+                    false => self.write_together(staged.extents.extents(), staged.written, written).await?,
                 }
                 staged.written += words;
                 staged.pending.drain(..words);
@@ -206,7 +159,7 @@ impl<E: Endpoint> ExtentIo<'_, E> {
             }
         }
         if staged.missing_bytes() == 0 {
-            self.write_lists(&staged.extents).await?;
+            self.write_lists(staged.extents.extents()).await?;
         }
         Ok(())
     }

@@ -36,6 +36,7 @@ use super::slot::{KeyHash, Slot};
 use super::technique::Technique;
 use super::update::{New, Try};
 use super::{Forge, Hole};
+use crate::extent::unlisted::Listing;
 use crate::index::copies::{self, Sharing};
 use crate::index::{Index, SlotWord};
 use crate::record::{Header, Record};
@@ -105,7 +106,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             self.settle_place(&place, &header, Fate::Withdrawn);
             return Ok(None);
         }
-        let new = New { header, large: None };
+        let new = New { header, large: None, extents: Listing(None) };
         let word = self.encode(op, hash, key, value, &new, &place).in_place_of(known.word);
         let (at, record) = self.outgoing_record(op, &place);
         if !self.is_in_order(at, guess.slot) {

@@ -65,7 +65,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         op: &mut Operation,
         (hash, key): (KeyHash, &[u8]),
         value: &[u8],
-        new: &New,
+        new: &New<'_>,
         place: &Place,
     ) -> Result<bool, CacheError> {
         let index = self.choose_place(op, hash);
@@ -93,7 +93,10 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let swap = batch.compare_and_swap(address, before.0, first.0);
         let begun_ns = self.client.endpoint.now_ns();
         let read = self.add_bucket_read(op, &mut batch);
-        self.client.endpoint.post(&mut batch).await?;
+        new.extents.begin();
+        let posted = self.client.endpoint.post(&mut batch).await;
+        new.extents.note_posted(&posted);
+        posted?;
         op.outgoing = written.take(&mut batch);
         op.bucket = batch.take(read);
         if !batch.swapped(swap) {

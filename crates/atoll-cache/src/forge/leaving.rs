@@ -461,7 +461,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             false => (None, Vec::new()),
         };
         let leavers = closed.as_deref().unwrap_or(leavers);
-        let mut turn = Turn::begin();
+        let mut turn = Turn::of_writer(&self.client);
         for part in leavers.chunks(BATCH_VERBS_MAX) {
             // In near memory, the swaps wait for it one after the other, unless it is prefetched.
             for leaver in part {

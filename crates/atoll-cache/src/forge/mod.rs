@@ -107,9 +107,9 @@ pub use technique::{Shipped, Technique};
 
 use crate::CacheError;
 use crate::at_once::AtOnce;
-use crate::extent::reading::Pins;
-use crate::extent::staged::{self, Abandoned};
-use crate::extent::{LatelyBound, value_bytes_max};
+use crate::extent::pins::Pins;
+use crate::extent::unlisted::Abandoned;
+use crate::extent::{LatelyBound, free_unlisted, value_bytes_max};
 use crate::limit::Limit;
 use crate::operation::Idle;
 use crate::pooled::{EnginePool, check_heap, describe_pool};
@@ -384,14 +384,15 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             self.close_group(queue, 0).await?;
         }
         self.free_waiting().await?;
-        staged::free_abandoned(self).await?;
+        free_unlisted(self).await?;
         self.free_stock_beyond(0).await?;
         self.flush_hotness().await?;
         crate::index::extents::recheck_bound(self).await?;
         self.client.tell_lookups(self.stats.lookups());
         self.client.endpoint.flush().await?;
-        // A group with an unsettled place is left to a repairer.
-        let is_done = !self.groups.borrow().is_closing();
+        // A group with an unsettled place is left to a repairer, and so is what an operation had in
+        // its hands that was dropped halfway.
+        let is_done = !self.groups.borrow().is_closing() && !self.client.cut_off().has_happened();
         match is_done {
             true => Ok(self.client.leave().await?),
             false => Ok(self.client.abandon().await?),

@@ -5,11 +5,11 @@ use super::Forge;
 use super::addresses::Known;
 use super::operation::Operation;
 use super::technique::Technique;
-use crate::at_once::{self, Copies};
-use crate::extent::staged::{free_abandoned, has_abandoned};
+use crate::at_once;
+use crate::extent::{free_unlisted, has_unlisted};
 use crate::index::copies::{self, Sharing};
 use crate::index::{Index, SlotWord, walk};
-use crate::near::Copied;
+use crate::near::{Copied, Copies};
 use crate::record::Header;
 use crate::{
     Attributes, CacheError, Change, Engine, Flushed, Lookup, Meta, Reading, Removals, Staged, Stats, Value, value,
@@ -61,8 +61,8 @@ impl<E: Endpoint, T: Technique<E>> Copied for Forge<E, T> {
     async fn get_many_permitting<F>(
         &self,
         keys: &[&[u8]],
-        wanted: &[bool],
         bytes_max: usize,
+        copies: Copies<'_>,
         found: F,
     ) -> Result<(), CacheError>
     where
@@ -70,7 +70,7 @@ impl<E: Endpoint, T: Technique<E>> Copied for Forge<E, T> {
     {
         let op = &mut *self.operations.take(&self.client);
         self.client.begin(&mut op.entry).await?;
-        at_once::look_up_many(self, op, keys, Copies { wanted, bytes_max }, found).await
+        at_once::look_up_many(self, op, keys, bytes_max, copies, found).await
     }
 }
 
@@ -109,8 +109,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         if self.stock.has_waiting() {
             Box::pin(self.recheck_waiting(false)).await?;
         }
-        if has_abandoned(self) && !self.client.is_lost() {
-            Box::pin(free_abandoned(self)).await?;
+        if has_unlisted(self) && !self.client.is_lost() {
+            Box::pin(free_unlisted(self)).await?;
         }
         outcome
     }
@@ -173,11 +173,12 @@ impl<E: Endpoint, T: Technique<E>> Engine for Forge<E, T> {
         self.extent_io().read_on(reading, into).await
     }
 
-    async fn get_many<F>(&self, keys: &[&[u8]], mut found: F) -> Result<(), CacheError>
+    async fn get_many<F>(&self, keys: &[&[u8]], bytes_max: usize, mut found: F) -> Result<(), CacheError>
     where
         F: FnMut(usize, Lookup, &mut Value),
     {
-        self.get_many_permitting(keys, &[], 0, |index, lookup, value, _| found(index, lookup, value)).await
+        let found = |index, lookup, value: &mut Value, _| found(index, lookup, value);
+        self.get_many_permitting(keys, bytes_max, Copies::NONE, found).await
     }
 
     async fn expect(&self, keys: &[&[u8]]) {
@@ -200,25 +201,34 @@ impl<E: Endpoint, T: Technique<E>> Engine for Forge<E, T> {
     async fn update<C: Change>(&self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
         let op = &mut *self.operations.take(&self.client);
         self.begin(op).await?;
+        let unfinished = self.client.cut_off().begin();
         let wants_next = self.stock.wants_next.get();
         let outcome = self.apply(op, key, change).await;
-        self.end(op, outcome, wants_next).await
+        let outcome = self.end(op, outcome, wants_next).await;
+        unfinished.end();
+        outcome
     }
 
     fn stage(&self, key: &[u8], value_bytes: usize) -> Option<Staged> {
         let header = Header::of_new(key.len(), value_bytes, false, (None, Attributes::NONE), 0);
         let home = self.home(self.key_hash(key));
-        let is_large = self.is_large(&header);
-        is_large.then(|| Staged::new(&self.shared.hasher, key, value_bytes, home, &self.abandoned))
+        if !self.is_large(&header) {
+            return None;
+        }
+        let share = self.shared.pins.share(value_bytes, self.shared.value_bytes_max())?;
+        Some(Staged::new(&self.shared.hasher, key, share, home, &self.abandoned))
     }
 
     async fn append_staged(&self, staged: &mut Staged, bytes: &[u8]) -> Result<(), CacheError> {
         let op = &mut *self.operations.take(&self.client);
         self.begin(op).await?;
+        let unfinished = self.client.cut_off().begin();
         let wants_next = self.stock.wants_next.get();
         let outcome = self.append(op, staged, bytes).await;
         self.stock.chunks.put_back(&mut op.notes.chunks);
-        self.end(op, outcome, wants_next).await
+        let outcome = self.end(op, outcome, wants_next).await;
+        unfinished.end();
+        outcome
     }
 
     async fn scan<F: FnMut(&[u8])>(&self, cursor: u64, count: usize, each: F) -> Result<u64, CacheError> {

@@ -39,7 +39,7 @@ use super::slot::{GHOST_MORE_MAX, KeyHash, Slot, UNIT_BYTES};
 use super::technique::Technique;
 use super::{Forge, Hole};
 use crate::CacheError;
-use crate::extent::staged::free_abandoned;
+use crate::extent::free_unlisted;
 use crate::index::{Index, absent, extents, fence_suspect, split, walk};
 use crate::record::{HEADER_BYTES, Header, Record};
 use atoll_fabric::{Buffer, Endpoint, Purpose, VerbError};
@@ -89,7 +89,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let tended = repair::round(self).await;
         self.client.endpoint.purpose(before);
         tended?;
-        Box::pin(free_abandoned(self)).await?;
+        Box::pin(free_unlisted(self)).await?;
         Box::pin(self.sweep_expired()).await
     }
 

@@ -20,7 +20,7 @@ use super::technique::Technique;
 use super::{Forge, Hole};
 use crate::CacheError;
 use crate::extent::OpenChunk;
-use crate::extent::turns::Turn;
+use crate::extent::turns::{self, Turn};
 use crate::limit::Limit;
 use atoll_fabric::{Endpoint, Purpose};
 use atoll_pool::chunks::FreeCount;
@@ -28,7 +28,7 @@ use atoll_pool::loan::Loan;
 
 /// Tries, each after a pause, before a writer gives up because other clients hold all chunks.
 const TRIES_MAX: u32 = 2_000;
-/// Times that a writer who needs several chunks releases them all and begins again.
+/// Times that a writer who needs several chunks looks for them, and releases them all in between.
 const ROUNDS_MAX: u32 = 3;
 /// Chunks that a writer draws at a time, of those that a large value needs.
 const PORTION: usize = 32;
@@ -49,8 +49,8 @@ const SPARE_TRIES: u32 = 8;
 /// be without a processor.
 const SPARE_TRIES_PATIENT: u32 = 10;
 
-/// How long a writer waits after so many tries. All waits together take two seconds. In that time
-/// dead clients are found and repaired.
+/// How long a writer waits after so many tries. All waits together take two seconds, and a few more
+/// where its thread does other things meanwhile. In that time dead clients are found and repaired.
 fn pause_ns(tried: u32) -> u64 {
     1_000 * u64::from(tried.min(1_000))
 }
@@ -62,15 +62,15 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     pub(super) async fn restock(&self, op: &mut Operation, chunks: usize) -> Result<(), CacheError> {
         self.stock.chunks.put_back(&mut op.notes.chunks);
         if chunks <= PORTION || !self.client.endpoint.is_near() {
-            return self.restock_portion(op, chunks).await;
+            return self.restock_portion(op, chunks, ROUNDS_MAX).await;
         }
         for round in 1.. {
             match Box::pin(self.restock_in_portions(op, chunks)).await {
-                // The operation gives up what it has so far: see `fill_stock`.
+                // The operation gives up what it has so far, the portions before among it: see
+                // `fill_stock`.
                 Err(CacheError::OutOfMemory) if round < ROUNDS_MAX => {
                     self.stock.chunks.put_back(&mut op.notes.chunks);
-                    self.free_stock_beyond(0).await?;
-                    self.client.endpoint.pause(self.client.endpoint.random() % (u64::from(round) * 10_000_000)).await;
+                    self.give_up_stock(round).await?;
                 }
                 outcome => return outcome,
             }
@@ -78,15 +78,22 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         unreachable!("the last round ends it")
     }
 
+    /// Frees the stock after a round in vain, and gives other clients time to use it.
+    async fn give_up_stock(&self, round: u32) -> Result<(), CacheError> {
+        self.free_stock_beyond(0).await?;
+        turns::wait(&self.client, self.client.endpoint.random() % (u64::from(round) * 10_000_000)).await;
+        Ok(())
+    }
+
     async fn restock_in_portions(&self, op: &mut Operation, chunks: usize) -> Result<(), CacheError> {
-        let (mut portions, mut turn) = (Vec::with_capacity(chunks), Turn::begin());
+        let (mut portions, mut turn) = (Vec::with_capacity(chunks), Turn::of_writer(&self.client));
         let restocked = loop {
             portions.append(&mut op.notes.chunks);
             if portions.len() >= chunks {
                 break Ok(());
             }
             let portion = PORTION.min(chunks - portions.len());
-            if let Err(error) = self.restock_portion(op, portion).await {
+            if let Err(error) = self.restock_portion(op, portion, 1).await {
                 break Err(error);
             }
             turn.copied(portion * BYTES_PER_DRAW).await;
@@ -95,10 +102,10 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         restocked
     }
 
-    /// Fills the stock to `chunks`, and a spare chunk if one can be had. One operation of the
-    /// client makes room at a time: most often that is enough for the other operations, which find
-    /// room in the group that it has begun.
-    async fn restock_portion(&self, op: &mut Operation, chunks: usize) -> Result<(), CacheError> {
+    /// Fills the stock to `chunks`, and a spare chunk if one can be had, in so many `rounds`. One
+    /// operation of the client makes room at a time: most often that is enough for the other
+    /// operations, which find room in the group that it has begun.
+    async fn restock_portion(&self, op: &mut Operation, chunks: usize, rounds: u32) -> Result<(), CacheError> {
         let short_of = op.notes.short_of.take();
         let is_made = || {
             let has_room = || short_of.is_some_and(|(queue, bytes)| self.has_room(queue, bytes));
@@ -108,7 +115,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         self.client.in_flight().renew(&mut op.entry);
         let before = self.client.endpoint.purpose(Purpose::Eviction);
         self.stock.wanted.set(chunks + 1);
-        let restocked = self.fill_stock(op, chunks).await;
+        let restocked = self.fill_stock(op, chunks, rounds).await;
         self.stock.chunks.draw(&mut op.notes.chunks, chunks);
         self.stock.wanted.set(0);
         self.client.endpoint.purpose(before);
@@ -133,7 +140,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Ok((!is_room()).then_some(turn))
     }
 
-    async fn fill_stock(&self, op: &mut Operation, chunks: usize) -> Result<(), CacheError> {
+    async fn fill_stock(&self, op: &mut Operation, chunks: usize, rounds: u32) -> Result<(), CacheError> {
         if self.stock.chunks.is_empty() {
             self.obtain_spare().await?;
         }
@@ -141,10 +148,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             match self.obtain_chunks(op, chunks).await {
                 // Writers of large values may block each other with the chunks that they have so
                 // far. A writer that gives them up lets another writer finish first.
-                Err(CacheError::OutOfMemory) if chunks > 1 && round < ROUNDS_MAX => {
-                    self.free_stock_beyond(0).await?;
-                    self.client.endpoint.pause(self.client.endpoint.random() % (u64::from(round) * 10_000_000)).await;
-                }
+                Err(CacheError::OutOfMemory) if chunks > 1 && round < rounds => self.give_up_stock(round).await?,
                 outcome => {
                     outcome?;
                     break;
@@ -243,7 +247,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                         self.close_group(queue, 0).await?;
                     }
                     self.recheck_waiting(true).await?;
-                    self.client.endpoint.pause(pause_ns(tried)).await;
+                    turns::wait(&self.client, pause_ns(tried)).await;
                     // The operation relies on nothing that it has seen. A client that died may hold
                     // all chunks.
                     self.client.in_flight().renew(&mut op.entry);

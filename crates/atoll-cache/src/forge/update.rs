@@ -26,11 +26,13 @@ use super::slot::{KeyHash, RecordLength, Slot};
 use super::technique::{Section, Technique};
 use super::{Forge, Hole};
 use crate::backoff::pause_ns;
-use crate::extent::{Extents, chunks_needed};
+use crate::extent::chunks_needed;
+use crate::extent::staged::Staged;
+use crate::extent::unlisted::{Listing, Unlisted};
 use crate::index::{ATTEMPTS_MAX, Index, Unlink, copies};
 use crate::overtaken::Overtaken;
-use crate::record::{self, Header};
-use crate::search::{Large, decide};
+use crate::record::{self, Header, LargeBody};
+use crate::search::decide;
 use crate::{CacheError, Cause, Change, Meta, Old, Verdict, Want};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint};
 
@@ -50,14 +52,16 @@ pub(super) enum Body<'v> {
     New(&'v [u8]),
     /// The value that the object has: only the header changes.
     Same(&'v [u8]),
-    /// A new value that is in extents already. If it is not published, they stay the caller's.
-    Staged(Box<Large>),
+    /// A new value that is in extents already. If it is not published, they stay its own.
+    Staged(&'v Staged),
 }
 
 /// A new record before it has a place.
-pub(super) struct New {
+pub(super) struct New<'e> {
     pub(super) header: Header,
-    pub(super) large: Option<Box<Large>>,
+    pub(super) large: Option<Box<LargeBody>>,
+    /// The extents of a new large value.
+    pub(super) extents: Listing<'e>,
 }
 
 impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
@@ -205,13 +209,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                 if let Some(staged) = change.staged() {
                     staged.check_owner(&self.abandoned)?;
                     let header = Header::of_new(key.len(), staged.value_bytes(), false, about, token);
-                    let body = Body::Staged(staged.large(&self.shared.hasher, key));
-                    let tried = self.try_put(op, (hash, key), body, header, found).await;
-                    // After an error a record may list the extents.
-                    if matches!(tried, Ok(Try::Done(_)) | Err(_)) {
-                        staged.release();
-                    }
-                    return tried;
+                    return self.try_put(op, (hash, key), Body::Staged(staged), header, found).await;
                 }
                 let value = change.value();
                 let header = Header::of_new(key.len(), value.len(), change.is_blind(), about, token);
@@ -326,20 +324,22 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         if found.is_none() && !op.has_reserved() && self.client.pool.settings.objects_max > 0 {
             return Ok(Try::Unreserved);
         }
-        let (same_body, is_staged) = (matches!(body, Body::Same(_)), matches!(body, Body::Staged(_)));
-        let (value, large) = match body {
-            Body::Staged(large) => (&[][..], Some(large)),
-            Body::New(value) | Body::Same(value) if !header.large => (value, None),
-            Body::Same(value) => (value, found.as_ref().and_then(|found| found.large.clone())),
+        let same_body = matches!(body, Body::Same(_));
+        let mut written = None;
+        let (value, large, extents) = match body {
+            Body::Staged(staged) => (&[][..], Some(staged.body(&self.shared.hasher, key)), Some(staged.extents())),
+            Body::New(value) | Body::Same(value) if !header.large => (value, None, None),
+            Body::Same(value) => {
+                let large = found.as_ref().and_then(|found| found.large.as_ref());
+                (value, large.map(|large| Box::new(large.body)), None)
+            }
             Body::New(value) => {
                 let open = op.notes.chunks.split_off(op.notes.chunks.len() - fresh_chunks);
                 let (extents, body) = self.write_extents(op, open, self.home(hash), (key, value)).await?;
-                (value, Some(Box::new(Large { body, extents })))
+                (value, Some(Box::new(body)), Some(&*written.insert(extents)))
             }
         };
-        let new = New { header, large };
-        let published_extents = new.large.as_ref().filter(|_| !same_body).map(|large| &large.extents);
-        let written = published_extents.filter(|_| !is_staged);
+        let new = New { header, large, extents: Listing(extents) };
         let slot = self.home_slot(hash, found.as_ref().map_or(0, |found| found.slot));
         let mut placed = self.take_place(queue, (slot, hash), carry, &header);
         if placed.is_none() {
@@ -361,14 +361,17 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             Ok(true) => {
                 let extent_bytes = if new.large.is_some() { header.body_bytes() as u64 } else { 0 };
                 self.settle_place(&place, &header, Fate::Published { extent_bytes });
-                if let Some(extents) = published_extents {
-                    self.bind_extents(extents);
+                if let Some(extents) = new.extents.0 {
+                    self.bind_extents(extents.extents());
                 }
                 self.stats.puts.add(1);
                 self.note_written(hash, overwrites);
                 return Ok(Try::Done(Some(header.token)));
             }
-            Ok(false) => self.settle_place(&place, &header, Fate::Withdrawn),
+            Ok(false) => {
+                new.extents.end();
+                self.settle_place(&place, &header, Fate::Withdrawn);
+            }
             // A verb of this operation may still land. The group stays open until a repairer takes
             // it over.
             Err(CacheError::Verb(_)) => {}
@@ -380,9 +383,9 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     }
 
     /// Frees the extents of a record that was not published.
-    async fn give_up_extents(&self, extents: Option<&Extents>) -> Result<(), CacheError> {
+    async fn give_up_extents(&self, extents: Option<Unlisted>) -> Result<(), CacheError> {
         match extents {
-            Some(extents) => Box::pin(self.extent_io().free_extents(extents)).await,
+            Some(extents) => Box::pin(self.extent_io().free(extents)).await,
             None => Ok(()),
         }
     }
@@ -394,14 +397,14 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         hash: KeyHash,
         key: &[u8],
         value: &[u8],
-        new: &New,
+        new: &New<'_>,
         place: &Place,
     ) -> Slot {
         let generation = self.sealed_tag(self.shared.format.tag(place.generation));
         let header = Header { number: place.number, generation, ..new.header };
         let length = match &new.large {
             Some(large) => {
-                record::encode_large(&mut op.outgoing, &self.shared.hasher, &header, &large.body);
+                record::encode_large(&mut op.outgoing, &self.shared.hasher, &header, large);
                 RecordLength::LARGE
             }
             None => {
@@ -446,7 +449,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         op: &mut Operation,
         (hash, key): (KeyHash, &[u8]),
         value: &[u8],
-        new: &New,
+        new: &New<'_>,
         (place, found): (&Place, Found),
         same_body: bool,
     ) -> Result<bool, CacheError> {
@@ -459,7 +462,10 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let mut batch = Batch::new();
         let written = Earlier::add(&mut batch, at, record, is_in_order);
         let swap = batch.compare_and_swap(slot, found.word.0, word.0);
-        self.client.endpoint.post(&mut batch).await?;
+        new.extents.begin();
+        let posted = self.client.endpoint.post(&mut batch).await;
+        new.extents.note_posted(&posted);
+        posted?;
         op.outgoing = written.take(&mut batch);
         if !batch.swapped(swap) {
             self.note_overtaken(op, hash, found.header.token, found.slot, Slot(batch.word(swap)));

@@ -4,6 +4,9 @@
 //! |---|---|
 //! | a repairer | those in state Extent of dead owners, and those in state Bound |
 //! | a client, after another client has died | those that it has bound since it last looked |
+//!
+//! A client leaves extents alone that a reader of its own process has pinned. If no object has
+//! them, they are freed once the reader has ended.
 
 use super::examine::{drop_if_damaged, slots_of};
 use super::{Index, SlotWord};
@@ -53,6 +56,10 @@ pub(crate) async fn sweep(index: &impl Index, suspects: Vec<(ChunkId, Chunk)>) -
         let (endpoint, layout) = (&index.member().endpoint, &index.member().pool.layout);
         for (extent, found) in extents {
             if !had.contains(&extent) {
+                // A reader that pins them from now on finds that their object is not there.
+                if index.pins().take_over_with(extent) {
+                    continue;
+                }
                 freed += u64::from(chunks::free(endpoint, layout, extent.chunk, found).await?);
             } else if found.state == ChunkState::Extent {
                 let bound = Chunk { state: ChunkState::Bound, ..found };

@@ -34,8 +34,8 @@ pub(crate) mod verify;
 pub(crate) mod walk;
 
 use self::copies::Sharing;
-use crate::extent::reading::Pins;
-use crate::extent::staged::Abandoned;
+use crate::extent::pins::Pins;
+use crate::extent::unlisted::{Abandoned, Unlisted};
 use crate::extent::{ExtentIo, Extents, LatelyBound, OpenChunk, chunks_needed};
 use crate::limit::Limit;
 use crate::operation::{self, Idle, Operation};
@@ -210,11 +210,11 @@ macro_rules! index_parts {
             &self.lately_bound
         }
 
-        fn pins(&self) -> &std::sync::Arc<$crate::extent::reading::Pins> {
+        fn pins(&self) -> &std::sync::Arc<$crate::extent::pins::Pins> {
             &self.shared.pins
         }
 
-        fn abandoned(&self) -> &std::sync::Arc<$crate::extent::staged::Abandoned> {
+        fn abandoned(&self) -> &std::sync::Arc<$crate::extent::unlisted::Abandoned> {
             &self.abandoned
         }
     };
@@ -283,10 +283,10 @@ pub(crate) trait Index {
     /// The extents that this client has bound lately.
     fn lately_bound(&self) -> &RefCell<LatelyBound>;
 
-    /// The extents that readers of this process have pinned.
+    /// What this process keeps of the pool for its peers.
     fn pins(&self) -> &Arc<Pins>;
 
-    /// The extents of values that were staged for this client and never published.
+    /// Unlisted extents that this client has dropped.
     fn abandoned(&self) -> &Arc<Abandoned>;
 
     /// Buckets of the index, as far as this client knows.
@@ -347,7 +347,7 @@ pub(crate) trait Index {
 
     /// READs and WRITEs extents.
     fn extent_io(&self) -> ExtentIo<'_, Self::Endpoint> {
-        ExtentIo { client: self.member(), hasher: self.hasher(), pins: self.pins() }
+        ExtentIo { client: self.member(), hasher: self.hasher(), pins: self.pins(), abandoned: self.abandoned() }
     }
 
     /// As [`Index::record_span`], also if the record is on a node that this client does not know
@@ -415,7 +415,7 @@ pub(crate) trait Index {
         open: Vec<OpenChunk>,
         home: u32,
         body: (&[u8], &[u8]),
-    ) -> Result<(Extents, LargeBody), CacheError> {
+    ) -> Result<(Unlisted, LargeBody), CacheError> {
         let (key, value) = body;
         let (bodies, lists) = chunks_needed(key.len() + value.len(), self.member().pool.layout.chunk_bytes);
         assert_eq!(open.len(), bodies + lists, "an operation draws as many chunks as its object needs");

@@ -22,10 +22,11 @@ use super::search::{Found, Search};
 use super::slot::{KeyHash, Slot};
 use super::{Core, Hole, Objects};
 use crate::backoff::pause_ns;
+use crate::extent::unlisted::Listing;
 use crate::index::{ATTEMPTS_MAX, Index, Unlink, copies};
 use crate::overtaken::Overtaken;
-use crate::record::Header;
-use crate::search::{Large, decide};
+use crate::record::{Header, LargeBody};
+use crate::search::decide;
 use crate::{CacheError, Cause, Change, Verdict, Want};
 use atoll_fabric::{Batch, Endpoint};
 
@@ -46,7 +47,9 @@ enum Try {
 /// A new record, with its key, its value and the key's hash.
 pub(super) struct New<'v> {
     pub(super) header: Header,
-    pub(super) large: Option<Box<Large>>,
+    pub(super) large: Option<Box<LargeBody>>,
+    /// The extents of a new large value.
+    pub(super) extents: Listing<'v>,
     pub(super) key: &'v [u8],
     pub(super) value: &'v [u8],
     pub(super) hash: KeyHash,
@@ -68,9 +71,9 @@ impl<E: Endpoint> Core<E> {
         held: Held,
         tag: u16,
     ) -> Slot {
-        let body = new.large.as_ref().map(|large| large.body);
+        let body = new.large.as_deref();
         let place = (held.block, held.class, tag);
-        self.encode(op, new.hash, new.key, new.value, &new.header, body.as_ref(), extension, place)
+        self.encode(op, new.hash, new.key, new.value, &new.header, body, extension, place)
     }
 }
 
@@ -166,7 +169,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
                 }
                 let value = std::mem::take(&mut op.old);
                 let header = Header { expiry_ms, ..found.header };
-                let new = New { header, large: None, key, value: value.bytes(), hash };
+                let new = New { header, large: None, extents: Listing(None), key, value: value.bytes(), hash };
                 let tried = self.try_put(op, new, Some(found), true).await;
                 op.old = value;
                 tried
@@ -177,17 +180,15 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
                 if let Some(staged) = change.staged() {
                     staged.check_owner(&self.core.abandoned)?;
                     let header = Header::of_new(key.len(), staged.value_bytes(), false, about, token);
-                    let large = Some(staged.large(&self.core.shared.hasher, key));
-                    let tried = self.try_put(op, New { header, large, key, value: &[], hash }, found, false).await;
-                    // After an error a record may list the extents.
-                    if matches!(tried, Ok(Try::Done(_)) | Err(_)) {
-                        staged.release();
-                    }
-                    return tried;
+                    let large = Some(staged.body(&self.core.shared.hasher, key));
+                    let extents = Listing(Some(staged.extents()));
+                    let new = New { header, large, extents, key, value: &[], hash };
+                    return self.try_put(op, new, found, false).await;
                 }
                 let value = change.value();
                 let header = Header::of_new(key.len(), value.len(), change.is_blind(), about, token);
-                self.try_put(op, New { header, large: None, key, value, hash }, found, false).await
+                self.try_put(op, New { header, large: None, extents: Listing(None), key, value, hash }, found, false)
+                    .await
             }
         }
     }
@@ -218,7 +219,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         new.header.large = core.is_large(&new.header);
         let class =
             core.class_for(&new.header).ok_or(CacheError::Damaged { what: "a record larger than its limit" })?;
-        let is_staged = new.large.is_some();
+        let is_staged = new.extents.0.is_some();
         let fresh_chunks = match new.header.large && !same_body && !is_staged {
             true => {
                 let (bodies, lists) = crate::extent::chunks_needed(new.header.body_bytes(), chunk_bytes);
@@ -237,17 +238,18 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         }
         let Some(held) = op.notes.block.take() else { return Ok(Try::Short(class, fresh_chunks)) };
         let Some(tag) = core.tag_for(held).await? else { return Ok(Try::Anew) };
-        new.large = match (&found, new.header.large) {
-            _ if is_staged => new.large,
-            (_, false) => None,
-            (Some(found), true) if same_body => found.large.clone(),
+        let token = new.header.token;
+        let mut written = None;
+        let mut new = New { ..new };
+        match &found {
+            _ if is_staged || !new.header.large => {}
+            Some(found) if same_body => new.large = found.large.as_ref().map(|large| Box::new(large.body)),
             _ => {
                 let open = op.notes.chunks.split_off(op.notes.chunks.len() - fresh_chunks);
                 let (extents, body) = core.write_extents(op, open, new.hash.bucket, (new.key, new.value)).await?;
-                Some(Box::new(Large { body, extents }))
+                (new.large, new.extents) = (Some(Box::new(body)), Listing(Some(written.insert(extents))));
             }
-        };
-        let is_new_body = !same_body;
+        }
         let published = match found {
             Some(found) => self.try_replace(op, &new, found, held, tag, same_body).await?,
             None => self.try_insert(op, &new, held, tag).await?,
@@ -255,18 +257,19 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         let core = &self.core;
         if published {
             core.published(held).await?;
-            if let Some(large) = new.large.as_ref().filter(|_| is_new_body) {
-                core.bind_extents(&large.extents);
+            if let Some(extents) = new.extents.0 {
+                core.bind_extents(extents.extents());
             }
             core.stats.puts.add(1);
-            return Ok(Try::Done(Some(new.header.token)));
+            return Ok(Try::Done(Some(token)));
         }
         core.keep(held, tag);
-        if let Some(large) = new.large.as_ref().filter(|_| is_new_body && !is_staged) {
-            core.extent_io().free_extents(&large.extents).await?;
+        new.extents.end();
+        if let Some(extents) = written {
+            core.extent_io().free(extents).await?;
         }
         if core.is_open(Hole::LostUpdate) {
-            return Ok(Try::Done(Some(new.header.token)));
+            return Ok(Try::Done(Some(token)));
         }
         Ok(Try::Anew)
     }
@@ -294,7 +297,10 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             return Ok(false);
         };
         let swap = batch.compare_and_swap(slot, found.word.0, word.0);
-        core.post_taking(&mut batch, taking).await?;
+        new.extents.begin();
+        let posted = core.post_taking(&mut batch, taking).await;
+        new.extents.note_posted(&posted);
+        posted?;
         op.outgoing = written.take(&mut batch);
         let Some(old) = core.end_taking(taking, batch.swapped(swap)) else {
             let now = Slot(batch.word(swap));

@@ -91,10 +91,13 @@ impl<E: Endpoint> Core<E> {
         bucket.resize(super::layout::SLOTS_BYTES as usize);
         let read = batch.read(self.shared.layout.bucket(hash.bucket), bucket);
         let counter = batch.read_word(self.shared.layout.access(slot));
-        match taking {
-            Some(taking) => self.post_taking(&mut batch, taking).await?,
-            None => self.client.endpoint.post(&mut batch).await?,
-        }
+        new.extents.begin();
+        let posted = match taking {
+            Some(taking) => self.post_taking(&mut batch, taking).await,
+            None => self.client.endpoint.post(&mut batch).await,
+        };
+        new.extents.note_posted(&posted);
+        posted?;
         op.outgoing = written.take(&mut batch);
         op.bucket = batch.take(read);
         let (swapped, counter) = (batch.swapped(swap), batch.word(counter));

@@ -10,7 +10,7 @@ use super::replacement::Replacement;
 use super::{Objects, TablePool};
 use crate::CacheError;
 use crate::audit::Audit;
-use crate::extent::staged::free_abandoned;
+use crate::extent::free_unlisted;
 use crate::index::extents::recheck_bound;
 use atoll_fabric::{Endpoint, Purpose};
 use atoll_pool::{Client, PoolError, Repaired};
@@ -88,7 +88,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         let _turn = self.turn_to_make_room(op).await?;
         let _closed = self.core.client.in_flight().closed().await;
         self.replacement.round(&self.core).await?;
-        free_abandoned(&self.core).await?;
+        free_unlisted(&self.core).await?;
         let mut is_done = self.core.release_all().await?;
         if self.core.limit.is_recounted() {
             Box::pin(self.hold_limit()).await?;
@@ -98,7 +98,8 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         self.core.publish_dead();
         self.core.client.tell_lookups(self.core.stats.lookups());
         self.core.client.endpoint.flush().await?;
-        match is_done {
+        // What an operation had in its hands that was dropped halfway is left to a repairer.
+        match is_done && !self.core.client.cut_off().has_happened() {
             true => Ok(self.core.client.leave().await?),
             false => Ok(self.core.client.abandon().await?),
         }
@@ -129,7 +130,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
 
     async fn tend_first(&self) -> Result<(), CacheError> {
         atoll_pool::repair::round(&self.core).await?;
-        Box::pin(free_abandoned(&self.core)).await?;
+        Box::pin(free_unlisted(&self.core)).await?;
         Box::pin(self.hold_limit()).await?;
         Box::pin(self.sweep_expired()).await
     }

@@ -99,7 +99,7 @@ pub use settings::{TableOptions, TableSettings};
 
 use crate::at_once::AtOnce;
 use crate::extent::LatelyBound;
-use crate::extent::staged::Abandoned;
+use crate::extent::unlisted::Abandoned;
 use crate::limit::Limit;
 use crate::operation::Idle;
 use crate::removals::Removals;

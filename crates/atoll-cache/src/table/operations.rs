@@ -15,10 +15,10 @@
 use super::operation::Operation;
 use super::replacement::Replacement;
 use super::{Core, Hole, Objects, STOCK_KEPT};
-use crate::at_once::{self, Copies};
-use crate::extent::staged::{free_abandoned, has_abandoned};
+use crate::at_once;
+use crate::extent::{free_unlisted, has_unlisted};
 use crate::index::{Index, copies, walk};
-use crate::near::Copied;
+use crate::near::{Copied, Copies};
 use crate::record::Header;
 use crate::{
     Attributes, CacheError, Change, Engine, Flushed, Lookup, Meta, Reading, Removals, Staged, Stats, Value, value,
@@ -134,8 +134,8 @@ impl<E: Endpoint, R: Replacement<E>> Copied for Objects<E, R> {
     async fn get_many_permitting<F>(
         &self,
         keys: &[&[u8]],
-        wanted: &[bool],
         bytes_max: usize,
+        copies: Copies<'_>,
         found: F,
     ) -> Result<(), CacheError>
     where
@@ -143,7 +143,7 @@ impl<E: Endpoint, R: Replacement<E>> Copied for Objects<E, R> {
     {
         let op = &mut *self.core.operations.take(&self.core.client);
         self.begin(op).await?;
-        let looked = at_once::look_up_many(self, op, keys, Copies { wanted, bytes_max }, found).await;
+        let looked = at_once::look_up_many(self, op, keys, bytes_max, copies, found).await;
         self.end(op, looked).await
     }
 }
@@ -179,7 +179,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         if outcome.is_ok() {
             let freed = async {
                 self.release_surplus().await?;
-                if has_abandoned(&self.core) { Box::pin(free_abandoned(&self.core)).await } else { Ok(()) }
+                if has_unlisted(&self.core) { Box::pin(free_unlisted(&self.core)).await } else { Ok(()) }
             };
             if let Err(error) = freed.await {
                 outcome = Err(error);
@@ -254,11 +254,12 @@ impl<E: Endpoint, R: Replacement<E>> Engine for Objects<E, R> {
         self.end(op, read).await
     }
 
-    async fn get_many<F>(&self, keys: &[&[u8]], mut found: F) -> Result<(), CacheError>
+    async fn get_many<F>(&self, keys: &[&[u8]], bytes_max: usize, mut found: F) -> Result<(), CacheError>
     where
         F: FnMut(usize, Lookup, &mut Value),
     {
-        self.get_many_permitting(keys, &[], 0, |index, lookup, value, _| found(index, lookup, value)).await
+        let found = |index, lookup, value: &mut Value, _| found(index, lookup, value);
+        self.get_many_permitting(keys, bytes_max, Copies::NONE, found).await
     }
 
     async fn expect(&self, keys: &[&[u8]]) {
@@ -283,26 +284,35 @@ impl<E: Endpoint, R: Replacement<E>> Engine for Objects<E, R> {
     async fn update<C: Change>(&self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
         let op = &mut *self.core.operations.take(&self.core.client);
         self.begin(op).await?;
+        let unfinished = self.core.client.cut_off().begin();
         let changed = self.apply(op, key, change).await;
         op.old.shrink_beyond(1 << 20);
         op.outgoing.shrink_beyond(1 << 20);
-        self.end_write(op, changed).await
+        let changed = self.end_write(op, changed).await;
+        unfinished.end();
+        changed
     }
 
     fn stage(&self, key: &[u8], value_bytes: usize) -> Option<Staged> {
         let core = &self.core;
         let header = Header::of_new(key.len(), value_bytes, false, (None, Attributes::NONE), 0);
         let home = core.key_hash(key).bucket;
-        let is_large = core.is_large(&header);
-        is_large.then(|| Staged::new(&core.shared.hasher, key, value_bytes, home, &core.abandoned))
+        if !core.is_large(&header) {
+            return None;
+        }
+        let share = core.shared.pins.share(value_bytes, core.shared.value_bytes_max())?;
+        Some(Staged::new(&core.shared.hasher, key, share, home, &core.abandoned))
     }
 
     async fn append_staged(&self, staged: &mut Staged, bytes: &[u8]) -> Result<(), CacheError> {
         let op = &mut *self.core.operations.take(&self.core.client);
         self.begin(op).await?;
+        let unfinished = self.core.client.cut_off().begin();
         let appended = self.append(op, staged, bytes).await;
         self.core.put_back_drawn(op);
-        self.end_write(op, appended).await
+        let appended = self.end_write(op, appended).await;
+        unfinished.end();
+        appended
     }
 
     async fn scan<F: FnMut(&[u8])>(&self, cursor: u64, count: usize, each: F) -> Result<u64, CacheError> {

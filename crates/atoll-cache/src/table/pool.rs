@@ -3,7 +3,7 @@
 use super::layout::{self, TableLayout};
 use super::settings::TableSettings;
 use super::slot;
-use crate::extent::reading::Pins;
+use crate::extent::pins::Pins;
 use crate::extent::value_bytes_max;
 use crate::pooled::{EnginePool, check_heap, describe_pool};
 use crate::record::Hasher;

@@ -66,12 +66,12 @@ impl<E: Endpoint> Core<E> {
     }
 
     /// Posts a batch in which a block is taken.
-    pub(super) async fn post_taking(&self, batch: &mut Batch, taking: Held) -> Result<(), CacheError> {
+    pub(super) async fn post_taking(&self, batch: &mut Batch, taking: Held) -> Result<(), VerbError> {
         let posted = self.client.endpoint.post(batch).await;
         if posted.as_ref().is_err_and(VerbError::took_no_effect) {
             self.end_taking(taking, false);
         }
-        Ok(posted?)
+        posted
     }
 
     /// Notes whether the block was taken.

@@ -27,6 +27,7 @@
 mod absences;
 mod any_bytes;
 mod attributes;
+mod cut_off;
 mod decoders;
 mod dropped;
 mod expiry;

@@ -9,6 +9,7 @@
 //! | tokens | numbers that no other write has |
 //! | lost | why it can no longer be used |
 //! | in flight | its running operations ([`in_flight`](crate::in_flight)) |
+//! | cut off | whether an operation was dropped halfway ([`cut_off`](crate::cut_off)) |
 //! | sharers | who is told before an object with copies changes ([`sharers`](crate::sharers)) |
 //!
 //! Invariants:
@@ -20,6 +21,7 @@ mod operations;
 mod size;
 
 use crate::chunks::{self, Descriptor, FreeCount, Wanted};
+use crate::cut_off::CutOff;
 use crate::gate::Gate;
 use crate::in_flight::InFlight;
 use crate::loan::Lender;
@@ -74,6 +76,7 @@ pub struct Client<E: Endpoint> {
     members_ever: Cell<u32>,
     upkeep: Cell<Upkeep>,
     in_flight: InFlight,
+    cut_off: CutOff,
     sharers: Sharers,
     /// One operation at a time makes a round.
     pub(crate) round: Lender<()>,
@@ -118,6 +121,7 @@ impl<E: Endpoint> Client<E> {
             members_ever: Cell::new(1),
             upkeep: Cell::default(),
             in_flight: InFlight::default(),
+            cut_off: CutOff::default(),
             sharers: Sharers::default(),
             round: Lender::new(()),
         }
@@ -235,6 +239,12 @@ impl<E: Endpoint> Client<E> {
     }
 
     // Leaving.
+
+    /// Whether an operation was dropped halfway. Then this client is to be
+    /// [abandoned](Self::abandon).
+    pub fn cut_off(&self) -> &CutOff {
+        &self.cut_off
+    }
 
     /// Frees the place. The caller has released everything that this client owned.
     pub async fn leave(&self) -> Result<(), VerbError> {

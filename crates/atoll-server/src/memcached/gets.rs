@@ -173,27 +173,27 @@ pub(super) async fn run<'a, G: Engine>(
             replied += 1;
         };
         debug_assert!(keys.iter().all(|key| key.len() <= KEY_BYTES_MAX));
-        let looked = match *keys {
-            [key] => {
-                let (stored, with_cas) = (database.stored(key), wanted[0].asked.with_cas);
-                let one = look_up_one(client, (key, &stored), (&mut *value, with_cas), output);
-                let is_there = batch.passing(pin!(one)).await;
-                memory::shrink_beyond(value, super::NEW_BYTES_KEPT);
-                is_there.map(|is_there| {
-                    if !is_there {
-                        missed.push(0);
-                    }
-                    if wanted[0].is_last {
-                        output.push(b"END\r\n");
-                    }
-                    replied = 1;
-                })
-            }
-            _ => {
-                let looked = database.with_stored(&keys, async |keys| client.cache.get_many(keys, found).await);
-                batch.passing(pin!(looked)).await
-            }
-        };
+        let mut looked = Ok(());
+        if keys.len() > 1 {
+            let together = async |keys: &[&[u8]]| client.cache.get_many_within(keys, OUTPUT_BYTES_MAX, found).await;
+            looked = batch.passing(pin!(database.with_stored(&keys, together))).await;
+        }
+        // A key that is alone, or whose value is too large to be looked up with others.
+        if replied == 0 && looked.is_ok() {
+            let (stored, with_cas) = (database.stored(keys[0]), wanted[0].asked.with_cas);
+            let one = look_up_one(client, (keys[0], &stored), (&mut *value, with_cas), output);
+            let is_there = batch.passing(pin!(one)).await;
+            memory::shrink_beyond(value, super::NEW_BYTES_KEPT);
+            looked = is_there.map(|is_there| {
+                if !is_there {
+                    missed.push(0);
+                }
+                if wanted[0].is_last {
+                    output.push(b"END\r\n");
+                }
+                replied = 1;
+            });
+        }
         {
             let mut tally = client.tally.borrow_mut();
             let place = |wanted: &Wanted| client.first_command + wanted.asked.id() as usize;

@@ -45,10 +45,10 @@ pub(super) fn begin<G: Engine>(inner: &Inner, state: &mut State, client: Client<
         return None;
     }
     let key = stored(inner.database(), store.key, store.meta.is_some_and(|flags| flags.is_binary));
-    let upload = Upload::begin(client.cache, &client.shared.uploads, &key, data)?;
+    let upload = Upload::begin(client.cache, &key, data)?;
     let (line, key) = (line.to_vec(), key.into_owned());
     state.arriving = Some(Box::new(Arriving { line, key, upload, end: Vec::with_capacity(2) }));
-    state.handle.set_uploading(true);
+    state.handle.upload.begin();
     Some(start)
 }
 
@@ -68,7 +68,9 @@ pub(super) async fn take<G: Engine>(
         return Some(Ended::Drained);
     }
     if !arriving.upload.is_whole() {
-        *start += arriving.upload.take(client.cache, arrived).await;
+        let taken = arriving.upload.take(client.cache, arrived).await;
+        state.handle.upload.add(taken);
+        *start += taken;
         return Some(Ended::Full);
     }
     let taken = (2 - arriving.end.len()).min(arrived.len());
@@ -78,7 +80,7 @@ pub(super) async fn take<G: Engine>(
         return Some(Ended::Drained);
     }
     let Arriving { line, key, upload, end } = *state.arriving.take().expect("it has just been there");
-    state.handle.set_uploading(false);
+    state.handle.upload.end();
     let Line::WithData(store, _) = request::parse(&line) else { unreachable!("the line has been read before") };
     let (request, upload) = match end.as_slice() {
         b"\r\n" => (Request::Store(store), Some(upload)),

@@ -1,7 +1,8 @@
 //! GETs that follow each other in a pipeline: they are looked up together.
 //!
 //! Each of them takes effect between the arrival of the first and the reply of the last, as if it
-//! ran alone. A GET whose lookup fails runs again by itself, and reports the error.
+//! ran alone. A GET whose lookup fails runs again by itself, and reports the error. So does one in
+//! front of whose value the lookups end, because it is so large: it is read while it is sent.
 
 use super::Spoken;
 use super::ahead::Ahead;
@@ -11,7 +12,7 @@ use super::kind::Kind;
 use super::peers::Last;
 use super::resp::Reply;
 use crate::serve::Output;
-use crate::serve::protocol::Client;
+use crate::serve::protocol::{Client, OUTPUT_BYTES_MAX};
 use atoll_cache::{Engine, Value};
 
 /// Runs the GETs from command `index` on, if there are at least two. Returns how many have their
@@ -53,7 +54,8 @@ pub(super) async fn run<G: Engine>(
         }
     };
     let database = instance.databases.get(session.database);
-    let looked = database.with_stored(&keys, async |keys| client.cache.get_many(keys, found).await);
+    let looked =
+        database.with_stored(&keys, async |keys| client.cache.get_many_within(keys, OUTPUT_BYTES_MAX, found).await);
     // The command whose lookup failed has no reply yet.
     let _ = std::pin::pin!(looked).await;
     let mut tally = client.tally.borrow_mut();

@@ -113,9 +113,14 @@ impl Monitors {
             (false, false) => line.push_str(&handle.peer),
         }
         line.push(']');
-        for arg in slow::public(c.args) {
+        let elided = c.session.elided.filter(|_| !is_script);
+        for (place, arg) in slow::public(c.args).enumerate() {
             line.push(' ');
-            quote(&mut line, arg);
+            // A value that began to arrive before the monitor was there is shown in part.
+            match elided.filter(|(of, _)| *of == place) {
+                Some((_, bytes)) => quote(&mut line, &[arg, slow::more(bytes).as_bytes()].concat()),
+                None => quote(&mut line, arg),
+            }
         }
         line.push_str("\r\n");
         all.values().for_each(|peer| peer.handle.post(line.as_bytes(), limit));

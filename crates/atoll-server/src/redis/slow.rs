@@ -108,6 +108,11 @@ pub(crate) fn public<'a>(args: Args<'a>) -> impl Iterator<Item = &'a [u8]> {
     args.from(0).enumerate().map(shown)
 }
 
+/// What stands behind the beginning of an argument of which so many bytes are not shown.
+pub(super) fn more(bytes: usize) -> String {
+    format!("... ({bytes} more bytes)")
+}
+
 /// The arguments of an entry: the first of many, and the beginnings of long ones. Nothing more is
 /// copied: an argument may have hundreds of megabytes. `elided`: the place of an argument of which
 /// only the beginning is there, and how many bytes are not.
@@ -118,7 +123,7 @@ fn kept<'a>(args: impl Iterator<Item = &'a [u8]>, count: usize, elided: Option<(
         let elided = elided.filter(|(place, _)| *place == index).map_or(0, |(_, bytes)| bytes);
         match rest.len() + elided {
             0 => beginning.to_vec(),
-            more => [beginning, format!("... ({more} more bytes)").as_bytes()].concat(),
+            bytes => [beginning, more(bytes).as_bytes()].concat(),
         }
     };
     let mut kept: Vec<_> = args.take(shown).enumerate().map(brief).collect();

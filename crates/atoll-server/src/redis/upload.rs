@@ -7,9 +7,9 @@
 //! ```
 //!
 //! Then the command runs like any other. In the place of the value it has the beginning of it,
-//! which is all that the slow log shows. What decides on the command is known only then: options
-//! behind the value, a pause, a change of the user's rights. Whatever refuses it, the value is
-//! dropped.
+//! which is all that the slow log shows, and a monitor that was not there when the value began.
+//! What decides on the command is known only then: options behind the value, a pause, a change of
+//! the user's rights. Whatever refuses it, the value is dropped.
 //!
 //! These commands are collected in memory as before: one that waits for EXEC, one that is refused
 //! in any case, and all while a monitor would show their values.
@@ -17,12 +17,15 @@
 use super::Spoken;
 use super::command::{Id, SPECS, table};
 use super::instance::Instance;
+use super::resp::ProtocolError;
 use super::resp::parser::Announced;
 use super::session::Way;
 use crate::serve::protocol::Client;
 use crate::serve::upload::Upload;
 use atoll_cache::Engine;
 
+/// An argument behind the value is collected in memory, and copied. No option is longer.
+const OPTION_BYTES_MAX: usize = 64 << 10;
 /// Bytes of the value that the command has in its place.
 const SHOWN_BYTES: usize = super::slow::ARG_BYTES_MAX;
 
@@ -50,7 +53,7 @@ pub(crate) enum Step {
     /// Something was stored.
     Stored,
     /// The bytes behind are no command.
-    Invalid(super::resp::ProtocolError),
+    Invalid(ProtocolError),
     /// The command may run.
     Runs,
 }
@@ -80,7 +83,7 @@ pub(crate) fn begin<G: Engine>(
     }
     instance.users.check(session, id, args).ok()?;
     let key = instance.databases.get(session.database).stored(args.get(1));
-    let upload = Upload::begin(client.cache, &client.shared.uploads, &key, bytes)?;
+    let upload = Upload::begin(client.cache, &key, bytes)?;
     let mut command = format!("*{}\r\n", args.len() + left).into_bytes();
     for arg in args.from(0) {
         command.extend_from_slice(format!("${}\r\n", arg.len()).as_bytes());
@@ -91,7 +94,7 @@ pub(crate) fn begin<G: Engine>(
     let (value_at, place, upload) = (command.len(), args.len(), Some(upload));
     *arriving = Some(Box::new(Arriving { command, value_at, place, upload, break_missing: 2, left: left - 1 }));
     parser.restart();
-    session.peer.handle.set_uploading(true);
+    session.peer.handle.upload.begin();
     Some(at)
 }
 
@@ -125,7 +128,9 @@ pub(crate) async fn take<G: Engine>(
     if !value.is_whole() {
         let shown = (*value_at + SHOWN_BYTES - command.len()).min(arrived.len());
         command.extend_from_slice(&arrived[..shown]);
-        *start += value.take(client.cache, arrived).await;
+        let taken = value.take(client.cache, arrived).await;
+        session.peer.handle.upload.add(taken);
+        *start += taken;
         if value.is_whole() {
             command.extend_from_slice(b"\r\n");
         }
@@ -146,12 +151,15 @@ pub(crate) async fn take<G: Engine>(
                 command.extend_from_slice(&rest[..taken]);
                 *start += taken;
             }
+            Ok(None) if parser.announced(rest).is_some_and(|option| option.bytes > OPTION_BYTES_MAX) => {
+                return Step::Invalid(ProtocolError::OptionTooLong);
+            }
             Ok(None) => return Step::Drained,
             Err(error) => return Step::Invalid(error),
         }
     }
     parser.restart();
-    session.peer.handle.set_uploading(false);
+    session.peer.handle.upload.end();
     session.elided = Some((*place, value.bytes() - SHOWN_BYTES));
     session.upload = upload.take();
     Step::Runs

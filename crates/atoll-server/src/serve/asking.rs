@@ -149,11 +149,14 @@ thread_local! {
     static PAUSES: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Within an operation of the cache that takes long where memory is near: lets the worker's other
-/// connections run.
-pub(super) async fn pause() {
+/// Within an operation of the cache that takes long where memory is near, or waits for room: lets
+/// the worker's other connections run, for so many nanoseconds at least.
+pub(super) async fn pause(ns: u64) {
     PAUSES.set(true);
-    woken_by_itself(tokio::task::yield_now()).await;
+    match ns {
+        0 => woken_by_itself(tokio::task::yield_now()).await,
+        _ => woken_by_itself(tokio::time::sleep(Duration::from_nanos(ns))).await,
+    }
 }
 
 /// Whether an operation of this thread has [paused](pause) since this was asked last: the one that

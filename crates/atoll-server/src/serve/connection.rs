@@ -21,7 +21,7 @@ use super::first;
 use super::handle::Handle;
 use super::output::Output;
 use super::protocol::{Ended, Protocol};
-use super::socket::Socket;
+use super::socket::{Outgoing, Socket};
 use super::worker::{Resident, Worker};
 use atoll_cache::{Engine, Reading};
 use atoll_fabric::Pace;
@@ -207,6 +207,7 @@ impl<'s, P: Protocol> Connection<'s, P> {
     /// Runs the commands that have arrived, as many as one batch may have.
     #[inline]
     async fn run_batch<G: Engine + 'static>(&mut self, worker: &Worker<P, G>, output: &mut Output) -> Ended {
+        let _under_way = worker.begin();
         let cache = worker.cache();
         worker.waiters.note_batch();
         self.count(worker);
@@ -266,7 +267,8 @@ impl<'s, P: Protocol> Connection<'s, P> {
                 Err(error) => Err(io::Error::other(error)),
             }
         };
-        let sent = unless_ended(&self.handle, resident, output.send(self.socket, read_on));
+        let mut stream = Outgoing { socket: self.socket, handle: &self.handle, now_ms: &worker.now_ms };
+        let sent = unless_ended(&self.handle, resident, output.send(&mut stream, read_on));
         match limit.soft_bytes > 0 && bytes > limit.soft_bytes {
             true => tokio::time::timeout(Duration::from_secs(limit.soft_s), sent).await???,
             false => sent.await??,

@@ -12,7 +12,6 @@ use super::Stopper;
 use super::facts::PoolFacts;
 use super::limits::Limits;
 use super::options::ServerOptions;
-use super::upload::Uploads;
 use atoll_cache::Stats;
 use atoll_cache::miniature::choice::CURVE;
 use atoll_cache::stats::{MODELLED_MISSES, curve};
@@ -258,8 +257,6 @@ pub struct Shared {
     pub rates: Meter,
     /// The limits of connections.
     pub limits: Limits,
-    /// The large values that are stored while they arrive.
-    pub uploads: Uploads,
     /// What the server was started with; the ports are those that it has.
     pub options: ServerOptions,
     /// When the server started.

@@ -6,31 +6,42 @@
 //! | takes it | is read piece by piece |
 //! | is slow | stays in the pool, as long as the key has it |
 //! | is slow, and the key has got another value for [`ORPHANED_MAX`] | is copied into the server's memory, so that the pool gets its room back |
+//! | is slow, the key has got another value, and such values and uploads have too much of the pool | the same, at the next look |
 //! | has got a part of it, and another process has replaced or evicted it | the connection ends: no reply can be right any more |
+//! | has got a part of it, the key has got another value, and another process repairs the pool because some process died | the same |
 
 use super::memory;
 use atoll_cache::Reading;
+use std::future::poll_fn;
 use std::io;
-use std::time::Duration;
-use tokio::io::{AsyncWrite, AsyncWriteExt};
-use tokio::time::timeout;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+use tokio::io::AsyncWrite;
+use tokio::time::timeout_at;
 
 /// Bytes that are read at a time. Others run in between, and the bytes stay in the processor's
 /// cache from one copy to the next.
 const STEP_BYTES: usize = 256 << 10;
 /// How long the pool keeps a value for a slow peer after its key has got another one.
 const ORPHANED_MAX: Duration = Duration::from_secs(5);
-/// How often a slow peer's value is looked at.
+/// How often a value is looked at, whether its peer takes bytes or not.
 const LOOK_PERIOD: Duration = Duration::from_secs(1);
 
-/// What is read and not sent, and what is not read.
-struct Download<F> {
+/// A value that is sent: what is read and not sent, and what is not read.
+pub(super) struct Download<F> {
     reading: Option<Box<Reading>>,
     read: Vec<u8>,
     read_on: F,
+    next_look: Instant,
 }
 
 impl<F: AsyncFnMut(&mut Reading, &mut [u8]) -> io::Result<()>> Download<F> {
+    /// A value of which nothing is read yet. `read_on` reads its next bytes.
+    pub(super) fn new(reading: Box<Reading>, read_on: F) -> Self {
+        Self { reading: Some(reading), read: Vec::new(), read_on, next_look: Instant::now() + LOOK_PERIOD }
+    }
+
     /// Reads the next bytes behind those that are not sent, at most so many. Returns whether there
     /// were any.
     async fn read_some(&mut self, bytes_max: usize) -> io::Result<bool> {
@@ -46,8 +57,8 @@ impl<F: AsyncFnMut(&mut Reading, &mut [u8]) -> io::Result<()>> Download<F> {
 
     /// Reads the rest if the pool has kept the value for too long.
     async fn spare_the_pool(&mut self) -> io::Result<()> {
-        let orphaned_for = self.reading.as_ref().and_then(|reading| reading.orphaned_for());
-        if orphaned_for.is_some_and(|time| time >= ORPHANED_MAX) {
+        let orphaned = self.reading.as_ref().and_then(|reading| reading.orphaned());
+        if orphaned.is_some_and(|orphaned| orphaned.since >= ORPHANED_MAX || orphaned.are_too_many) {
             let missing = self.reading.as_ref().map_or(0, |reading| reading.missing_bytes());
             self.read.reserve_exact(missing);
             while self.read_some(STEP_BYTES).await? {
@@ -56,30 +67,45 @@ impl<F: AsyncFnMut(&mut Reading, &mut [u8]) -> io::Result<()>> Download<F> {
         }
         Ok(())
     }
-}
 
-/// Sends a value.
-pub(super) async fn send<S: AsyncWrite + Unpin>(
-    reading: Box<Reading>,
-    stream: &mut S,
-    read_on: impl AsyncFnMut(&mut Reading, &mut [u8]) -> io::Result<()>,
-) -> io::Result<()> {
-    let mut download = Download { reading: Some(reading), read: Vec::new(), read_on };
-    while download.read_some(STEP_BYTES).await? {
-        let mut sent = 0;
-        while sent < download.read.len() {
-            match timeout(LOOK_PERIOD, stream.write(&download.read[sent..])).await {
+    /// Waits until the peer takes bytes, be they this value's or those in front of it, and looks at
+    /// the value meanwhile. `poll_write` is shown what is read and not sent. Returns how many bytes
+    /// the peer has taken.
+    pub(super) async fn write(
+        &mut self,
+        mut poll_write: impl FnMut(&mut Context<'_>, &[u8]) -> Poll<io::Result<usize>>,
+    ) -> io::Result<usize> {
+        loop {
+            let now = Instant::now();
+            if now >= self.next_look {
+                self.next_look = now + LOOK_PERIOD;
+                self.spare_the_pool().await?;
+            }
+            let written = poll_fn(|cx| poll_write(cx, &self.read));
+            match timeout_at(self.next_look.into(), written).await {
                 Ok(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(taken) => sent += taken?,
+                Ok(taken) => return taken,
                 Err(_) => {}
             }
-            if sent < download.read.len() {
-                download.spare_the_pool().await?;
-            }
         }
-        download.read.clear();
-        tokio::task::yield_now().await;
     }
-    memory::free(download.read.capacity(), download.read);
-    Ok(())
+
+    /// Sends the value.
+    pub(super) async fn send<S: AsyncWrite + Unpin>(mut self, stream: &mut S) -> io::Result<()> {
+        while !self.read.is_empty() || self.read_some(STEP_BYTES).await? {
+            let mut sent = 0;
+            while sent < self.read.len() {
+                sent += self.write(|cx, read| Pin::new(&mut *stream).poll_write(cx, &read[sent..])).await?;
+            }
+            self.read.clear();
+            tokio::task::yield_now().await;
+        }
+        Ok(())
+    }
+}
+
+impl<F> Drop for Download<F> {
+    fn drop(&mut self) {
+        memory::free(self.read.capacity(), std::mem::take(&mut self.read));
+    }
 }

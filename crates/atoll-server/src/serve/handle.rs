@@ -1,5 +1,5 @@
-//! A connection as every thread sees it: its addresses, when its peer was last heard, and how it is
-//! ended.
+//! A connection as every thread sees it: its addresses, when its peer last sent or took something,
+//! and how it is ended.
 //!
 //! The connection itself belongs to its worker. Another thread sets a mark in the handle and wakes
 //! the worker, which looks at the mark. So a batch costs one relaxed load and one relaxed store
@@ -14,6 +14,7 @@ use super::outbox::{Outbox, Posted};
 use super::output::Output;
 use super::protocol::Listener;
 use super::socket::Stream;
+use super::upload::Progress;
 use std::fmt::Display;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -36,8 +37,8 @@ pub struct Handle {
     pub descriptor: i32,
     /// When it was accepted, in milliseconds since the server started.
     pub accepted_ms: u64,
-    /// When its peer was last heard, in milliseconds since the server started; its worker writes
-    /// it.
+    /// When its peer last sent or took something, in milliseconds since the server started; its
+    /// worker writes it.
     active_ms: AtomicU64,
     /// Bytes of a command that has not arrived entirely.
     input_bytes: AtomicUsize,
@@ -50,8 +51,8 @@ pub struct Handle {
     is_subscriber: AtomicBool,
     /// Whether its peer sees the commands of other connections: then the same is true.
     is_monitor: AtomicBool,
-    /// Whether a large value of its peer is stored while it arrives.
-    is_uploading: AtomicBool,
+    /// How far a large value of its peer is that is stored while it arrives.
+    pub(crate) upload: Progress,
     /// Whether it is to end. Never unset.
     is_ending: AtomicBool,
     /// Wakes the connection of the id that is sent.
@@ -95,14 +96,14 @@ impl Handle {
             outbox: Outbox::default(),
             is_subscriber: AtomicBool::new(false),
             is_monitor: AtomicBool::new(false),
-            is_uploading: AtomicBool::new(false),
+            upload: Progress::default(),
             is_ending: AtomicBool::new(false),
             wakes,
         }
     }
 
-    /// When its peer was last heard, in milliseconds since the server started: exact but for a
-    /// tenth of a second.
+    /// When its peer last sent or took something, in milliseconds since the server started: exact
+    /// but for a tenth of a second.
     pub fn active_ms(&self) -> u64 {
         self.active_ms.load(Relaxed)
     }
@@ -185,16 +186,6 @@ impl Handle {
         self.is_monitor.store(is_monitor, Relaxed);
     }
 
-    /// Whether a large value of its peer is stored while it arrives.
-    pub(super) fn is_uploading(&self) -> bool {
-        self.is_uploading.load(Relaxed)
-    }
-
-    /// Says whether a large value of its peer is stored while it arrives.
-    pub(crate) fn set_uploading(&self, is_uploading: bool) {
-        self.is_uploading.store(is_uploading, Relaxed);
-    }
-
     /// Whether its peer listens to what other connections do.
     pub(super) fn is_listener(&self) -> bool {
         self.is_subscriber() || self.is_monitor()
@@ -206,6 +197,7 @@ impl Handle {
         let _ = self.wakes.send(self.id);
     }
 
+    /// Its peer has sent or taken something.
     #[inline]
     pub(super) fn heard(&self, now_ms: u64) {
         self.active_ms.store(now_ms, Relaxed);

@@ -85,7 +85,6 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::LocalSet;
 use tokio_rustls::rustls::ServerConfig;
-use upload::Uploads;
 use worker::{Arrival, Worker};
 
 /// Why a server did not start, or ended without being stopped.
@@ -210,7 +209,6 @@ impl Server {
             refused: AtomicU64::new(0),
             rates: Meter::default(),
             limits: Limits::new(self.options.clients_max, self.options.idle_s_max, self.options.keepalive_s),
-            uploads: Uploads::default(),
             options: ServerOptions {
                 port: self.address().transpose()?.map(|address| address.port()),
                 second: self.second_address().transpose()?,
@@ -301,8 +299,8 @@ fn run_worker<P, G, E, F>(
     E: std::fmt::Display,
     F: Fn(usize) -> Result<Cache<G>, E>,
 {
-    // Other connections run while a large value is copied.
-    atoll_cache::pause_with(|| Box::pin(asking::pause()));
+    // Other connections run while a large value is copied, or waits for room.
+    atoll_cache::pause_with(|ns| Box::pin(asking::pause(ns)));
     let made = || -> Result<(Runtime, Rc<Worker<P, G>>), ServeError> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let cache = client(index).map_err(|reason| ServeError::Client { worker: index, reason: reason.to_string() })?;

@@ -14,12 +14,14 @@
 //! An output is reused for the next batch, with its memory. It keeps the memory of large values,
 //! too: fresh memory from the system costs more than the copy that moving a value saves.
 
-use super::{download, memory};
+use super::download::Download;
+use super::memory;
 use arrayvec::ArrayVec;
 use atoll_cache::{Reading, Value};
 use std::borrow::Cow;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
+use std::task::Context;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
 /// Values of at least so many bytes are sent from where the lookup put them. Below it a copy costs
@@ -110,16 +112,22 @@ impl Output {
         } else {
             let (mut sent, open) = (0, self.open.take());
             let end = open.as_ref().map_or(self.bytes.len(), |(mark, _)| *mark);
+            let mut download = open.map(|(_, reading)| Download::new(reading, read_on));
             while sent < end + self.large_bytes {
                 let slices = self.unsent(sent, end);
-                let taken = std::future::poll_fn(|cx| Pin::new(&mut *stream).poll_write_vectored(cx, &slices)).await?;
+                let mut write = |cx: &mut Context<'_>| Pin::new(&mut *stream).poll_write_vectored(cx, &slices);
+                let taken = match &mut download {
+                    // The value is pinned already.
+                    Some(download) => Box::pin(download.write(|cx, _| write(cx))).await?,
+                    None => std::future::poll_fn(write).await?,
+                };
                 if taken == 0 {
                     return Err(io::ErrorKind::WriteZero.into());
                 }
                 sent += taken;
             }
-            if let Some((_, reading)) = open {
-                Box::pin(download::send(reading, stream, read_on)).await?;
+            if let Some(download) = download {
+                Box::pin(download.send(stream)).await?;
                 stream.write_all(&self.bytes[end..]).await?;
             }
         }
@@ -206,8 +214,12 @@ impl Output {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use atoll_cache::{Cache, SetOptions, model::Model};
+    use atoll_cache::{Cache, Chosen, ChosenPool, EngineOptions, Got, SetOptions, model::Model};
+    use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
     use atoll_fabric::{Clock, run_ready};
+    use std::cell::Cell;
+    use std::sync::Arc;
+    use std::time::Duration;
 
     fn value_of(bytes: &[u8]) -> Value {
         let (cache, mut value) = (Cache::new(Model::new(Clock::host())), Value::new());
@@ -216,6 +228,42 @@ mod tests {
             assert!(cache.get(b"k", &mut value).await.unwrap());
         });
         value
+    }
+
+    fn cache_of_a_pool() -> Cache<Chosen<ShmEndpoint>> {
+        let settings = EngineOptions::default().for_growth(None, 64 << 20, 0);
+        let region = Arc::new(ShmRegion::anonymous(settings.home_bytes()).unwrap());
+        let endpoint = || ShmEndpoint::with_regions(vec![region.clone()], Clock::host());
+        let pool = run_ready(ChosenPool::format(&endpoint(), settings)).unwrap();
+        Cache::new(run_ready(Arc::new(pool).join(endpoint())).unwrap())
+    }
+
+    #[test]
+    fn a_peer_that_does_not_take_what_is_in_front_of_an_open_value_keeps_it_in_the_pool_no_longer_than_others() {
+        const BYTES: usize = 8 << 20;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let (cache, options) = (cache_of_a_pool(), SetOptions::default());
+            cache.set(b"k", &vec![b'1'; BYTES], &options).await.unwrap();
+            let Got::Open(reading) = cache.get_or_open(b"k", &mut Value::new(), 1).await.unwrap() else {
+                panic!("the value is large")
+            };
+            cache.set(b"k", &vec![b'2'; BYTES], &options).await.unwrap();
+            let mut output = Output::default();
+            output.push(&[b'<'; 1000]);
+            output.push_open(reading);
+            // The peer's end stays open, and takes nothing.
+            let (mut stream, _peer) = tokio::io::duplex(100);
+            let read = Cell::new(0);
+            let read_on = async |reading: &mut Reading, into: &mut [u8]| {
+                assert!(cache.read_on(reading, into).await.unwrap());
+                read.set(read.get() + into.len());
+                Ok(())
+            };
+            let sent = tokio::time::timeout(Duration::from_secs(8), output.send(&mut stream, read_on)).await;
+            assert!(sent.is_err(), "there was nobody who took it");
+            assert_eq!(read.get(), BYTES, "the server has taken the value out of the pool");
+        });
     }
 
     #[test]

@@ -2,6 +2,8 @@
 //!
 //! One type for all of them, so that a connection is compiled once.
 
+use super::handle::Handle;
+use std::cell::Cell;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -50,6 +52,51 @@ impl Socket {
             let mut cx = Context::from_waker(std::task::Waker::noop());
             let _ = Pin::new(stream).poll_shutdown(&mut cx);
         }
+    }
+}
+
+/// A socket that is written to. Its handle notes when the peer takes bytes.
+pub(super) struct Outgoing<'c> {
+    pub(super) socket: &'c mut Socket,
+    pub(super) handle: &'c Handle,
+    /// The worker's clock.
+    pub(super) now_ms: &'c Cell<u64>,
+}
+
+impl Outgoing<'_> {
+    #[inline]
+    fn noted(&self, taken: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if let Poll::Ready(Ok(1..)) = taken {
+            self.handle.heard(self.now_ms.get());
+        }
+        taken
+    }
+}
+
+impl AsyncWrite for Outgoing<'_> {
+    #[inline]
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let taken = Pin::new(&mut *self.socket).poll_write(cx, bytes);
+        self.noted(taken)
+    }
+
+    #[inline]
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let taken = Pin::new(&mut *self.socket).poll_write_vectored(cx, pieces);
+        self.noted(taken)
+    }
+
+    #[inline]
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.socket).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.socket).poll_shutdown(cx)
     }
 }
 

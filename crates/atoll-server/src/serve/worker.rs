@@ -13,7 +13,8 @@
 //!
 //! To stop the worker, the acceptor drops its end of the channel. Connections that wait for their
 //! peer are woken and end. A connection that is being answered has [`STOP_GRACE`] to send its
-//! replies. Then the client leaves.
+//! replies. Operations that are under way then have as long to end. Then the client leaves. Other
+//! clients repair what an operation had in its hands that was cut off.
 
 use super::asking::{self, Asking, Waiters};
 use super::buffers::{Buffers, Outputs, Scratches};
@@ -25,7 +26,7 @@ use super::protocol::{Client, Listener, Protocol};
 use super::socket::{Socket, Stream};
 use super::tasks::Tasks;
 use super::watch::Watch;
-use super::{apart, first, upload};
+use super::{apart, first};
 use atoll_cache::{Cache, Engine};
 use atoll_fabric::Pace;
 use std::cell::{Cell, RefCell};
@@ -110,6 +111,17 @@ pub(crate) struct Worker<P: Protocol, G: Engine> {
     residents: RefCell<HashMap<u64, Rc<Resident>>>,
     /// Notified whenever a connection has ended while the worker stops.
     ended: Notify,
+    /// Batches and rounds that have begun and not ended.
+    under_way: Cell<u32>,
+}
+
+/// A batch or a round that is under way until this is dropped.
+pub(super) struct UnderWay<'w>(&'w Cell<u32>);
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
 }
 
 impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
@@ -133,6 +145,7 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
             woken: RefCell::new(woken),
             residents: RefCell::default(),
             ended: Notify::new(),
+            under_way: Cell::new(0),
         }
     }
 
@@ -140,6 +153,13 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
     #[inline]
     pub(super) fn cache(&self) -> Rc<Cache<G>> {
         self.cache.borrow().clone()
+    }
+
+    /// A batch or a round begins.
+    #[inline]
+    pub(super) fn begin(&self) -> UnderWay<'_> {
+        self.under_way.set(self.under_way.get() + 1);
+        UnderWay(&self.under_way)
     }
 
     /// A future of the cache, which is polled until it ends.
@@ -192,6 +212,12 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
         };
         // A peer that has not taken its replies by now is cut off.
         let _ = tokio::time::timeout(STOP_GRACE, first(all_ended, tasks.watch())).await;
+        let nothing_is_under_way = async {
+            while self.under_way.get() > 0 {
+                tokio::task::yield_now().await;
+            }
+        };
+        let _ = tokio::time::timeout(STOP_GRACE, first(nothing_is_under_way, tasks.watch())).await;
         drop(tasks);
         self.waiters.end();
     }
@@ -229,6 +255,7 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
         loop {
             tokio::time::sleep(TEND_PERIOD).await;
             self.now_ms.set(self.shared.uptime_ms());
+            let _under_way = self.begin();
             let cache = self.cache();
             if self.asking(pin!(cache.tend())).await.is_err_and(|error| error.is_shut_out()) {
                 tokio::time::sleep(lives.pause(Instant::now())).await;
@@ -281,8 +308,8 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
         }
     }
 
-    /// Ends the connections whose peers have been silent for too long, and those that owe too much
-    /// of what was posted.
+    /// Ends the connections whose peers have been silent for too long or are too slow, and those
+    /// that owe too much of what was posted.
     fn end_idle(&self) {
         let limits = &self.shared.limits;
         let (idle_s_max, posted_max) = (limits.idle_s_max(), limits.output(true));
@@ -291,9 +318,10 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
             let handle = &resident.handle;
             handle.end_over(posted_max);
             let silent_s = now_ms.saturating_sub(handle.active_ms()) / 1000;
-            let is_silent =
-                idle_s_max > 0 && silent_s > idle_s_max || handle.is_uploading() && silent_s > upload::SILENCE_S_MAX;
-            if is_silent && resident.is_idle.get() && !handle.is_listener() {
+            let is_idle = resident.is_idle.get();
+            let is_too_slow = handle.upload.is_too_slow(is_idle, silent_s);
+            let is_silent = idle_s_max > 0 && silent_s > idle_s_max;
+            if (is_silent || is_too_slow) && is_idle && !handle.is_listener() {
                 handle.end();
             }
         }

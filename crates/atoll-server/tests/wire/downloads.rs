@@ -113,3 +113,49 @@ fn values_of_memcached_and_those_within_a_step_are_sent_whole() {
     assert_eq!(raw.call(&["HSET", "h", "f", "v"]), b":1\r\n");
     assert_eq!(text.say("get h\r\n"), "END\r\n");
 }
+
+#[test]
+fn a_peer_that_takes_a_value_steadily_is_not_idle() {
+    let server = start_over(&pool());
+    let mut raw = Raw::connect(server.address);
+    let bytes = 48 << 20;
+    assert_eq!(raw.call(&[b"SET".as_slice(), b"k", &vec![b'v'; bytes]]), b"+OK\r\n");
+    assert_eq!(raw.call(&["CONFIG", "SET", "timeout", "1"]), b"+OK\r\n");
+    let steady = Raw::connect(server.address);
+    steady.stream().write_all(&command(&["GET", "k"])).unwrap();
+    let (mut left, mut piece) = (format!("${bytes}\r\n\r\n").len() + bytes, vec![0; 1 << 20]);
+    while left > 0 {
+        let part = left.min(piece.len());
+        steady.stream().read_exact(&mut piece[..part]).expect("the value comes whole");
+        left -= part;
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn large_values_in_a_row_are_read_while_they_are_sent_and_each_once() {
+    let server = start_over(&pool());
+    let (mut raw, mut text) = (Raw::connect(server.address), Text::connect(server.memcached()));
+    let first = set(&mut raw, b'1');
+    assert_eq!(raw.call(&["SET", "s", "small"]), b"+OK\r\n");
+    let pipeline = [command(&["GET", "s"]), command(&["GET", "k"])].concat().repeat(8);
+    raw.send(&pipeline);
+    for round in 0..8 {
+        assert_eq!(raw.reply(), b"$5\r\nsmall\r\n", "round {round}");
+        assert!(raw.reply() == first, "round {round}");
+    }
+    let body = &first[first.len() - BYTES - 2..];
+    let got = text.say_bytes(b"get s k none k s\r\nget k k\r\n");
+    let (small, large) = (b"VALUE s 0 5\r\nsmall\r\n".as_slice(), format!("VALUE k 0 {BYTES}\r\n").into_bytes());
+    let large = [large.as_slice(), body].concat();
+    assert!(got == [small, &large, &large, small, b"END\r\n", &large, &large, b"END\r\n"].concat());
+    // Of many lookups together each would have left memory of that size.
+    let mut slow = Raw::connect(server.address);
+    slow.send(&pipeline);
+    std::thread::sleep(Duration::from_millis(100));
+    let second = set(&mut raw, b'2');
+    assert_eq!(slow.reply(), b"$5\r\nsmall\r\n");
+    assert!(slow.reply() == first, "it was open when it was replaced");
+    assert_eq!(slow.reply(), b"$5\r\nsmall\r\n");
+    assert!(slow.reply() == second, "it was not looked up before");
+}

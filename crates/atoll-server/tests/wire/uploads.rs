@@ -2,7 +2,7 @@
 //! that breaks off leaves nothing behind.
 
 use crate::common::memcached::Text;
-use crate::common::{Random, Raw, Running, TestPool, command, start_with, with_memcached};
+use crate::common::{Random, Raw, Running, TestPool, command, options, start_with, with_memcached};
 use atoll_cache::EngineOptions;
 use atoll_server::ServerOptions;
 use std::io::Write;
@@ -152,6 +152,48 @@ fn what_happens_while_a_value_arrives_decides_on_its_command() {
     assert_eq!(monitor.call(&["MONITOR"]), b"+OK\r\n");
     assert_eq!(raw.call(&[b"SET".as_slice(), b"m", &vec![b'm'; BYTES]]), b"+OK\r\n");
     assert!(monitor.reply().len() > BYTES);
+    assert_eq!(monitor.call(&["RESET"]), b"+RESET\r\n");
+    // One that comes amid a value sees the beginning of it.
+    let rest = begin(&mut raw, &value);
+    let mut late = Raw::connect(server.address);
+    assert_eq!(late.call(&["MONITOR"]), b"+OK\r\n");
+    end(&mut raw, rest);
+    assert_eq!(raw.reply(), b"+OK\r\n");
+    let shown = String::from_utf8(late.reply()).unwrap();
+    assert!(shown.contains(&format!("... ({} more bytes)\"", BYTES - 128)), "{shown}");
+}
+
+/// Options are short: what is longer is not collected.
+#[test]
+fn an_argument_behind_a_value_that_is_longer_than_any_option_is_refused() {
+    let server = start();
+    let mut raw = Raw::connect(server.address);
+    raw.send(format!("*5\r\n$3\r\nSET\r\n$1\r\nk\r\n${BYTES}\r\n").as_bytes());
+    raw.send(&value(8, BYTES));
+    raw.send(format!("\r\n$2\r\nEX\r\n${}\r\n1", 512 << 20).as_bytes());
+    assert_eq!(raw.reply(), b"-ERR Protocol error: too big argument behind a value\r\n");
+    assert_eq!(raw.rest(), b"");
+}
+
+/// Two values that have half of the pool each, in one step, by connections of one worker: one of
+/// them waits for room that the other has, and both let a third connection run.
+#[test]
+fn a_value_that_waits_for_room_holds_no_other_connection_up() {
+    let pool = TestPool::of(&EngineOptions::default(), 64 << 20);
+    let server = start_with(options(), pool.process());
+    let mut other = Raw::connect(server.address);
+    let append = |key: &str| {
+        let mut raw = Raw::connect(server.address);
+        raw.send(&command(&[b"APPEND".as_slice(), key.as_bytes(), &vec![b'v'; 31 << 20]]));
+        raw
+    };
+    let [mut first, mut second] = ["a", "b"].map(append);
+    let answered = first.answered_meanwhile(&mut other) + second.answered_meanwhile(&mut other);
+    for raw in [&mut first, &mut second] {
+        assert_eq!(raw.reply(), format!(":{}\r\n", 31 << 20).into_bytes());
+    }
+    println!("{answered} commands were answered meanwhile");
+    assert!(answered > 3);
 }
 
 #[test]

@@ -57,6 +57,7 @@ use super::operation::Operation;
 use super::replacement::Replacement;
 use super::{Core, Objects};
 use crate::CacheError;
+use crate::extent::turns;
 use atoll_fabric::{Endpoint, Purpose};
 use atoll_pool::loan::Loan;
 use search::IDLE_TRIES;
@@ -146,7 +147,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
                 Err(CacheError::OutOfMemory) if round < 3 => {
                     self.core.free_fresh_chunks().await?;
                     let pause_ns = self.core.client.endpoint.random() % (round * 10_000_000);
-                    self.core.client.endpoint.pause(pause_ns).await;
+                    turns::wait(&self.core.client, pause_ns).await;
                 }
                 outcome => {
                     outcome?;
@@ -191,7 +192,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         self.core.fresh.note_search(true);
         self.core.end_slabs().await?;
         self.core.release_beyond(0).await?;
-        self.core.client.endpoint.pause(pause_ns(tried)).await;
+        turns::wait(&self.core.client, pause_ns(tried)).await;
         // A client that died may hold all of it.
         Box::pin(atoll_pool::repair::round(&self.core)).await
     }

@@ -72,6 +72,9 @@ pub enum ProtocolError {
     /// The command has more than [`COMMAND_BYTES_MAX`] bytes.
     #[error("too big request")]
     CommandTooLong,
+    /// An argument behind a large value is longer than any option of its command.
+    #[error("too big argument behind a value")]
+    OptionTooLong,
 }
 
 /// Where an argument lies: from `start` to `end`, which fit because a command is shorter than 4
