@@ -3,7 +3,7 @@
 
 use atoll_cache::ditto::DittoOptions;
 use atoll_cache::forge::ForgeOptions;
-use atoll_cache::{Cache, Engine, Pooled, SetOptions, Value};
+use atoll_cache::{Cache, Pooled, SetOptions, Value};
 use atoll_cases::compiled::shm;
 use atoll_cases::shared_memory::{SharedPool, value_of};
 use atoll_fabric::shm::ShmEndpoint;
