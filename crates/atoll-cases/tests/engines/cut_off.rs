@@ -69,8 +69,10 @@ fn cut_off<G: Pooled<ShmEndpoint>>(pool: &SharedPool<G>, pause: u64, is_staged: 
     let mut value = Value::new();
     assert!(ended(other.get(b"k", &mut value)).unwrap());
     assert!(value.bytes() == if has_ended { &new } else { &old } || value.bytes() == new, "pause {pause}");
-    assert_eq!(ended(other.engine().verify()).unwrap().faults, Vec::<String>::new());
     ended(other.engine().close()).unwrap();
+    let walker = joined(pool);
+    assert_eq!(ended(walker.engine().verify()).unwrap().faults, Vec::<String>::new(), "pause {pause}");
+    ended(walker.engine().close()).unwrap();
     has_ended
 }
 
