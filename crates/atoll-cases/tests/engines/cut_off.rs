@@ -41,10 +41,14 @@ fn ended<T>(future: impl Future<Output = T>) -> T {
     polled(u64::MAX, future).expect("it ends")
 }
 
+fn joined<G: Pooled<ShmEndpoint>>(pool: &SharedPool<G>) -> Cache<G> {
+    Cache::new(ended(G::join(&pool.pool, pool.endpoint())).expect("there is a place"))
+}
+
 /// Replaces a value of a client that leaves then; drops the change at its pause of this number.
 /// Returns whether it ended before.
 fn cut_off<G: Pooled<ShmEndpoint>>(pool: &SharedPool<G>, pause: u64, is_staged: bool) -> bool {
-    let (cache, options) = (pool.client(), SetOptions::default());
+    let (cache, options) = (joined(pool), SetOptions::default());
     let [old, new] = [1, 2].map(|version| value_of(pause, version, BYTES));
     ended(cache.set(b"k", &old, &options)).unwrap();
     let change = async {
@@ -60,14 +64,15 @@ fn cut_off<G: Pooled<ShmEndpoint>>(pool: &SharedPool<G>, pause: u64, is_staged: 
     let has_ended = polled(pause, change).is_some();
     ended(cache.engine().close()).unwrap();
     drop(cache);
-    let other: Cache<G> = pool.client();
+    let other = joined(pool);
     ended(other.engine().repair()).unwrap();
     let mut value = Value::new();
     assert!(ended(other.get(b"k", &mut value)).unwrap());
     assert!(value.bytes() == if has_ended { &new } else { &old } || value.bytes() == new, "pause {pause}");
     ended(other.engine().close()).unwrap();
-    drop(other);
-    pool.verify();
+    let walker = joined(pool);
+    assert_eq!(ended(walker.engine().verify()).unwrap().faults, Vec::<String>::new(), "pause {pause}");
+    ended(walker.engine().close()).unwrap();
     has_ended
 }
 
