@@ -40,6 +40,8 @@ where
             candidates.push(expect_record(engine, op, *hash).await?);
         }
         for (index, key) in keys.iter().enumerate() {
+            // The callee may have taken the place that had this before.
+            value.defers_from = bytes_max;
             let lookup = match candidates[index] {
                 Candidate::Absent { was_evicted } => {
                     engine.count_absent(hashes[index], was_evicted);
@@ -57,14 +59,9 @@ where
             };
             let lookup = match lookup {
                 Some(lookup) => lookup,
-                None => {
-                    // The callee may have taken the place that had this before.
-                    value.defers_from = bytes_max;
-                    let lookup = Box::pin(engine.look_up(op, key, value)).await;
-                    value.defers_from = usize::MAX;
-                    lookup?
-                }
+                None => Box::pin(engine.look_up(op, key, value)).await?,
             };
+            value.defers_from = usize::MAX;
             if value.deferred.take().is_some() {
                 break 'rounds;
             }
