@@ -43,6 +43,8 @@ where
             candidates.push(expect_record(engine, op, *hash).await?);
         }
         for (index, key) in keys.iter().enumerate() {
+            // The callee may have taken the place that had this before.
+            value.defers_from = bytes_max;
             let lookup = match candidates[index] {
                 Candidate::Absent { was_evicted } => {
                     engine.count_absent(hashes[index], was_evicted);
@@ -64,14 +66,9 @@ where
                     (Lookup::Hit, Box::pin(permitting).await?)
                 }
                 (Some(lookup), ..) => (lookup, false),
-                (None, _, copied_max) => {
-                    // The callee may have taken the place that had this before.
-                    value.defers_from = bytes_max;
-                    let looked = Box::pin(look_up_alone(engine, op, key, value, copied_max)).await;
-                    value.defers_from = usize::MAX;
-                    looked?
-                }
+                (None, _, copied_max) => Box::pin(look_up_alone(engine, op, key, value, copied_max)).await?,
             };
+            value.defers_from = usize::MAX;
             if value.deferred.take().is_some() {
                 break 'rounds;
             }
