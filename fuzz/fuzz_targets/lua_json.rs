@@ -1,6 +1,8 @@
 //! JSON of scripts: any bytes are a value or an error, and what is made of a value is one again.
 #![no_main]
 
+mod sanitizer;
+
 use atoll_server::redis::script::sandbox::Sandbox;
 use std::time::Duration;
 

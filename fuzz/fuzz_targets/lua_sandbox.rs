@@ -5,15 +5,10 @@
 //! so most texts are more than an error of the compiler.
 #![no_main]
 
+mod sanitizer;
+
 use atoll_server::redis::script::sandbox::Sandbox;
 use std::time::{Duration, Instant};
-
-/// The address sanitizer would keep frames of every stack that an interpreter has had, so that
-/// memory grew with each text.
-#[unsafe(no_mangle)]
-pub extern "C" fn __asan_default_options() -> *const std::ffi::c_char {
-    c"detect_stack_use_after_return=0".as_ptr()
-}
 
 const TIME: Duration = Duration::from_millis(20);
 
