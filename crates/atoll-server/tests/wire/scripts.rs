@@ -190,6 +190,42 @@ fn a_script_that_does_not_end_is_killed_and_hides_from_it_in_no_pcall() {
     }
 }
 
+#[test]
+fn a_script_that_has_written_is_not_killed() {
+    let redis = RedisOptions::default();
+    let server = start_redis(Redis::new(redis), ServerOptions { threads: 2, ..options() });
+    let mut raw = Raw::connect(server.address);
+    assert_eq!(raw.call(&["CONFIG", "SET", "script-time-max", "1500"]), b"+OK\r\n");
+    raw.send(&common::command(&["EVAL", "redis.call('set', 'a', 1) while true do end", "0"]));
+    std::thread::sleep(Duration::from_millis(200));
+    let mut others = [server.address; 2].map(Raw::connect);
+    for other in &mut others {
+        other.send(b"script kill\r\n");
+    }
+    let mut replies = others.each_mut().map(Raw::reply);
+    replies.sort();
+    // One of two may be behind the script.
+    assert!(replies[1].starts_with(b"-UNKILLABLE Sorry the script already executed write"), "{replies:?}");
+    assert!(String::from_utf8(raw.reply()).unwrap().contains("was ended"));
+    assert_eq!(raw.call(&["SCRIPT", "KILL"]), b"-NOTBUSY No scripts in execution right now.\r\n");
+}
+
+#[test]
+fn a_script_leaves_nothing_in_the_libraries_for_the_next_one() {
+    let server = start(options());
+    let mut raw = Raw::connect(server.address);
+    for library in ["math", "string", "table", "redis", "cjson", "bit", "os", "struct", "cmsgpack", "coroutine", "_G"] {
+        let poisoned = format!("table.insert({library}, 'poison') return #{library}");
+        raw.call(&["EVAL", &poisoned, "0"]);
+        assert_eq!(
+            evaluate(&mut raw, &format!("return {{#{library}, rawget({library}, 1)}}")),
+            "*1\r\n:0\r\n",
+            "{library}"
+        );
+    }
+    assert!(evaluate(&mut raw, "rawset(math, 1, 2)").contains("Attempt to modify a readonly table"));
+}
+
 /// A client's library sends HELLO, or AUTH, and CLIENT SETINFO first.
 #[test]
 fn a_script_is_killed_by_a_connection_that_gives_its_password_first() {

@@ -79,6 +79,8 @@ pub(crate) struct Scripts {
     began: Mutex<Option<Instant>>,
     /// Whether the script that runs has paused.
     has_paused: AtomicBool,
+    /// Whether it has called a command that writes: then it cannot be killed.
+    has_written: AtomicBool,
     /// Notified when a script pauses for the first time, and when `busy_ms` changes. Most scripts
     /// end before, and need not be told of.
     changed: Notify,
@@ -180,6 +182,7 @@ impl Scripts {
         *self.began() = Some(Instant::now());
         self.is_killed.store(false, Relaxed);
         self.has_paused.store(false, Relaxed);
+        self.has_written.store(false, Relaxed);
         self.is_running.store(true, Relaxed);
         Running(self)
     }
@@ -251,13 +254,16 @@ impl Scripts {
         }
     }
 
-    /// Ends the script that runs; returns whether there is one.
-    pub(crate) fn kill(&self) -> bool {
-        let is_running = self.are_running();
-        if is_running {
-            self.is_killed.store(true, Relaxed);
+    /// Ends the script that runs, unless it has written.
+    fn kill(&self) -> Outcome {
+        if !self.are_running() {
+            return Err("NOTBUSY No scripts in execution right now.".into());
         }
-        is_running
+        if self.has_written.load(Relaxed) {
+            return Err(UNKILLABLE.into());
+        }
+        self.is_killed.store(true, Relaxed);
+        Ok(())
     }
 }
 
@@ -283,6 +289,10 @@ pub(super) enum Admitted<T = ()> {
 
 /// What a command is told that finds a script that has run for long.
 pub(super) const BUSY: &str = "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
+
+/// What SCRIPT KILL is told of a script that has written: `script-time-max` ends it all the same.
+const UNKILLABLE: &str = "UNKILLABLE Sorry the script already executed write commands against the dataset. You can \
+    either wait the script termination or kill the server in a hard way using the SHUTDOWN NOSAVE command.";
 
 /// Where a worker keeps its interpreter.
 #[derive(Default)]
@@ -557,6 +567,9 @@ async fn call<G: Engine>(
     if is_read_only && flags.contains(&Flag::Write) {
         return Err("ERR Write commands are not allowed from read-only scripts.".into());
     }
+    if flags.contains(&Flag::Write) {
+        context.instance.scripts.has_written.store(true, Relaxed);
+    }
     transaction::let_go_before(&context, id).await?;
     context.tally.borrow_mut().begin();
     pin!(command::run(id, &mut context)).await;
@@ -591,8 +604,10 @@ pub(super) async fn script<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
             *scripts.cached() = Cached::default();
             c.reply.ok();
         }
-        word if is(word, "kill") && scripts.kill() => c.reply.ok(),
-        word if is(word, "kill") => return Err("NOTBUSY No scripts in execution right now.".into()),
+        word if is(word, "kill") => {
+            scripts.kill()?;
+            c.reply.ok();
+        }
         _ => {
             let text = c.args.get(2);
             Interpreter::check(shebang::read(text)?.body).map_err(|error| {

@@ -5,11 +5,13 @@
 -- cannot yield through its own pcall, so that scripts get one that passes on what its function yields.
 local native = ...
 local yield, create, resume = coroutine.yield, coroutine.create, coroutine.resume
-local error, type, tostring, select, original_pcall = error, type, tostring, select, pcall
+local error, type, tostring, select, next, original_pcall = error, type, tostring, select, next, pcall
 local setmetatable, getmetatable, rawset, setfenv = setmetatable, getmetatable, rawset, setfenv
 
 local READ_ONLY = "Attempt to modify a readonly table"
 local guarded = {}
+-- The views of the tables that scripts share.
+local views = {}
 -- What a protected function or a coroutine returns first, and never yields.
 local ended = {}
 -- What a coroutine of the script yields first. What else is yielded is a command.
@@ -21,11 +23,20 @@ local current, depth = nil, 0
 local function guard(table)
   local view = {}
   guarded[view] = true
+  views[#views + 1] = view
   return setmetatable(view, {
     __index = table,
     __newindex = function() error(READ_ONLY, 2) end,
     __metatable = false,
   })
+end
+
+-- Functions of the library `table` write past the metatable of a view. The next script sees nothing of that.
+local function empty_views()
+  for number = 1, #views do
+    local view = views[number]
+    for key in next, view do rawset(view, key, nil) end
+  end
 end
 
 -- Where the script is, as errors say it; level 1 is who called this function.
@@ -633,6 +644,7 @@ function seen.pcall(body, ...) return protected(nil, true, body, ...) end
 function seen.xpcall(body, handler) return protected(handler, false, body) end
 local function run(script)
   set_cjson_back()
+  empty_views()
   current, depth = nil, 0
   return protected(nil, false, script)
 end
