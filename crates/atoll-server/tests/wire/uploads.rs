@@ -204,3 +204,56 @@ fn values_that_wait_for_room_hold_no_other_connection_up_and_are_stored() {
     // All waits of one search take two seconds, and there are several.
     assert!(longest < Duration::from_millis(1500), "{longest:?}");
 }
+
+#[test]
+fn a_value_of_memcached_is_stored_while_it_arrives() {
+    let server = start();
+    let mut text = Text::connect(server.memcached());
+    let (first, second) = (value(5, BYTES), value(6, BYTES + 1));
+    let say = |text: &mut Text, line: &str, value: &[u8]| {
+        let (head, tail) = value.split_at(value.len() / 3);
+        text.send(&[line.as_bytes(), b"\r\n", head].concat());
+        std::thread::sleep(Duration::from_millis(20));
+        text.say([tail, b"\r\n"].concat())
+    };
+    let (bytes, more) = (first.len(), second.len());
+    assert_eq!(say(&mut text, &format!("replace k 0 0 {bytes}"), &first), "NOT_STORED\r\n");
+    assert_eq!(say(&mut text, &format!("set k 7 0 {bytes}"), &first), "STORED\r\n");
+    assert_eq!(say(&mut text, &format!("add k 0 0 {bytes}"), &first), "NOT_STORED\r\n");
+    let got = text.say_bytes(b"get k\r\n");
+    assert!(got == [format!("VALUE k 7 {bytes}\r\n").as_bytes(), &first, b"\r\nEND\r\n"].concat());
+    assert_eq!(say(&mut text, &format!("cas k 0 0 {more} 1"), &second), "EXISTS\r\n");
+    assert_eq!(say(&mut text, &format!("ms k {more} T100 F3"), &second), "HD\r\n");
+    assert_eq!(say(&mut text, &format!("append k 0 0 {bytes} noreply"), &first), "");
+    let got = text.say_bytes(b"get k\r\n");
+    let both = [second.as_slice(), &first].concat();
+    assert!(got == [format!("VALUE k 3 {}\r\n", both.len()).as_bytes(), &both, b"\r\nEND\r\n"].concat());
+    // Data that does not end where its line says.
+    text.send(&[format!("set k 0 0 {bytes}\r\n").as_bytes(), &first, b"x\nversion\r\n"].concat());
+    let replies = text.say("");
+    assert!(replies.starts_with("CLIENT_ERROR bad data chunk\r\nVERSION"), "{replies}");
+    assert!(text.say_bytes(b"get k\r\n").starts_with(format!("VALUE k 3 {}\r\n", both.len()).as_bytes()));
+}
+
+#[test]
+fn peers_that_stop_within_a_value_leave_others_their_room() {
+    let server = start();
+    let half = |address: SocketAddr| {
+        let mut raw = Raw::connect(address);
+        raw.send(format!("*3\r\n$3\r\nSET\r\n$1\r\nh\r\n${}\r\n", 16 << 20).as_bytes());
+        raw.stream().write_all(&vec![b'h'; 15 << 20]).unwrap();
+        raw
+    };
+    // More than the uploads of a server may have together.
+    let halves: Vec<Raw> = (0..5).map(|_| half(server.address)).collect();
+    let mut raw = Raw::connect(server.address);
+    let value = value(7, 16 << 20);
+    for round in 0..3 {
+        assert_eq!(raw.call(&[b"SET".as_slice(), b"k", &value]), b"+OK\r\n", "round {round}");
+        assert!(raw.call(&["GET", "k"]) == bulk(&value));
+    }
+    for mut raw in halves {
+        raw.send(&[vec![b'h'; 1 << 20], b"\r\n".to_vec()].concat());
+        assert_eq!(raw.reply(), b"+OK\r\n");
+    }
+}
