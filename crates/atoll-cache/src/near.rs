@@ -64,9 +64,9 @@ pub trait Copied: Engine {
         bytes_max: usize,
     ) -> Result<(Lookup, bool), CacheError>;
 
-    /// As [`Engine::get_many`]. After a hit of a key of which a copy is wanted, also whether its slot
-    /// permits copies, as for [`get_permitting`](Self::get_permitting). The caller has sampled its
-    /// words before.
+    /// As [`Engine::get_many`]. After a hit of a key of which a copy is wanted, also whether its
+    /// slot permits copies, as for [`get_permitting`](Self::get_permitting). The caller has sampled
+    /// its words before.
     async fn get_many_permitting<F: FnMut(usize, Lookup, &mut Value, bool)>(
         &self,
         keys: &[&[u8]],
