@@ -423,6 +423,7 @@ impl<G: Copied> Engine for Near<G> {
         {
             let meta = meta_of(&copy);
             into.assign(&copy.bytes[part(meta)], meta);
+            self.tell_accesses().await;
             return Ok((Lookup::Hit, meta));
         }
         self.engine.get_part(key, part, into).await
