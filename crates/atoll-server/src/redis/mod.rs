@@ -403,7 +403,7 @@ fn must_wait(instance: &Instance, (id, args): (Option<Id>, Args<'_>), session: &
     let concerned = transaction::check(id, args).is_ok_and(|id| {
         instance.users.check(session, id, args).is_ok()
             && session.way(id) != Way::Refuse
-            && instance.pause.concerns(id, session)
+            && instance.pause.concerns((id, args), session, &instance.scripts)
     });
     session.is_waiting = concerned;
     concerned

@@ -5,12 +5,17 @@
 //! | `ALL` | every command |
 //! | `WRITE` | commands that may change keys, scripts that may, messages to subscribers |
 //!
+//! As in Redis a script that says `no-writes` in its first line, or that EVAL_RO runs, does not
+//! wait for the end of `WRITE`. It sends no messages either.
+//!
 //! A second pause extends the first: what either makes wait waits until the later end. As in Redis
 //! `CLIENT UNPAUSE` waits too while all commands do. A command that waits ends its batch
 //! ([`Ended::Waits`](crate::serve::protocol::Ended)), so that it holds no lock and no buffer. Keys
 //! expire and are evicted during a pause, for other processes of the pool do not wait.
 
-use super::command::{Flag, Id, SPECS};
+use super::command::{Id, writes_or_tells};
+use super::resp::Args;
+use super::script::Scripts;
 use super::session::Session;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -65,22 +70,26 @@ impl Pause {
         self.is_set.load(Relaxed)
     }
 
+    /// What waits now.
+    fn present(&self) -> Option<Pausing> {
+        let mut state = self.state();
+        if state.is_some_and(|(_, ends)| ends <= Instant::now()) {
+            *state = None;
+            self.is_set.store(false, Relaxed);
+        }
+        state.map(|(pausing, _)| pausing)
+    }
+
     /// Whether this command of a connection must wait now.
     #[cold]
-    pub(crate) fn concerns(&self, id: Id, session: &Session) -> bool {
-        let mut state = self.state();
-        match *state {
-            Some((_, ends)) if ends <= Instant::now() => {
-                *state = None;
-                self.is_set.store(false, Relaxed);
-                false
+    pub(crate) fn concerns(&self, (id, args): (Id, Args<'_>), session: &Session, scripts: &Scripts) -> bool {
+        match (self.present(), id, &session.queue) {
+            (None, ..) => false,
+            (Some(Pausing::All), ..) => true,
+            (Some(Pausing::Writes), Id::Exec, Some(queue)) => {
+                queue.commands().any(|(id, args)| may_write(id, args, scripts))
             }
-            Some((Pausing::All, _)) => true,
-            Some((Pausing::Writes, _)) => match (id, &session.queue) {
-                (Id::Exec, Some(queue)) => queue.commands().any(|(id, _)| may_write(id)),
-                _ => may_write(id),
-            },
-            None => false,
+            (Some(Pausing::Writes), ..) => may_write(id, args, scripts),
         }
     }
 
@@ -96,9 +105,11 @@ impl Pause {
 }
 
 /// Whether a command may change keys, or sends a message.
-fn may_write(id: Id) -> bool {
-    let others = matches!(id, Id::Eval | Id::Evalsha | Id::Publish | Id::Spublish);
-    others || SPECS[id as usize].flags.contains(&Flag::Write)
+fn may_write(id: Id, args: Args<'_>, scripts: &Scripts) -> bool {
+    match id {
+        Id::Eval | Id::Evalsha => !scripts.says_no_writes(id, args),
+        _ => writes_or_tells(id),
+    }
 }
 
 #[cfg(test)]

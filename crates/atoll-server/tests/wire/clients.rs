@@ -180,6 +180,14 @@ fn commands_wait_while_the_server_is_paused() {
     }
     assert_eq!(text(own.call(&["GET", "a"])), "$-1\r\n");
     assert_eq!(text(own.call(&["EVAL_RO", "return 1", "0"])), ":1\r\n");
+    // A script that says that it does not write does not wait, and sends no message.
+    let reads = "#!lua flags=no-writes\nreturn redis.pcall(unpack(ARGV))";
+    assert_eq!(text(own.call(&["EVAL", reads, "0", "GET", "a"])), "$-1\r\n");
+    let digest = text(own.call(&["SCRIPT", "LOAD", reads]));
+    let by_digest = ["EVALSHA", digest.lines().nth(1).unwrap(), "0"];
+    assert_eq!(text(own.call(&[&by_digest[..], &["GET", "a"]].concat())), "$-1\r\n");
+    let refused = "-ERR Write commands are not allowed from read-only scripts.\r\n";
+    assert_eq!(text(own.call(&[&by_digest[..], &["PUBLISH", "c", "m"]].concat())), refused);
     own.call(&["CLIENT", "UNPAUSE"]);
     for reply in ["+OK\r\n", "$1\r\n1\r\n", "+PONG\r\n"] {
         assert_eq!(text(other.reply()), reply);
@@ -191,6 +199,13 @@ fn commands_wait_while_the_server_is_paused() {
     let began = Instant::now();
     assert_eq!(text(other.call(&["EXEC"])), "*1\r\n:2\r\n");
     assert!(began.elapsed() > Duration::from_millis(150));
+    // So does a script that may write, or that the server does not know.
+    for script in [&["EVAL", "#!lua\nreturn 1", "0"][..], &["EVAL", "return 1", "0"], &["EVALSHA", "unknown", "0"]] {
+        own.call(&["CLIENT", "PAUSE", "200", "WRITE"]);
+        let began = Instant::now();
+        other.call(script);
+        assert!(began.elapsed() > Duration::from_millis(150), "{script:?}");
+    }
     // Everything waits, the end of the pause too.
     own.call(&["CLIENT", "PAUSE", "300", "ALL"]);
     let began = Instant::now();

@@ -552,6 +552,8 @@ const SCRIPTS: &[&[&str]] = &[
     &["return {#KEYS, #ARGV, KEYS[1], ARGV[1]}", "1", "a", ""],
     &["return redis.call('set', KEYS[1], ARGV[1])", "1", "a", "7"],
     &["return redis.call('get', KEYS[1])", "1", "a"],
+    &["return redis.call('publish', KEYS[1], 'm')", "1", "a"],
+    &["return redis.pcall('spublish', KEYS[1], 'm')", "1", "a"],
     &["return redis.call('get', KEYS[1])", "1", "absent"],
     &["return redis.call('incrby', KEYS[1], 5)", "1", "a"],
     &["return redis.call('incrbyfloat', KEYS[1], 0.5)", "1", "a"],

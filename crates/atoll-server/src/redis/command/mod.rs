@@ -68,6 +68,7 @@ pub mod table;
 mod tracking;
 
 pub use error::CommandError;
+pub(super) use table::writes_or_tells;
 pub use table::{COMMANDS, Flag, Id, SPECS, Spec};
 
 use crate::redis::database::Database;

@@ -87,6 +87,11 @@ impl Spec {
     }
 }
 
+/// Whether a command may change keys, or sends a message: what a read-only script may not call.
+pub(in crate::redis) fn writes_or_tells(id: Id) -> bool {
+    matches!(id, Id::Publish | Id::Spublish) || SPECS[id as usize].flags.contains(&Flag::Write)
+}
+
 macro_rules! commands {
     ($($id:ident $name:literal $arity:literal [$($flag:ident)*] ($($key:literal)*) $family:ident::$handler:ident $since:literal $summary:literal;)*) => {
         /// A command: its place in [`SPECS`].

@@ -26,6 +26,7 @@
 //! | a function that Lua itself calls, such as an iterator of `for` or a metamethod, cannot call a command | Lua 5.1 cannot yield there |
 //! | `cmsgpack` unpacks 128 tables within each other; it and `struct` return at most 7000 values, and a format of `struct` has at most 64 KiB | stack and time are bounded |
 //! | settings of `cjson` are set back before each script, and nesting is at most 2000 | a script leaves nothing for the next one |
+//! | a script that does not write may call PFCOUNT | PFCOUNT changes nothing here |
 //! | integers are exact as arguments up to 2^62 | Redis 7.4 has that, 7.0 does not |
 //! | the cache of scripts is emptied when it has 64 MiB | its memory is bounded |
 
@@ -150,6 +151,16 @@ impl Scripts {
         }
         cached.bytes += text.len();
         cached.texts.insert(digest, text);
+    }
+
+    /// Whether the first line of the script that EVAL or EVALSHA is given says that it does not
+    /// write.
+    pub(super) fn says_no_writes(&self, id: Id, args: Args<'_>) -> bool {
+        let says = |text: &[u8]| shebang::read(text).is_ok_and(|script| script.is_read_only == Some(true));
+        match id {
+            Id::Eval => says(args.get(1)),
+            _ => digest_of(args.get(1)).and_then(|digest| self.get(&digest)).is_some_and(|text| says(&text)),
+        }
     }
 
     /// How many scripts are cached.
@@ -564,7 +575,7 @@ async fn call<G: Engine>(
     let reply = Reply::new(reply, protocol);
     let mut context = Context { args, session, value: &mut *c.value, reply, alone: None, ..*c };
     acl::admit(&mut context, id, Happened::InScript)?;
-    if is_read_only && flags.contains(&Flag::Write) {
+    if is_read_only && command::writes_or_tells(id) {
         return Err("ERR Write commands are not allowed from read-only scripts.".into());
     }
     if flags.contains(&Flag::Write) {
