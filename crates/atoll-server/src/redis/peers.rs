@@ -2,6 +2,16 @@
 //!
 //! A connection publishes what it last did once a batch, with one relaxed store. So other
 //! connections see it as it was at the end of its last batch; it sees itself as it is.
+//!
+//! | field of `CLIENT LIST` | here |
+//! |---|---|
+//! | `qbuf`, `qbuf-free` | bytes that have arrived and whose commands have not ended, and the room behind them; a connection that waits for its peer and has no part of a command holds no buffer |
+//! | `argv-mem` | 0: arguments lie in `qbuf` |
+//! | `multi-mem` | memory of the commands since MULTI |
+//! | `rbs`, `obl` | the memory of small replies that are sent at this time, and their bytes |
+//! | `rbp` | 0: the buffers of replies belong to the worker, and shrink with none of its connections |
+//! | `oll`, `omem` | large values that are sent at this time, and what other threads have posted; and the memory of both |
+//! | `tot-mem` | all of these, and what every connection has |
 
 use super::acl;
 use super::channels::Counts;
@@ -11,10 +21,10 @@ use super::resp::Protocol;
 use super::session::Session;
 use super::tracking::{Mode, Tracker};
 use crate::serve::counters::Shared;
-use crate::serve::handle::Handle;
+use crate::serve::handle::{Handle, Holds};
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What a peer has said about itself.
@@ -37,7 +47,14 @@ pub(crate) struct Peer {
     user: Mutex<(u64, Arc<[u8]>)>,
     /// A [`Snapshot`], packed.
     state: AtomicU64,
+    /// Bytes of memory of the commands since MULTI.
+    queued_memory: AtomicUsize,
+    /// The number of keys that it watches.
+    watched: AtomicUsize,
 }
+
+/// Memory that every connection has, but for that of its task, which waits.
+const BYTES_EACH: usize = size_of::<Handle>() + size_of::<Peer>() + size_of::<Session>();
 
 /// What limits and filters tell connections apart by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,14 +167,20 @@ impl Session {
             no_touch: self.no_touch,
             queued: self.queue.as_ref().map(|queue| queue.commands().len() as u32),
         };
-        self.peer.state.store(snapshot.pack(), Relaxed);
+        let peer = &*self.peer;
+        peer.state.store(snapshot.pack(), Relaxed);
+        let queued_memory = self.queue.as_ref().map_or(0, |queue| queue.memory_bytes());
+        peer.queued_memory.store(queued_memory, Relaxed);
+        peer.watched.store(self.watched.len(), Relaxed);
     }
 }
 
 impl Peer {
     pub(crate) fn new(handle: Arc<Handle>) -> Self {
         let user = Mutex::new((0, acl::DEFAULT.into()));
-        Self { handle, names: Mutex::default(), user, state: AtomicU64::new(Snapshot::default().pack()) }
+        let state = AtomicU64::new(Snapshot::default().pack());
+        let (queued_memory, watched) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Self { handle, names: Mutex::default(), user, state, queued_memory, watched }
     }
 
     /// It is this user from now on. The caller has locked the users.
@@ -190,6 +213,15 @@ impl Peer {
         if self.handle.is_subscriber() { Kind::Pubsub } else { Kind::Normal }
     }
 
+    /// Bytes of the server's own memory that it has at this moment.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let names = self.names();
+        let names = names.own.len() + names.library.len() + names.version.len();
+        let Holds { input_bytes, input_room, replies_memory, listed_memory, .. } = self.handle.holds();
+        let held = input_bytes + input_room + replies_memory + listed_memory;
+        BYTES_EACH + names + held + self.queued_memory.load(Relaxed)
+    }
+
     /// Its line of `CLIENT LIST`, at that time, if it has so many subscriptions and is told of
     /// changes in this way.
     fn line(&self, now_ms: u64, subscribed: Counts, tracker: Option<&Tracker>) -> String {
@@ -216,13 +248,16 @@ impl Peer {
         let seconds = |since_ms: u64| now_ms.saturating_sub(since_ms) / 1000;
         let said = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
         let (age, idle) = (seconds(handle.accepted_ms), seconds(handle.active_ms()));
-        let (multi, input, output) = (queued.map_or(-1, i64::from), handle.input_bytes(), handle.output_bytes());
+        let Holds { input_bytes, input_room, replies_bytes, replies_memory, listed, listed_memory } = handle.holds();
+        let multi = queued.map_or(-1, i64::from);
+        let events = if replies_bytes + listed > 0 { "rw" } else { "r" };
         let mut line = String::new();
         let written = write!(
             line,
             "id={} addr={} laddr={} fd={} name={} age={age} idle={idle} flags={flags} db={database} sub={} psub={} \
-             ssub={} multi={multi} qbuf={input} qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll={} \
-             omem={output} tot-mem={} events=r cmd={} user={} redir={} resp={} lib-name={} lib-ver={}",
+             ssub={} multi={multi} watch={} qbuf={input_bytes} qbuf-free={input_room} argv-mem=0 multi-mem={} \
+             rbs={replies_memory} rbp=0 obl={replies_bytes} oll={listed} omem={listed_memory} tot-mem={} \
+             events={events} cmd={} user={} redir={} resp={} lib-name={} lib-ver={}",
             handle.id,
             handle.peer,
             handle.local,
@@ -231,8 +266,9 @@ impl Peer {
             subscribed.channels,
             subscribed.patterns,
             subscribed.shards,
-            u8::from(output > 0),
-            input + output,
+            self.watched.load(Relaxed),
+            self.queued_memory.load(Relaxed),
+            self.memory_bytes(),
             last.name(),
             said(&self.user().1),
             tracker.map_or(-1, |tracker| tracker.redirect.unwrap_or(0) as i64),
@@ -275,6 +311,11 @@ impl Peers {
     /// The connection of that id, unless it is to end.
     pub(crate) fn get(&self, id: u64) -> Option<Arc<Peer>> {
         self.all().get(&id).filter(|peer| !peer.handle.is_ending()).cloned()
+    }
+
+    /// Bytes of the server's own memory that those have that are not to end.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.living().iter().map(|peer| peer.memory_bytes()).sum()
     }
 
     /// Those that are not to end, in the order of their ids.

@@ -90,6 +90,13 @@ impl Queue {
         })
     }
 
+    /// Bytes of its memory.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let Self { bytes, spans, commands, .. } = self;
+        let lists = spans.capacity() * size_of::<Span>() + commands.capacity() * size_of::<Queued>();
+        size_of::<Self>() + bytes.capacity() + lists
+    }
+
     /// Why none of the commands may run.
     pub(super) fn refusal(&self) -> Outcome {
         match self.is_broken {

@@ -132,6 +132,7 @@ impl<'s, P: Protocol> Connection<'s, P> {
                     Ended::Drained => break,
                     Ended::Closing => return Ok(()),
                     Ended::Waits => {
+                        self.handle.has_input(&self.input, self.start);
                         let handle = &self.handle;
                         let waited = worker.protocol.wait(&mut self.state);
                         // What is posted meanwhile is sent with the next batch, whose first command
@@ -187,6 +188,7 @@ impl<'s, P: Protocol> Connection<'s, P> {
             Poll::Ready(Ok(bytes)) => {
                 self.traffic.bytes_in += bytes;
                 self.traffic.reads += u32::from(bytes > 0);
+                self.handle.has_input(&self.input, self.start);
                 resident.set_idle(false);
                 self.handle.heard(worker.now_ms.get());
                 Poll::Ready(Ok(if bytes > 0 { Arrived::Input } else { Arrived::Nothing }))
@@ -195,9 +197,10 @@ impl<'s, P: Protocol> Connection<'s, P> {
             Poll::Pending => {
                 resident.waits(cx.waker());
                 resident.set_idle(true);
-                self.handle.waits_with(self.input.len());
                 if self.input.is_empty() {
                     worker.buffers.give(std::mem::take(&mut self.input));
+                } else {
+                    self.handle.has_input(&self.input, self.start);
                 }
                 Poll::Pending
             }
@@ -248,7 +251,7 @@ impl<'s, P: Protocol> Connection<'s, P> {
         if limit.hard_bytes > 0 && bytes > limit.hard_bytes {
             return Err(io::ErrorKind::QuotaExceeded.into());
         }
-        self.handle.owes(output.len());
+        self.handle.owes(output);
         resident.set_idle(true);
         static TORN: Pace = Pace::new();
         let read_on = async |reading: &mut Reading, into: &mut [u8]| {
@@ -274,7 +277,7 @@ impl<'s, P: Protocol> Connection<'s, P> {
             false => sent.await??,
         }
         resident.set_idle(false);
-        self.handle.owes(0);
+        self.handle.owes(output);
         self.traffic.bytes_out += bytes as usize;
         self.traffic.writes += 1;
         Ok(())
@@ -311,6 +314,7 @@ impl<'s, P: Protocol> Connection<'s, P> {
             self.input.drain(..self.start);
         }
         self.start = 0;
+        self.handle.has_input(&self.input, self.start);
     }
 }
 

@@ -22,7 +22,7 @@ use tokio::time::timeout_at;
 
 /// Bytes that are read at a time. Others run in between, and the bytes stay in the processor's
 /// cache from one copy to the next.
-const STEP_BYTES: usize = 256 << 10;
+pub(super) const STEP_BYTES: usize = 256 << 10;
 /// How long the pool keeps a value for a slow peer after its key has got another one.
 const ORPHANED_MAX: Duration = Duration::from_secs(5);
 /// How often a value is looked at, whether its peer takes bytes or not.

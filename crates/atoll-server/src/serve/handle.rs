@@ -11,7 +11,7 @@
 use super::counters::Shared;
 use super::limits::OutputLimit;
 use super::outbox::{Outbox, Posted};
-use super::output::Output;
+use super::output::{Output, Sizes};
 use super::protocol::Listener;
 use super::socket::Stream;
 use super::upload::Progress;
@@ -19,6 +19,21 @@ use std::fmt::Display;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use tokio::sync::mpsc::UnboundedSender;
+
+/// What a connection holds in memory of the server's own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Holds {
+    /// Bytes that have arrived and whose commands have not ended, and the room behind them.
+    pub(crate) input_bytes: usize,
+    pub(crate) input_room: usize,
+    /// Bytes of small replies that are sent, and the memory that they lie in.
+    pub(crate) replies_bytes: usize,
+    pub(crate) replies_memory: usize,
+    /// Large values that are sent, each by itself, and what other threads have posted, which counts
+    /// as one; and the memory of all of them.
+    pub(crate) listed: usize,
+    pub(crate) listed_memory: usize,
+}
 
 /// A connection as every thread sees it.
 #[derive(Debug)]
@@ -40,10 +55,17 @@ pub struct Handle {
     /// When its peer last sent or took something, in milliseconds since the server started; its
     /// worker writes it.
     active_ms: AtomicU64,
-    /// Bytes of a command that has not arrived entirely.
+    /// Bytes that have arrived and whose commands have not ended, and the room behind them.
     input_bytes: AtomicUsize,
+    input_room: AtomicUsize,
     /// Bytes that the worker sends and that the peer has not taken.
     output_bytes: AtomicUsize,
+    /// What the worker sends them from: the bytes of small replies, the memory that these lie in,
+    /// the number of large values and the memory of these.
+    replies_bytes: AtomicUsize,
+    replies_memory: AtomicUsize,
+    values: AtomicUsize,
+    values_memory: AtomicUsize,
     /// What other threads have for the peer.
     outbox: Outbox,
     /// Whether its peer has subscribed: then its silence is no sign, and another limit holds for
@@ -92,7 +114,12 @@ impl Handle {
             accepted_ms: now_ms,
             active_ms: AtomicU64::new(now_ms),
             input_bytes: AtomicUsize::new(0),
+            input_room: AtomicUsize::new(0),
             output_bytes: AtomicUsize::new(0),
+            replies_bytes: AtomicUsize::new(0),
+            replies_memory: AtomicUsize::new(0),
+            values: AtomicUsize::new(0),
+            values_memory: AtomicUsize::new(0),
             outbox: Outbox::default(),
             is_subscriber: AtomicBool::new(false),
             is_monitor: AtomicBool::new(false),
@@ -108,9 +135,22 @@ impl Handle {
         self.active_ms.load(Relaxed)
     }
 
-    /// Bytes of a command that has not arrived entirely.
+    /// Bytes that have arrived and whose commands have not ended.
     pub fn input_bytes(&self) -> usize {
         self.input_bytes.load(Relaxed)
+    }
+
+    /// What it holds at this moment.
+    pub(crate) fn holds(&self) -> Holds {
+        let posted_bytes = self.outbox.bytes();
+        Holds {
+            input_bytes: self.input_bytes(),
+            input_room: self.input_room.load(Relaxed),
+            replies_bytes: self.replies_bytes.load(Relaxed),
+            replies_memory: self.replies_memory.load(Relaxed),
+            listed: self.values.load(Relaxed) + usize::from(posted_bytes > 0),
+            listed_memory: self.values_memory.load(Relaxed) + posted_bytes,
+        }
     }
 
     /// Bytes for the peer that it has not taken, posted ones among them.
@@ -203,13 +243,25 @@ impl Handle {
         self.active_ms.store(now_ms, Relaxed);
     }
 
+    /// It has these bytes of its peer; commands that lie before `start` have ended.
     #[inline]
-    pub(super) fn waits_with(&self, input_bytes: usize) {
-        self.input_bytes.store(input_bytes, Relaxed);
+    pub(super) fn has_input(&self, input: &Vec<u8>, start: usize) {
+        self.input_bytes.store(input.len() - start, Relaxed);
+        self.input_room.store(input.capacity() - input.len(), Relaxed);
     }
 
+    /// Its worker sends this, which may be nothing.
     #[inline]
-    pub(super) fn owes(&self, output_bytes: usize) {
+    pub(super) fn owes(&self, output: &Output) {
+        let output_bytes = output.len();
         self.output_bytes.store(output_bytes, Relaxed);
+        let Sizes { replies_bytes, replies_memory, values, values_memory } = match output_bytes {
+            0 => Sizes::default(),
+            _ => output.sizes(),
+        };
+        self.replies_bytes.store(replies_bytes, Relaxed);
+        self.replies_memory.store(replies_memory, Relaxed);
+        self.values.store(values, Relaxed);
+        self.values_memory.store(values_memory, Relaxed);
     }
 }

@@ -14,7 +14,7 @@
 //! An output is reused for the next batch, with its memory. It keeps the memory of large values,
 //! too: fresh memory from the system costs more than the copy that moving a value saves.
 
-use super::download::Download;
+use super::download::{Download, STEP_BYTES};
 use super::memory;
 use arrayvec::ArrayVec;
 use atoll_cache::{Reading, Value};
@@ -48,6 +48,17 @@ pub struct Output {
     spares: Vec<Value>,
 }
 
+/// What an output consists of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Sizes {
+    /// Bytes of small replies, and the memory that they lie in.
+    pub(super) replies_bytes: usize,
+    pub(super) replies_memory: usize,
+    /// Large values, and the memory of them: of one that is open, what is read at a time.
+    pub(super) values: usize,
+    pub(super) values_memory: usize,
+}
+
 /// Where an output ended at some time.
 #[derive(Clone, Copy, Debug)]
 pub struct Mark {
@@ -61,6 +72,18 @@ impl Output {
     pub fn len(&self) -> usize {
         let open = self.open.as_ref().map_or(0, |(_, reading)| reading.missing_bytes());
         self.bytes.len() + self.large_bytes + open
+    }
+
+    /// What it consists of.
+    #[inline]
+    pub(super) fn sizes(&self) -> Sizes {
+        let open = self.open.as_ref().map(|(_, reading)| reading.missing_bytes().min(STEP_BYTES));
+        Sizes {
+            replies_bytes: self.bytes.len(),
+            replies_memory: self.bytes.capacity(),
+            values: self.large.len() + usize::from(open.is_some()),
+            values_memory: self.large_bytes + open.unwrap_or(0),
+        }
     }
 
     /// Whether there is nothing to send.
@@ -279,6 +302,10 @@ mod tests {
         output.push(b">");
         whole.push(b'>');
         assert_eq!(output.len(), whole.len());
+        let Sizes { replies_bytes, replies_memory, values, values_memory } = output.sizes();
+        assert_eq!((values, values_memory), (2, 2 * LARGE_BYTES_MIN + 1), "short values are copied");
+        assert_eq!(replies_bytes, whole.len() - values_memory);
+        assert!(replies_memory >= replies_bytes);
         let mark = output.mark();
         output.push(b"taken back");
         output.push_value(&mut value_of(&vec![9; LARGE_BYTES_MIN]));

@@ -88,6 +88,68 @@ fn every_connection_is_listed_as_it_is() {
 }
 
 #[test]
+fn a_connection_is_listed_with_what_it_has_in_memory() {
+    let server = server();
+    let [mut own, mut other, mut third] = [(); 3].map(|()| Raw::connect(server.address));
+    let (own_id, other_id, third_id) = (id(&mut own), id(&mut other), id(&mut third));
+    let number = |lines: &str, id: &str, name: &str| -> u64 { field(lines, id, name).parse().unwrap() };
+    let lines = list(&mut own);
+    // The bytes of this very command have arrived. One that waits holds no buffer.
+    assert_eq!(number(&lines, &own_id, "qbuf"), command(&["CLIENT", "LIST"]).len() as u64);
+    assert!(number(&lines, &own_id, "qbuf-free") > 1000);
+    assert_eq!((field(&lines, &other_id, "qbuf"), field(&lines, &other_id, "qbuf-free")), ("0", "0"));
+    let least = number(&lines, &other_id, "tot-mem");
+    assert!(least > 100 && number(&lines, &own_id, "tot-mem") > least + 1000, "{lines}");
+    // Keys that are watched, and commands that wait for EXEC.
+    [&["WATCH", "a", "b", "c"][..], &["MULTI"], &["SET", "a", &"x".repeat(5000)]].iter().for_each(|one| {
+        other.call(one);
+    });
+    let lines = list(&mut own);
+    assert_eq!((field(&lines, &other_id, "watch"), field(&lines, &third_id, "watch")), ("3", "0"));
+    let queued = number(&lines, &other_id, "multi-mem");
+    assert!((5000..20_000).contains(&queued), "{lines}");
+    assert!(number(&lines, &other_id, "tot-mem") >= least + queued);
+    other.call(&["DISCARD"]);
+    let lines = list(&mut own);
+    assert_eq!((field(&lines, &other_id, "watch"), field(&lines, &other_id, "multi-mem")), ("0", "0"));
+    // A part of a command.
+    let part = &command(&["SET", "a", &"x".repeat(1000)])[..500];
+    other.send(part);
+    let waits = Instant::now();
+    while number(&list(&mut own), &other_id, "qbuf") != part.len() as u64 {
+        assert!(waits.elapsed() < Duration::from_secs(10));
+    }
+    // Replies that a peer does not take: small ones lie in one buffer, large ones in a list.
+    for (name, length) in [("small", 1000), ("large", 256 << 10)] {
+        assert_eq!(own.call(&[b"SET".as_slice(), name.as_bytes(), &vec![b'x'; length]]), b"+OK\r\n");
+    }
+    let mut fourth = Raw::connect(server.address);
+    let fourth_id = id(&mut fourth);
+    third.send(&command(&["GET", "large"]).repeat(1024));
+    fourth.send(&command(&["GET", "small"]).repeat(20_000));
+    let stuck = Instant::now();
+    let lines = loop {
+        let lines = list(&mut own);
+        let (listed, small) = (number(&lines, &third_id, "omem"), number(&lines, &fourth_id, "obl"));
+        if listed > 0 && listed == number(&lines, &third_id, "oll") * (256 << 10) && small > 100 << 10 {
+            break lines;
+        }
+        assert!(stuck.elapsed() < Duration::from_secs(10), "the peers take every reply: {lines}");
+    };
+    assert_eq!((field(&lines, &fourth_id, "oll"), field(&lines, &fourth_id, "omem")), ("0", "0"), "{lines}");
+    assert!(number(&lines, &fourth_id, "rbs") >= number(&lines, &fourth_id, "obl"), "{lines}");
+    for id in [&third_id, &fourth_id] {
+        assert_eq!(field(&lines, id, "events"), "rw");
+        assert!(number(&lines, id, "tot-mem") > least + (100 << 10), "{lines}");
+    }
+    assert_eq!(field(&lines, &other_id, "events"), "r");
+    let total: u64 = lines.lines().filter_map(|line| line.split_once(" tot-mem=")?.1.split(' ').next()?.parse::<u64>().ok()).sum();
+    let info = text(own.call(&["INFO", "memory"]));
+    let told = info.lines().find_map(|line| line.strip_prefix("mem_clients_normal:")).unwrap();
+    assert!(told.parse::<u64>().unwrap() > total / 2, "{told} {total}");
+}
+
+#[test]
 fn a_connection_ends_that_another_one_kills_by_any_filter() {
     let server = server();
     let mut own = Raw::connect(server.address);

@@ -119,8 +119,6 @@ async fn stats<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let census = census::take(c.cache, &c.instance.databases, c.turn()).await?;
     let (used, keys): (u64, u64) = (census.iter().map(|one| one.bytes).sum(), census.iter().map(|one| one.keys).sum());
     let peak = c.instance.memory_peak(used);
-    let owed =
-        c.instance.peers.living().iter().map(|peer| peer.handle.input_bytes() + peer.handle.output_bytes()).sum();
     let present: Vec<usize> = (0..census.len()).filter(|number| census[*number].keys > 0).collect();
     let before = [
         ("peak.allocated", peak as usize),
@@ -128,7 +126,7 @@ async fn stats<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
         ("startup.allocated", 0),
         ("replication.backlog", 0),
         ("clients.slaves", 0),
-        ("clients.normal", owed),
+        ("clients.normal", c.instance.peers.memory_bytes()),
         ("cluster.links", 0),
         ("aof.buffer", 0),
         ("lua.caches", c.instance.scripts.bytes()),

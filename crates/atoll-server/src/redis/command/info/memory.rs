@@ -76,13 +76,7 @@ pub(super) fn memory(text: &mut String, &Facts { shared, instance, census, .. }:
     ] {
         write!(text, "{name}:0\r\n")?;
     }
-    let owed = instance
-        .peers
-        .living()
-        .iter()
-        .map(|peer| peer.handle.input_bytes() + peer.handle.output_bytes())
-        .sum::<usize>();
-    write!(text, "mem_clients_normal:{owed}\r\nmem_allocator:libc\r\n")
+    write!(text, "mem_clients_normal:{}\r\nmem_allocator:libc\r\n", instance.peers.memory_bytes())
 }
 
 pub(super) fn persistence(text: &mut String, &Facts { shared, .. }: &Facts<'_>) -> Written {
