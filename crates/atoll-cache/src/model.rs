@@ -96,7 +96,7 @@ impl Engine for Model {
 
     async fn scan<F: FnMut(&[u8])>(&self, cursor: u64, count: usize, mut each: F) -> Result<u64, CacheError> {
         let now_ms = self.clock.unix_ms();
-        let end = cursor as usize + count.max(1);
+        let end = (cursor as usize).saturating_add(count.max(1));
         let entries = self.entries.borrow();
         for (_, (key, _)) in
             (0..end).zip(&*entries).skip(cursor as usize).filter(|(_, (_, entry))| entry.is_live(now_ms))

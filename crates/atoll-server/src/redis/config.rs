@@ -30,6 +30,8 @@ pub(crate) enum Kind {
     Integer(i64, i64),
     /// A number of bytes, with a unit or none.
     Bytes,
+    /// The same, or a part of the memory in percent.
+    BytesOrPercent,
     /// `yes` or `no`.
     Flag,
     /// One of these words.
@@ -62,6 +64,9 @@ pub(crate) struct Parameter {
     pub(crate) effect: Effect,
 }
 
+/// Redis takes a number beyond these for the nearest of them.
+const HZ: (u64, u64) = (1, 500);
+
 const INT: Kind = Kind::Integer(0, i32::MAX as i64);
 const LONG: Kind = Kind::Integer(0, i64::MAX);
 const IMMUTABLE: &str = "can't set immutable config";
@@ -90,7 +95,7 @@ macro_rules! parameters {
 }
 
 use Effect::{Noted, Real, Shown};
-use Kind::{Bytes, Events, Flag, Integer, Outputs, Text, Word};
+use Kind::{Bytes, BytesOrPercent, Events, Flag, Integer, Outputs, Text, Word};
 
 parameters! {
     "acl-pubsub-default"          Word(&["resetchannels", "allchannels"]), Shown("a new user may use no channel");
@@ -144,7 +149,7 @@ parameters! {
     "lua-time-limit"              LONG, Real;
     "maxclients"                  Integer(1, u32::MAX as i64), Real;
     "maxmemory"                   Bytes, POOL;
-    "maxmemory-clients"           Bytes, Shown("no connection is evicted");
+    "maxmemory-clients"           BytesOrPercent, Shown("no connection is evicted");
     "maxmemory-eviction-tenacity" Integer(0, 100), Noted("10");
     "maxmemory-policy"            Word(POLICIES), ENGINE;
     "maxmemory-samples"           Integer(1, i32::MAX as i64), Noted("5");
@@ -257,6 +262,17 @@ fn bytes(text: &str) -> Option<u64> {
     text[..digits].parse::<u64>().ok()?.checked_mul(factor)
 }
 
+/// A number of bytes, or of percent; 0 percent are 0 bytes.
+fn bytes_or_percent(text: &str) -> Result<Value, String> {
+    let invalid = || "argument must be a memory or percent value".to_owned();
+    let Some(digits) = text.strip_suffix('%') else { return bytes(text).map(Value::Number).ok_or_else(invalid) };
+    match digits.parse::<u64>().map_err(|_| invalid())? {
+        0 => Ok(Value::Number(0)),
+        percent @ 1..=100 => Ok(Value::Text(format!("{percent}%"))),
+        _ => Err("percentage argument must be less or equal to 100".to_owned()),
+    }
+}
+
 fn outputs(text: &str) -> Result<Vec<(Class, OutputLimit)>, String> {
     let words: Vec<&str> = text.split_ascii_whitespace().collect();
     if !words.len().is_multiple_of(4) {
@@ -323,6 +339,7 @@ impl Parameter {
                 Some(number) => Ok(Value::Number(number as u64)),
             },
             Kind::Bytes => bytes(&text).map(Value::Number).ok_or_else(|| "argument must be a memory value".to_owned()),
+            Kind::BytesOrPercent => bytes_or_percent(&text),
             Kind::Flag => {
                 one_of(&["yes", "no"]).map(Value::Text).ok_or_else(|| "argument must be 'yes' or 'no'".to_owned())
             }
@@ -477,6 +494,7 @@ pub(crate) fn set(
                     config.note(
                         name,
                         match value {
+                            Value::Number(number) if name == "hz" => number.clamp(HZ.0, HZ.1).to_string(),
                             Value::Number(number) => number.to_string(),
                             Value::Text(text) => text,
                             Value::Outputs(_) | Value::Password(_) => unreachable!("handled above"),

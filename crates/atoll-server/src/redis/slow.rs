@@ -82,17 +82,21 @@ pub(crate) fn is_brief(id: Id, args: Args<'_>) -> bool {
     SPECS[id as usize].keys.0 > 0 && args.len() <= BRIEF_ARGS_MAX && is_short
 }
 
-/// What a log may show of a command's arguments: no password, and nothing of what users may do.
+/// Parameters of Redis whose values are secret, whether this server has them or not.
+const CONFIGURED: [&[u8]; 4] = [b"requirepass", b"masterauth", b"masteruser", b"tls-key-file-pass"];
+
+/// What a log may show of a command's arguments: no password, and nothing of what users may do. As
+/// in Redis 7.2 that is true of DELUSER and GETUSER, too.
 pub(crate) fn public<'a>(args: Args<'a>) -> impl Iterator<Item = &'a [u8]> {
     let is = |index: usize, word: &[u8]| args.len() > index && args.get(index).eq_ignore_ascii_case(word);
     let is_about_users = is(0, b"acl") && [&b"setuser"[..], b"deluser", b"getuser"].iter().any(|word| is(1, word));
     // The first argument of those that are all hidden, and how many follow a word.
-    let (all_from, word, behind) = match () {
-        () if is(0, b"auth") => (1, None, 0),
-        () if is_about_users => (2, None, 0),
-        () if is(0, b"hello") => (usize::MAX, Some(&b"auth"[..]), 2),
-        () if is(0, b"config") && is(1, b"set") => (usize::MAX, Some(&b"requirepass"[..]), 1),
-        () => (usize::MAX, None, 0),
+    let (all_from, words, behind): (usize, &[&[u8]], usize) = match () {
+        () if is(0, b"auth") => (1, &[], 0),
+        () if is_about_users => (2, &[], 0),
+        () if is(0, b"hello") => (usize::MAX, &[b"auth"], 2),
+        () if is(0, b"config") && is(1, b"set") => (usize::MAX, &CONFIGURED[..], 1),
+        () => (usize::MAX, &[], 0),
     };
     let mut hidden = 0;
     let shown = move |(index, arg): (usize, &'a [u8])| {
@@ -100,7 +104,7 @@ pub(crate) fn public<'a>(args: Args<'a>) -> impl Iterator<Item = &'a [u8]> {
             hidden = usize::saturating_sub(hidden, 1);
             return b"(redacted)".as_slice();
         }
-        if word.is_some_and(|word| index > 0 && arg.eq_ignore_ascii_case(word)) {
+        if index > 0 && words.iter().any(|word| arg.eq_ignore_ascii_case(word)) {
             hidden = behind;
         }
         arg

@@ -143,7 +143,8 @@ fn a_connection_is_listed_with_what_it_has_in_memory() {
         assert!(number(&lines, id, "tot-mem") > least + (100 << 10), "{lines}");
     }
     assert_eq!(field(&lines, &other_id, "events"), "r");
-    let total: u64 = lines.lines().filter_map(|line| line.split_once(" tot-mem=")?.1.split(' ').next()?.parse::<u64>().ok()).sum();
+    let total: u64 =
+        lines.lines().filter_map(|line| line.split_once(" tot-mem=")?.1.split(' ').next()?.parse::<u64>().ok()).sum();
     let info = text(own.call(&["INFO", "memory"]));
     let told = info.lines().find_map(|line| line.strip_prefix("mem_clients_normal:")).unwrap();
     assert!(told.parse::<u64>().unwrap() > total / 2, "{told} {total}");

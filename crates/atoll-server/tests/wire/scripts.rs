@@ -166,6 +166,8 @@ fn a_script_that_does_not_end_is_killed_and_hides_from_it_in_no_pcall() {
         "while true do xpcall(function() while true do end end, function() end) end",
         "while true do redis.call('ping') end",
         "local t = {} for i = 1, 30 do t = {a=t, b=t} end return cjson.encode(t)",
+        "local a = 1\nlocal b = 2\nwhile true do a = b end",
+        "local function f()\nfor i = 1, 1e12 do end end\npcall(f) return 1",
     ] {
         let mut raw = Raw::connect(server.address);
         raw.send(&common::command(&["EVAL", script, "0"]));
@@ -185,7 +187,17 @@ fn a_script_that_does_not_end_is_killed_and_hides_from_it_in_no_pcall() {
         }
         assert!(killed, "{script}");
         let reply = String::from_utf8(raw.reply()).unwrap();
-        assert!(reply.contains("Script killed by user with SCRIPT KILL"), "{script}: {reply}");
+        // It is told where the script was.
+        let digest = String::from_utf8(raw.call(&["SCRIPT", "LOAD", script])).unwrap();
+        let line = match script.lines().count() {
+            1 => 1,
+            _ => 1 + script.lines().position(|line| line.contains("while") || line.contains("for")).unwrap(),
+        };
+        let expected = format!(
+            "-ERR Script killed by user with SCRIPT KILL... script: {}, on @user_script:{line}.\r\n",
+            digest.lines().nth(1).unwrap()
+        );
+        assert_eq!(reply, expected, "{script}");
         assert_eq!(evaluate(&mut raw, "return 1"), ":1\r\n");
     }
 }

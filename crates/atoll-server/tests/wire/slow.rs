@@ -25,17 +25,21 @@ fn the_slow_log_shows_the_newest_commands_beyond_its_threshold() {
     raw.call(&["AUTH", "root", "secret"]);
     raw.call(&["HELLO", "2", "AUTH", "root", "secret"]);
     raw.call(&["EVAL", "return redis.call('get', 'a')", "0"]);
+    raw.call(&["ACL", "DELUSER", "secretive"]);
+    raw.call(&["CONFIG", "SET", "masterauth", "secret"]);
     let long = "x".repeat(200);
     raw.call(&[&["MSET", &long][..], &["v"; 79]].concat());
     set(&mut raw, "slowlog-log-slower-than", "-1");
     let entries = text(raw.call(&["SLOWLOG", "GET", "-1"]));
     let own = raw.stream().local_addr().unwrap().to_string();
-    assert!(entries.starts_with("*7\r\n*6\r\n:6\r\n"), "{entries}");
+    assert!(entries.starts_with("*9\r\n*6\r\n:8\r\n"), "{entries}");
     for shown in [
         "*2\r\n$3\r\nGET\r\n$1\r\na\r\n",
         "*3\r\n$4\r\nAUTH\r\n$10\r\n(redacted)\r\n$10\r\n(redacted)\r\n",
         "*5\r\n$5\r\nHELLO\r\n$1\r\n2\r\n$4\r\nAUTH\r\n$10\r\n(redacted)\r\n$10\r\n(redacted)\r\n",
         "$4\r\nEVAL\r\n",
+        "*3\r\n$3\r\nACL\r\n$7\r\nDELUSER\r\n$10\r\n(redacted)\r\n",
+        "*4\r\n$6\r\nCONFIG\r\n$3\r\nSET\r\n$10\r\nmasterauth\r\n$10\r\n(redacted)\r\n",
         "... (50 more arguments)",
         "... (72 more bytes)",
         &own,

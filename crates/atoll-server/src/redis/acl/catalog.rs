@@ -279,6 +279,16 @@ pub(crate) fn categories(name: &str) -> impl Iterator<Item = &'static str> + Clo
     (0..CATEGORIES.len()).filter(is_in).map(|number| CATEGORIES[number])
 }
 
+/// Whether Redis, in whatever version, has a command of this name, which is in lower case.
+pub(crate) fn is_command(name: &str) -> bool {
+    find(name).is_some()
+}
+
+/// The categories of a command and of its subcommands.
+pub(crate) fn categories_within(name: &str) -> impl Iterator<Item = &'static str> {
+    find(name).into_iter().flat_map(family).flat_map(|place| categories(entries()[place].name))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

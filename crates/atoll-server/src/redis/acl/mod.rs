@@ -32,7 +32,7 @@ mod standing;
 pub mod user;
 mod users;
 
-pub(crate) use catalog::{CATEGORIES, categories};
+pub(crate) use catalog::{CATEGORIES, categories, categories_within, is_command};
 pub use file::FileError;
 pub(crate) use file::{line, read, write};
 pub(crate) use log::{Happened, Reason};

@@ -6,11 +6,13 @@
 //! | replication | ROLE, WAIT: a master without replicas |
 //! | persistence | LASTSAVE: the start of the server |
 //! | modules, functions | LIST, STATS: there are none |
-//! | cluster | refused: this server is in none |
+//! | cluster | refused: this server is in none. How many arguments a subcommand has is not looked at |
 //! | lists, sets | SORT, SORT_RO: nothing to sort in a key that is absent; other keys hold another kind |
 
 use super::arguments::{integer, is};
+use super::error::unknown_subcommand;
 use super::{CommandError, Context, Id, Outcome, subcommand};
+use crate::redis::acl;
 use atoll_cache::Engine;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -73,7 +75,13 @@ pub async fn function<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 }
 
 /// `CLUSTER ...`, and what only nodes of a cluster do.
-pub async fn cluster<G: Engine>(_: &mut Context<'_, G>) -> Outcome {
+pub async fn cluster<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+    if c.spec.name == "cluster" {
+        let subcommand = String::from_utf8_lossy(c.args.get(1)).to_ascii_lowercase();
+        if !acl::is_command(&format!("cluster|{subcommand}")) {
+            return Err(unknown_subcommand("CLUSTER", c.args.get(1)));
+        }
+    }
     Err("ERR This instance has cluster support disabled".into())
 }
 

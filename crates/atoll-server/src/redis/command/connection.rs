@@ -3,7 +3,7 @@
 //! A connection of RESP2 that has subscribed gets another reply to
 //! PING: its form is that of a message.
 
-use super::arguments::{integer, is};
+use super::arguments::is;
 use super::client::{BAD_NAME, name};
 use super::error::shown;
 use super::{CommandError, Context, Id, Outcome, info, keyspace};
@@ -39,7 +39,7 @@ pub async fn echo<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 
 /// `SELECT database`
 pub async fn select<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    c.session.database = keyspace::database_number(integer(c.args.get(1))?)?;
+    c.session.database = keyspace::database_number(c.args.get(1))?;
     c.reply.ok();
     Ok(())
 }

@@ -71,7 +71,7 @@ const FIELD_EXPIRY: [&str; 9] =
 /// Whether Redis has such a command, for values of a type that is not there.
 fn is_of_another_type(name: &str) -> bool {
     let types = ["list", "set", "sortedset", "stream", "geo"];
-    acl::categories(name).any(|category| types.contains(&category)) || FIELD_EXPIRY.contains(&name)
+    acl::categories_within(name).any(|category| types.contains(&category)) || FIELD_EXPIRY.contains(&name)
 }
 
 /// No command has this name.
@@ -110,4 +110,19 @@ pub(super) fn unknown_or_arity(container: &str, name: &[u8]) -> CommandError {
 pub(super) fn unknown_subcommand(container: &str, name: &[u8]) -> CommandError {
     let name = shown(name, SHOWN_BYTES_MAX);
     CommandError::Other(format!("ERR unknown subcommand '{name}'. Try {container} HELP."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_of_another_type;
+
+    #[test]
+    fn a_command_of_another_type_is_known_as_such_by_its_subcommands_too() {
+        for name in ["lpush", "zadd", "xadd", "xgroup", "xinfo", "geoadd", "hexpire"] {
+            assert!(is_of_another_type(name), "{name}");
+        }
+        for name in ["get", "nosuch", "client", "object", "memory", "bgsave"] {
+            assert!(!is_of_another_type(name), "{name}");
+        }
+    }
 }

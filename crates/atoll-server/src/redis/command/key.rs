@@ -4,7 +4,7 @@
 //! the clients of this server. While they move a large value, commands on other keys run. Another
 //! process of the pool may see the new key before the old one is gone.
 
-use super::arguments::{integer, is};
+use super::arguments::is;
 use super::{CommandError, Context, Outcome, at_once, keyspace, string};
 use crate::redis::events::Class;
 use crate::redis::kind::Kind;
@@ -137,7 +137,7 @@ pub async fn copy<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
         match () {
             () if is(word, "replace") => condition = Condition::Always,
             () if is(word, "db") => {
-                number = keyspace::database_number(integer(rest.next().ok_or(CommandError::Syntax)?)?)?;
+                number = keyspace::database_number(rest.next().ok_or(CommandError::Syntax)?)?;
             }
             () => return Err(CommandError::Syntax),
         }
@@ -158,7 +158,7 @@ pub async fn copy<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 
 /// `MOVE key database`
 pub async fn relocate<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    let number = keyspace::database_number(integer(c.args.get(2))?)?;
+    let number = keyspace::database_number(c.args.get(2))?;
     let (from, to) = (c.key(1), c.instance.databases.get(number).stored(c.args.get(1)));
     if from == to {
         return Err("ERR source and destination objects are the same".into());

@@ -9,7 +9,7 @@
 //! connections run in between, unless it is within a transaction or a script. Keys that they set
 //! meanwhile may be removed or stay.
 
-use super::arguments::is;
+use super::arguments::{integer, is};
 use super::{CommandError, Context, Outcome};
 use crate::redis::census;
 use crate::redis::database::{DATABASES, Database};
@@ -107,8 +107,17 @@ pub(crate) async fn flush<G: Engine>(cache: &Cache<G>, database: Database, turn:
 }
 
 /// A number as that of a database.
-pub(super) fn database_number(number: i64) -> Result<u8, CommandError> {
+fn present(number: i64) -> Result<u8, CommandError> {
     u8::try_from(number).ok().filter(|number| *number < DATABASES).ok_or_else(|| "ERR DB index is out of range".into())
+}
+
+/// The number of a database, as an argument has it.
+pub(super) fn database_number(arg: &[u8]) -> Result<u8, CommandError> {
+    let number = integer(arg)?;
+    match i32::try_from(number) {
+        Ok(_) => present(number),
+        Err(_) => Err("ERR value is out of range, value must between -2147483648 and 2147483647".into()),
+    }
 }
 
 /// `SWAPDB database database`
@@ -116,7 +125,7 @@ pub async fn swapdb<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let number = |index| parse_integer(c.args.get(index)).filter(|number| i32::try_from(*number).is_ok());
     let one = number(1).ok_or("ERR invalid first DB index")?;
     let other = number(2).ok_or("ERR invalid second DB index")?;
-    c.instance.databases.swap(database_number(one)?, database_number(other)?);
+    c.instance.databases.swap(present(one)?, present(other)?);
     c.instance.tell_all_changed(c.shared);
     c.reply.ok();
     Ok(())
@@ -183,9 +192,13 @@ pub async fn keys<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 pub(super) fn cursor(text: &[u8]) -> Result<u64, CommandError> {
     let (negative, digits) = match text {
         [b'-', rest @ ..] => (true, rest),
+        [b'+', rest @ ..] => (false, rest),
+        // As in Redis no number is the beginning.
+        [] => return Ok(0),
         rest => (false, rest),
     };
-    let number = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse::<u64>().ok());
+    let is_number = digits.iter().all(u8::is_ascii_digit);
+    let number = std::str::from_utf8(digits).ok().filter(|_| is_number).and_then(|digits| digits.parse::<u64>().ok());
     let number = number.ok_or("ERR invalid cursor")?;
     Ok(if negative { number.wrapping_neg() } else { number })
 }

@@ -21,8 +21,9 @@ use super::structs;
 use crate::redis::command::info::REDIS_VERSION;
 use crate::redis::isolation::TURN_TIME;
 use crate::redis::resp::Protocol;
+use mlua::debug::{Debug, HookTriggers};
 use mlua::state::{GcIncParams, GcMode};
-use mlua::{Function, HookTriggers, LightUserData, Lua, LuaOptions, StdLib, Table, Value, VmState};
+use mlua::{Function, LightUserData, Lua, LuaOptions, StdLib, Table, Value, VmState};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -52,7 +53,7 @@ pub(super) enum Over {
 impl Over {
     pub(super) fn text(self) -> &'static str {
         match self {
-            Self::Killed => "Script killed by user with SCRIPT KILL.",
+            Self::Killed => "Script killed by user with SCRIPT KILL...",
             Self::TooLong => "Script ran longer than script-time-max and was ended.",
         }
     }
@@ -67,6 +68,21 @@ pub(super) struct Watch {
     /// Pauses the script. It returns when the script goes on.
     pub(super) pause: RefCell<Option<Function>>,
     pub(super) over: Cell<Option<Over>>,
+    /// The line at which the script was when that was found, if it is known.
+    pub(super) line: Cell<Option<usize>>,
+}
+
+/// How many functions that have called each other are looked at for one of the script.
+const FRAMES_MAX: usize = 16;
+
+/// The line of the script that runs. Functions of the prelude may run for it.
+fn line_of_the_script(lua: &Lua) -> Option<usize> {
+    (0..FRAMES_MAX).find_map(|level| {
+        let line = |frame: &Debug<'_>| {
+            frame.current_line().filter(|_| frame.source().short_src.as_deref() == Some("user_script"))
+        };
+        lua.inspect_stack(level, line)?
+    })
 }
 
 impl Watch {
@@ -188,8 +204,13 @@ impl Interpreter {
         let collected = GcMode::Incremental(GcIncParams::default().pause(COLLECTED_PERCENT).step_multiplier(0));
         lua.gc_set_mode(collected);
         let looked = check();
-        lua.set_global_hook(HookTriggers::new().every_nth_instruction(INSTRUCTIONS), move |_, _| {
-            looked().map(|()| VmState::Continue)
+        let found = watch.clone();
+        lua.set_global_hook(HookTriggers::new().every_nth_instruction(INSTRUCTIONS), move |lua, _| {
+            looked().map(|()| VmState::Continue).inspect_err(|_| {
+                if found.line.get().is_none() {
+                    found.line.set(line_of_the_script(lua));
+                }
+            })
         })?;
         let (compiled, bytes_counted) = (HashMap::new(), Cell::new(0));
         let stage = RefCell::new(Stage::new(&lua, watch.clone())?);
@@ -234,6 +255,7 @@ impl Interpreter {
         self.globals.raw_set("KEYS", strings(&mut { keys })?)?;
         self.globals.raw_set("ARGV", strings(&mut { args })?)?;
         self.watch.over.set(None);
+        self.watch.line.set(None);
         self.protocol.set(Protocol::default());
         let now = Instant::now();
         self.watch.ends.set(time.and_then(|time| now.checked_add(time)));

@@ -372,9 +372,13 @@ async fn evaluate<G: Engine>(id: Id, c: &mut Context<'_, G>, interpreters: &mut 
         if let Err(error) = interpreter.begin(time, c.args.from(3).take(keys), c.args.from(3 + keys)) {
             return ControlFlow::Break(Err(failed(error)));
         }
+        let ended_as = |over: Over, line: Option<usize>| {
+            let text = format!("ERR {}", over.text());
+            ControlFlow::Break(Err(CommandError::Other(reply::at(&text, &hex(&digest), line.or(script.only_line())))))
+        };
         // It may have been killed between two runs.
         if c.instance.scripts.is_killed.load(Relaxed) {
-            return ControlFlow::Break(Err(failed(mlua::Error::runtime(Over::Killed.text()))));
+            return ended_as(Over::Killed, None);
         }
         // SELECT of a script is for the script alone.
         let mut session = Session::new(c.session.peer.clone(), c.session.standing.clone());
@@ -388,7 +392,10 @@ async fn evaluate<G: Engine>(id: Id, c: &mut Context<'_, G>, interpreters: &mut 
         match ended {
             Ok(Ended::Returned | Ended::Overtaken) => ControlFlow::Continue(Ok(())),
             // It is not to run again.
-            Err(error) => ControlFlow::Break(Err(failed(error))),
+            Err(error) => match interpreter.watch.over.get() {
+                Some(over) => ended_as(over, interpreter.watch.line.get()),
+                None => ControlFlow::Break(Err(failed(error))),
+            },
             Ok(Ended::Raised(value)) => {
                 let why = reply::raised(&value, &hex(&digest), script.only_line());
                 ControlFlow::Continue(Err(CommandError::Other(why)))

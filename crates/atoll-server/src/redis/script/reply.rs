@@ -20,6 +20,7 @@ use crate::redis::resp::{Protocol, Reply};
 use memchr::memchr;
 use mlua::{Error, Lua, Result, Table, Value};
 use std::borrow::Cow;
+use std::fmt::Display;
 
 /// The deepest array of arrays.
 const DEPTH_MAX: usize = 64;
@@ -79,7 +80,11 @@ pub(super) fn raised(value: &Value, digest: &str, only_line: Option<usize>) -> S
     };
     let place = place.filter(|place| !place.starts_with("user_script:?"));
     let named = place.and_then(|place| Some(place.strip_prefix("user_script:")?.split_once(':')?.0.to_owned()));
-    let line = named.or_else(|| only_line.map(|line| line.to_string()));
+    at(&text, digest, named.or_else(|| only_line.map(|line| line.to_string())))
+}
+
+/// An error with the script that it is of, and with its line if that is known.
+pub(super) fn at(text: &str, digest: &str, line: Option<impl Display>) -> String {
     match line {
         Some(line) => format!("{text} script: {digest}, on @user_script:{line}."),
         None => format!("{text} script: {digest}"),
