@@ -64,6 +64,24 @@ fn same<T: PartialEq + Debug>(differences: &mut Vec<String>, what: String, (ours
     }
 }
 
+/// Notes where what COMMAND INFO says of a command or subcommand differs.
+fn compare_info(differences: &mut Vec<String>, name: &str, ours: &[Value], theirs: &[Value]) {
+    same(differences, format!("elements of {name}"), (ours.len(), theirs.len()));
+    let sorted = |element: &Value| {
+        let mut words = words(Some(element));
+        words.sort();
+        words
+    };
+    same(differences, format!("arity of {name}"), (text(&ours[1]), text(&theirs[1])));
+    same(differences, format!("flags of {name}"), (sorted(&ours[2]), sorted(&theirs[2])));
+    for place in 3..6 {
+        same(differences, format!("keys of {name}"), (text(&ours[place]), text(&theirs[place])));
+    }
+    same(differences, format!("categories of {name}"), (sorted(&ours[6]), sorted(&theirs[6])));
+    same(differences, format!("tips of {name}"), (words(Some(&ours[7])), words(Some(&theirs[7]))));
+    same(differences, format!("key specifications of {name}"), (keys(&ours[8]), keys(&theirs[8])));
+}
+
 #[test]
 fn commands_are_described_as_redis_describes_them() {
     let Some(peer) = Redis::start() else { return };
@@ -76,22 +94,12 @@ fn commands_are_described_as_redis_describes_them() {
     for command in list(&all) {
         let ours_info = list(command);
         let name = text(&ours_info[0]);
-        let reply: Value = redis::cmd("COMMAND").arg("INFO").arg(&name).query(&mut theirs).unwrap();
-        let their_info = list(&list(&reply)[0]);
-        same(&mut differences, format!("elements of {name}"), (ours_info.len(), their_info.len()));
-        let sorted = |element: &Value| {
-            let mut words = words(Some(element));
-            words.sort();
-            words
+        let info = |connection: &mut redis::Connection, name: &str| -> Vec<Value> {
+            let reply: Value = redis::cmd("COMMAND").arg("INFO").arg(name).query(connection).unwrap();
+            list(&list(&reply)[0]).to_vec()
         };
-        same(&mut differences, format!("arity of {name}"), (text(&ours_info[1]), text(&their_info[1])));
-        same(&mut differences, format!("flags of {name}"), (sorted(&ours_info[2]), sorted(&their_info[2])));
-        for place in 3..6 {
-            same(&mut differences, format!("keys of {name}"), (text(&ours_info[place]), text(&their_info[place])));
-        }
-        same(&mut differences, format!("categories of {name}"), (sorted(&ours_info[6]), sorted(&their_info[6])));
-        same(&mut differences, format!("tips of {name}"), (words(Some(&ours_info[7])), words(Some(&their_info[7]))));
-        same(&mut differences, format!("key specifications of {name}"), (keys(&ours_info[8]), keys(&their_info[8])));
+        let their_info = info(&mut theirs, &name);
+        compare_info(&mut differences, &name, ours_info, &their_info);
 
         let docs = |connection: &mut redis::Connection| -> Value {
             let reply: Value = redis::cmd("COMMAND").arg("DOCS").arg(&name).query(connection).unwrap();
@@ -109,18 +117,38 @@ fn commands_are_described_as_redis_describes_them() {
         // Which keys SORT has besides its own is not said.
         let their = their.replace(":Some(\"2\")>", ":Some(\"0\")>").replace("pattern:Some(\"1\")", "pattern:None");
         same(&mut differences, format!("arguments of {name}"), (our, their));
-        // Each subcommand that Redis has too takes as many arguments.
+        // Each subcommand that Redis has too: within its container, and by its name.
         for subcommand in list(&ours_info[9]) {
             let name = text(&list(subcommand)[0]);
-            let theirs = list(&their_info[9]).iter().find(|other| text(&list(other)[0]) == name);
-            if let Some(theirs) = theirs {
-                same(
-                    &mut differences,
-                    format!("arity of {name}"),
-                    (text(&list(subcommand)[1]), text(&list(theirs)[1])),
-                );
+            assert_eq!(info(&mut ours, &name.to_uppercase()), list(subcommand), "{name}");
+            let their_info = info(&mut theirs, &name);
+            if their_info.is_empty() {
+                assert!(["client|no-touch", "client|setinfo"].contains(&name.as_str()), "{name}");
+                continue;
+            }
+            compare_info(&mut differences, &name, list(subcommand), &their_info);
+            let docs = |connection: &mut redis::Connection| -> Value {
+                let reply: Value = redis::cmd("COMMAND").arg("DOCS").arg(&name).query(connection).unwrap();
+                list(&reply)[1].clone()
+            };
+            let (our_docs, their_docs) = (docs(&mut ours), docs(&mut theirs));
+            for about in ["since", "group"] {
+                let (our, their) = (field(&our_docs, about).map(text), field(&their_docs, about).map(text));
+                same(&mut differences, format!("{about} of {name}"), (our, their));
+            }
+            let their_keys =
+                field(&their_docs, "arguments").map(|arguments| field(&list(arguments)[0], "key_spec_index"));
+            if let Some(index) = their_keys.flatten() {
+                let our_keys = field(&list(field(&our_docs, "arguments").unwrap())[0], "key_spec_index").map(text);
+                same(&mut differences, format!("key of {name}"), (our_keys, Some(text(index))));
             }
         }
+    }
+    for absent in ["client|nosuch", "get|x", "nosuch|x", "client|", "|"] {
+        let reply: Value = redis::cmd("COMMAND").arg("INFO").arg(absent).query(&mut ours).unwrap();
+        assert_eq!(list(&reply), [Value::Nil], "{absent}");
+        let reply: Value = redis::cmd("COMMAND").arg("DOCS").arg(absent).query(&mut ours).unwrap();
+        assert!(list(&reply).is_empty(), "{absent}");
     }
     assert!(differences.is_empty(), "{differences:#?}");
 }

@@ -1,13 +1,14 @@
 //! Commands about the commands themselves.
 //!
 //! What COMMAND says of a command is what Redis 7.0 says of it. Differences: SORT has no keys of
-//! BY, GET and STORE. No subcommand has key specifications, and its flags are those of its
-//! container. Documentation has no history. Arguments that belong together have the name of the
-//! first of them.
+//! BY, GET and STORE. Documentation has no history, and of subcommands no complexity. Arguments
+//! that belong together have the name of the first of them. Arguments of subcommands are called and
+//! written as HELP has them, and are texts. No command is a module's, so `COMMAND LIST FILTERBY
+//! MODULE` finds none.
 
 use super::arguments::is;
 use super::subcommand::Subcommand;
-use super::{Context, Id, Outcome, SPECS, Spec, keys, subcommand, syntax, table};
+use super::{Context, Id, Outcome, SPECS, Spec, facts, keys, subcommand, syntax, table};
 use crate::redis::acl;
 use crate::redis::resp::Reply;
 use atoll_cache::Engine;
@@ -20,7 +21,7 @@ pub async fn command<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
         SPECS.iter().for_each(|spec| describe(&mut c.reply, spec));
         return Ok(());
     }
-    let named = || c.args.from(2).map(|name| table::find(name).map(|id| &SPECS[id as usize]));
+    let named = || c.args.from(2).map(subcommand::named);
     match c.args.get(1) {
         word if is(word, "help") => return subcommand::help(c, Id::Command),
         word if is(word, "count") => c.reply.count(SPECS.len()),
@@ -33,15 +34,20 @@ pub async fn command<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
         }
         word if is(word, "info") => {
             c.reply.array(c.args.len() - 2);
-            named().for_each(|spec| match spec {
-                Some(spec) => describe(&mut c.reply, spec),
+            named().for_each(|named| match named {
+                Some((id, None)) => describe(&mut c.reply, &SPECS[id as usize]),
+                Some((id, Some(subcommand))) => describe_subcommand(&mut c.reply, &SPECS[id as usize], subcommand),
                 None => c.reply.null(),
             });
         }
         _ => {
-            let all = if c.args.len() == 2 { SPECS.iter().collect() } else { named().flatten().collect::<Vec<_>>() };
+            let of_table = || table::ids().map(|id| (id, None));
+            let all = if c.args.len() == 2 { of_table().collect() } else { named().flatten().collect::<Vec<_>>() };
             c.reply.map(all.len());
-            all.iter().for_each(|spec| document(&mut c.reply, spec));
+            all.iter().for_each(|(id, subcommand)| match (&SPECS[*id as usize], subcommand) {
+                (spec, None) => document(&mut c.reply, spec),
+                (spec, Some(subcommand)) => document_subcommand(&mut c.reply, spec, subcommand),
+            });
         }
     }
     Ok(())
@@ -52,21 +58,26 @@ fn describe(reply: &mut Reply<'_>, spec: &Spec) {
     // Those of a container are those of its subcommands.
     let own = if subcommands.is_empty() { spec.flags } else { &[] };
     let flags: Vec<&str> =
-        own.iter().filter_map(|flag| flag.name()).chain(further_flags(spec.name).iter().copied()).collect();
+        own.iter().filter_map(|flag| flag.name()).chain(facts::further_flags(spec.name).iter().copied()).collect();
     describe_head(reply, (spec.name, spec.arity), &flags, keys::range(spec));
-    reply_all(reply, tips(spec.name));
-    let specifications = keys::specifications(spec);
+    describe_keys(reply, spec.name, &keys::specifications(spec));
+    reply.array(subcommands.len());
+    subcommands.iter().for_each(|subcommand| describe_subcommand(reply, spec, subcommand));
+}
+
+fn describe_subcommand(reply: &mut Reply<'_>, spec: &Spec, subcommand: &Subcommand) {
+    let (flags, keys) = (facts::flags_of_subcommand(spec, subcommand.name), keys::specification_of(subcommand.name));
+    let range = if keys.is_some() { (2, 2, 1) } else { (0, 0, 0) };
+    describe_head(reply, (subcommand.name, subcommand.arity), &flags, range);
+    describe_keys(reply, subcommand.name, keys.as_slice());
+    reply.array(0);
+}
+
+/// The eighth element and the ninth.
+fn describe_keys(reply: &mut Reply<'_>, name: &str, specifications: &[keys::Specification]) {
+    reply_all(reply, facts::tips(name));
     reply.array(specifications.len());
     specifications.iter().for_each(|one| reply_keys(reply, one));
-    reply.array(subcommands.len());
-    for subcommand in subcommands {
-        let flags: Vec<&str> = match subcommand.name.ends_with("|help") {
-            true => vec!["loading", "stale"],
-            false => spec.flags.iter().filter_map(|flag| flag.name()).chain(["loading", "stale"]).collect(),
-        };
-        describe_head(reply, (subcommand.name, subcommand.arity), &flags, (0, 0, 0));
-        (0..3).for_each(|_| reply.array(0));
-    }
 }
 
 /// The first seven elements of ten.
@@ -116,81 +127,13 @@ fn reply_keys(reply: &mut Reply<'_>, keys: &keys::Specification) {
     }
 }
 
-/// Flags that Redis has and this server has no use for: it neither loads nor has replicas that lag.
-fn further_flags(name: &str) -> &'static [&'static str] {
-    match name {
-        "auth" | "discard" | "hello" | "multi" | "quit" | "reset" | "shutdown" | "unwatch" | "watch" => {
-            &["loading", "stale", "allow_busy"]
-        }
-        "command" | "debug" | "echo" | "info" | "lastsave" | "monitor" | "psubscribe" | "publish" | "punsubscribe"
-        | "readonly" | "readwrite" | "role" | "select" | "spublish" | "ssubscribe" | "subscribe" | "sunsubscribe"
-        | "time" | "unsubscribe" => &["loading", "stale"],
-        "eval" | "eval_ro" | "evalsha" | "evalsha_ro" => &["stale", "skip_monitor", "no_mandatory_keys"],
-        "exec" => &["loading", "stale", "skip_slowlog"],
-        "sort" | "sort_ro" => &["movablekeys"],
-        _ => &[],
-    }
-}
-
-/// What clients of a cluster, and those that compare replies, are told of a command.
-fn tips(name: &str) -> &'static [&'static str] {
-    match name {
-        "command" | "hgetall" | "hkeys" | "hvals" => &["nondeterministic_output_order"],
-        "hrandfield" | "hscan" | "lastsave" | "pttl" | "time" | "ttl" => &["nondeterministic_output"],
-        "dbsize" => &["request_policy:all_shards", "response_policy:agg_sum"],
-        "del" | "exists" | "touch" | "unlink" => &["request_policy:multi_shard", "response_policy:agg_sum"],
-        "flushall" | "flushdb" | "ping" => &["request_policy:all_shards", "response_policy:all_succeeded"],
-        "info" => &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"],
-        "keys" => &["request_policy:all_shards", "nondeterministic_output_order"],
-        "mget" => &["request_policy:multi_shard"],
-        "mset" => &["request_policy:multi_shard", "response_policy:all_succeeded"],
-        "msetnx" => &["request_policy:multi_shard", "response_policy:agg_min"],
-        "randomkey" => &["request_policy:all_shards", "nondeterministic_output"],
-        "scan" => &["nondeterministic_output", "request_policy:special"],
-        "wait" => &["request_policy:all_shards", "response_policy:agg_min"],
-        _ => &[],
-    }
-}
-
-/// Redis' group for the families.
-fn group(spec: &Spec) -> &'static str {
-    match spec.family {
-        "string" | "range" | "count" | "lcs" => "string",
-        "bitmap" | "bitfield" => "bitmap",
-        "hash" => "hash",
-        "keyspace" if ["dbsize", "flushall", "flushdb", "swapdb"].contains(&spec.name) => "server",
-        "key" | "expire" | "keyspace" => "generic",
-        "connection" if spec.name != "shutdown" => "connection",
-        "hyperloglog" => "hyperloglog",
-        "client" if spec.name == "client" => "connection",
-        "script" => "scripting",
-        "transaction" => "transactions",
-        "memory" if spec.name == "object" => "generic",
-        "absent" if ["sort", "sort_ro", "wait"].contains(&spec.name) => "generic",
-        "absent" if ["asking", "readonly", "readwrite", "cluster"].contains(&spec.name) => "cluster",
-        "absent" if spec.name == "function" => "scripting",
-        "pubsub" => "pubsub",
-        _ => "server",
-    }
-}
-
-/// The version of Redis since which another command is to be used, and that command.
-fn replaced(name: &str) -> Option<(&'static str, &'static str)> {
-    match name {
-        "getset" => Some(("6.2.0", "`SET` with the `!GET` argument")),
-        "hmset" => Some(("4.0.0", "`HSET` with multiple field-value pairs")),
-        "substr" => Some(("2.0.0", "`GETRANGE`")),
-        _ => None,
-    }
-}
-
 fn document(reply: &mut Reply<'_>, spec: &Spec) {
     let id = table::find(spec.name.as_bytes()).expect("the command is in the table");
     let (syntax, subcommands) = (syntax::of(id as usize), subcommand::of_name(spec.name));
     let arguments = syntax::parse(syntax.arguments);
-    let texts = [("summary", spec.summary), ("since", spec.since), ("group", group(spec))];
+    let texts = [("summary", spec.summary), ("since", spec.since), ("group", facts::group(spec))];
     let complexity = Some(("complexity", syntax.complexity)).filter(|(_, text)| !text.is_empty());
-    let replaced = replaced(spec.name);
+    let replaced = facts::replaced(spec.name);
     let texts = texts.into_iter().chain(complexity);
     let more = [!arguments.is_empty(), !subcommands.is_empty()];
     let fields = texts.clone().count() + 3 * usize::from(replaced.is_some());
@@ -217,9 +160,9 @@ fn document_subcommand(reply: &mut Reply<'_>, spec: &Spec, subcommand: &Subcomma
     reply.bulk(subcommand.name.as_bytes());
     reply.map(3 + usize::from(!arguments.is_empty()));
     reply_text(reply, "summary", subcommand.help.1);
-    reply_text(reply, "since", spec.since);
-    reply_text(reply, "group", group(spec));
-    reply_arguments(reply, &arguments, 0);
+    reply_text(reply, "since", facts::since(spec, subcommand.name));
+    reply_text(reply, "group", facts::group(spec));
+    reply_arguments(reply, &arguments, keys::specification_of(subcommand.name).iter().len());
 }
 
 fn reply_text(reply: &mut Reply<'_>, field: &str, text: &str) {

@@ -13,14 +13,12 @@ use std::ops::Range;
 /// Where the command that is asked about begins.
 const FROM: usize = 2;
 
+/// The subcommands about a key, which is the argument behind their names.
+const ABOUT_A_KEY: [&str; 5] = ["memory|usage", "object|encoding", "object|freq", "object|idletime", "object|refcount"];
+
 /// Whether it is a subcommand about one key.
 fn is_about_key(id: Id, args: Args<'_>) -> bool {
-    let is_named = |name: &str| args.len() > 1 && args.get(1).eq_ignore_ascii_case(name.as_bytes());
-    match id {
-        Id::Object => ["encoding", "freq", "idletime", "refcount"].into_iter().any(is_named),
-        Id::Memory => is_named("usage"),
-        _ => false,
-    }
+    matches!(id, Id::Memory | Id::Object) && ABOUT_A_KEY.contains(&subcommand::full_name(id, args))
 }
 
 /// Which arguments of a command are keys.
@@ -98,6 +96,12 @@ pub(super) fn specifications(spec: &Spec) -> Vec<Specification> {
             vec![Specification { first, last, step, is_counted: false, flags: flags(0) }]
         }
     }
+}
+
+/// The key specification of a subcommand, if it has a key. None changes it, or tells its value.
+pub(super) fn specification_of(subcommand: &str) -> Option<Specification> {
+    let is_there = ABOUT_A_KEY.contains(&subcommand);
+    is_there.then(|| Specification { first: 2, last: 0, step: 1, is_counted: false, flags: vec!["RO"] })
 }
 
 /// The keys of a command as COMMAND says them. Shard channels stand where keys do.

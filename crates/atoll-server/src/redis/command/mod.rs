@@ -48,6 +48,7 @@ pub mod connection;
 pub mod count;
 pub mod error;
 pub mod expire;
+mod facts;
 pub mod hash;
 pub mod hyperloglog;
 pub mod info;

@@ -172,13 +172,25 @@ fn place_in(id: Id, name: &[u8]) -> Option<usize> {
     Some(COMMANDS + before + place)
 }
 
+/// What is called so: a command, or a command and one of its subcommands.
+pub(in crate::redis) fn named(name: &[u8]) -> Option<(Id, Option<&'static Subcommand>)> {
+    let mut words = name.splitn(2, |byte| *byte == b'|');
+    let id = table::find(words.next()?)?;
+    match words.next() {
+        None => Some((id, None)),
+        Some(own) => {
+            let found = of(id).iter().find(|one| own.eq_ignore_ascii_case(one.own_name().as_bytes()))?;
+            Some((id, Some(found)))
+        }
+    }
+}
+
 /// The places in the tally of what is called so: a command with all its subcommands, or one of
 /// these.
 pub(in crate::redis) fn places(name: &[u8]) -> Vec<usize> {
-    let mut words = name.splitn(2, |byte| *byte == b'|');
-    let (Some(id), subcommand) = (words.next().and_then(table::find), words.next()) else { return Vec::new() };
+    let Some((id, subcommand)) = named(name) else { return Vec::new() };
     match subcommand {
-        Some(subcommand) => place_in(id, subcommand).into_iter().collect(),
+        Some(subcommand) => place_in(id, subcommand.own_name().as_bytes()).into_iter().collect(),
         None => {
             let all = of(id).iter().filter_map(|one| place_in(id, one.own_name().as_bytes()));
             std::iter::once(id as usize).chain(all).collect()

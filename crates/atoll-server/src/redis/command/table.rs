@@ -92,6 +92,11 @@ pub(in crate::redis) fn writes_or_tells(id: Id) -> bool {
     matches!(id, Id::Publish | Id::Spublish) || SPECS[id as usize].flags.contains(&Flag::Write)
 }
 
+/// Every command, in the order of its name.
+pub(super) fn ids() -> impl Iterator<Item = Id> {
+    IDS.into_iter()
+}
+
 macro_rules! commands {
     ($($id:ident $name:literal $arity:literal [$($flag:ident)*] ($($key:literal)*) $family:ident::$handler:ident $since:literal $summary:literal;)*) => {
         /// A command: its place in [`SPECS`].
