@@ -66,6 +66,7 @@ pub(crate) struct Parameter {
 
 /// Redis takes a number beyond these for the nearest of them.
 const HZ: (u64, u64) = (1, 500);
+const HZ_FIRST: &str = "10";
 
 const INT: Kind = Kind::Integer(0, i32::MAX as i64);
 const LONG: Kind = Kind::Integer(0, i64::MAX);
@@ -129,7 +130,7 @@ parameters! {
     "hash-max-ziplist-entries"    LONG, Noted("512");
     "hash-max-ziplist-value"      LONG, Noted("64");
     "hll-sparse-max-bytes"        Bytes, Noted("3000");
-    "hz"                          Integer(0, i32::MAX as i64), Noted("10");
+    "hz"                          Integer(0, i32::MAX as i64), Noted(HZ_FIRST);
     "io-threads"                  INT, START;
     "io-threads-do-reads"         Flag, START;
     "jemalloc-bg-thread"          Flag, Noted("yes");
@@ -225,6 +226,11 @@ impl Config {
 
     fn get(&self, name: &str) -> Option<String> {
         self.noted().iter().find(|(other, _)| *other == name).map(|(_, value)| value.clone())
+    }
+
+    /// What `hz` was set to.
+    pub(crate) fn hz(&self) -> String {
+        self.get("hz").unwrap_or_else(|| HZ_FIRST.to_owned())
     }
 }
 

@@ -85,6 +85,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::LocalSet;
 use tokio_rustls::rustls::ServerConfig;
+pub(crate) use worker::TEND_PERIOD;
 use worker::{Arrival, Worker};
 
 /// Why a server did not start, or ended without being stopped.

@@ -47,7 +47,7 @@ const STOP_GRACE: Duration = Duration::from_secs(1);
 const PUBLISH_PERIOD: Duration = Duration::from_secs(1);
 
 /// How often a worker checks the other clients of its pool, with or without requests.
-const TEND_PERIOD: Duration = Duration::from_millis(100);
+pub(crate) const TEND_PERIOD: Duration = Duration::from_millis(100);
 
 /// A connection on its way to its worker: its id, the listener that accepted it, the stream.
 pub(crate) type Arrival = (u64, Listener, Stream);

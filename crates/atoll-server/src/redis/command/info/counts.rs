@@ -23,6 +23,7 @@ pub(super) fn stats(text: &mut String, &Facts { shared, instance, totals, .. }: 
     write!(text, "total_net_repl_input_bytes:0\r\ntotal_net_repl_output_bytes:0\r\n")?;
     write!(text, "instantaneous_input_kbps:{:.2}\r\n", rates.bytes_in as f64 / 1024.0)?;
     write!(text, "instantaneous_output_kbps:{:.2}\r\n", rates.bytes_out as f64 / 1024.0)?;
+    write!(text, "instantaneous_input_repl_kbps:0.00\r\ninstantaneous_output_repl_kbps:0.00\r\n")?;
     write!(text, "rejected_connections:{}\r\n", totals.refused)?;
     write!(text, "sync_full:0\r\nsync_partial_ok:0\r\nsync_partial_err:0\r\n")?;
     write!(text, "expired_keys:{}\r\nevicted_keys:{}\r\n", totals.stat("expirations"), totals.stat("evictions"))?;
@@ -43,6 +44,11 @@ pub(super) fn stats(text: &mut String, &Facts { shared, instance, totals, .. }: 
         "active_defrag_misses",
         "active_defrag_key_hits",
         "active_defrag_key_misses",
+        "total_active_defrag_time",
+        "current_active_defrag_time",
+        // The capacity is never exceeded.
+        "total_eviction_exceeded_time",
+        "current_eviction_exceeded_time",
         "unexpected_error_replies",
         "dump_payload_sanitizations",
         // Every worker reads and writes by itself.

@@ -44,14 +44,16 @@ pub(super) fn memory(text: &mut String, &Facts { shared, instance, census, .. }:
     let peak = instance.memory_peak(used);
     let resident = of_kernel("/proc/self/status", "VmRSS:");
     let capacity_bytes = (shared.facts.capacity_bytes)();
+    let (scripts, interpreters) = (instance.scripts.bytes() as u64, instance.scripts.lua_bytes() as u64);
     for (name, bytes) in [
         ("used_memory", used),
         ("used_memory_rss", resident),
         ("used_memory_peak", peak),
         ("total_system_memory", of_kernel("/proc/meminfo", "MemTotal:")),
         ("maxmemory", capacity_bytes),
-        ("used_memory_scripts", instance.scripts.bytes() as u64),
-        ("used_memory_lua", instance.scripts.lua_bytes() as u64),
+        ("used_memory_scripts", scripts),
+        ("used_memory_lua", interpreters),
+        ("used_memory_vm_total", interpreters),
     ] {
         write!(text, "{name}:{bytes}\r\n{name}_human:{}\r\n", human(bytes))?;
     }
@@ -59,6 +61,9 @@ pub(super) fn memory(text: &mut String, &Facts { shared, instance, census, .. }:
     write!(text, "used_memory_overhead:0\r\nused_memory_startup:0\r\nused_memory_dataset:{used}\r\n")?;
     write!(text, "used_memory_dataset_perc:{:.2}%\r\n", if used == 0 { 0.0 } else { 100.0 })?;
     write!(text, "number_of_cached_scripts:{}\r\nnumber_of_functions:0\r\n", instance.scripts.count())?;
+    // There are no functions.
+    write!(text, "used_memory_vm_eval:{interpreters}\r\nused_memory_scripts_eval:{scripts}\r\n")?;
+    write!(text, "number_of_libraries:0\r\nused_memory_vm_functions:0\r\nused_memory_functions:0\r\n")?;
     write!(text, "maxmemory_policy:{}\r\n", policy(shared.facts.experts.as_deref()))?;
     let lost = pool_used - used;
     write!(text, "mem_fragmentation_ratio:{:.2}\r\n", 1.0 + part(lost, capacity_bytes))?;
@@ -87,7 +92,10 @@ pub(super) fn persistence(text: &mut String, &Facts { shared, .. }: &Facts<'_>) 
     write!(text, "rdb_current_bgsave_time_sec:-1\r\nrdb_saves:0\r\nrdb_last_cow_size:0\r\naof_enabled:0\r\n")?;
     write!(text, "aof_rewrite_in_progress:0\r\naof_rewrite_scheduled:0\r\naof_last_rewrite_time_sec:-1\r\n")?;
     write!(text, "aof_current_rewrite_time_sec:-1\r\naof_last_bgrewrite_status:ok\r\naof_rewrites:0\r\n")?;
-    write!(text, "aof_last_write_status:ok\r\naof_last_cow_size:0\r\n")?;
+    write!(text, "aof_last_write_status:ok\r\naof_last_cow_size:0\r\naof_rewrites_consecutive_failures:0\r\n")?;
+    write!(text, "current_cow_peak:0\r\ncurrent_cow_size:0\r\ncurrent_cow_size_age:0\r\ncurrent_fork_perc:0.00\r\n")?;
+    write!(text, "current_save_keys_processed:0\r\ncurrent_save_keys_total:0\r\n")?;
+    write!(text, "rdb_last_load_keys_expired:0\r\nrdb_last_load_keys_loaded:0\r\n")?;
     write!(text, "module_fork_in_progress:0\r\nmodule_fork_last_cow_size:0\r\n")
 }
 

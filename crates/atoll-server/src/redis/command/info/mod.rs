@@ -13,6 +13,14 @@
 //! | `counts` | `Stats`, `Commandstats`, `Errorstats`, `Latencystats` |
 //!
 //! What workers count is as old as a second, but for the worker that is asked.
+//!
+//! | field of Redis 7.0 that is left out | why |
+//! |---|---|
+//! | `redis_build_id`, `atomicvar_api`, `gcc_version` | they are about Redis' build |
+//! | `monotonic_clock`, `lru_clock` | they are about Redis' own clocks: accesses have no time here |
+//! | `allocator_*`, `rss_overhead_*` | the allocator of this process is not asked; values are in the pool |
+//! | `expired_stale_perc`, `expired_time_cap_reached_count`, `expire_cycle_cpu_milliseconds` | no cycle looks for expired keys: clients of the pool find them |
+//! | `reply_buffer_shrinks`, `reply_buffer_expands` | no connection has a buffer for replies of its own |
 
 mod counts;
 mod memory;
@@ -23,6 +31,7 @@ use super::{Context, Outcome};
 use crate::NearFacts;
 use crate::redis::census::{self, Census};
 use crate::redis::instance::Instance;
+use crate::serve::TEND_PERIOD;
 use crate::serve::counters::{Shared, Totals};
 use atoll_cache::Engine;
 use std::fmt::{Result as Written, Write};
@@ -129,6 +138,9 @@ fn server(text: &mut String, &Facts { shared, instance, .. }: &Facts<'_>) -> Wri
         shared.options.port.unwrap_or(0)
     )?;
     write!(text, "uptime_in_seconds:{uptime}\r\nuptime_in_days:{}\r\n", uptime / 86_400)?;
+    // How often each worker tends, whatever was configured.
+    let hz = 1000 / TEND_PERIOD.as_millis();
+    write!(text, "hz:{hz}\r\nconfigured_hz:{}\r\n", instance.config.hz())?;
     let executable = std::env::current_exe().unwrap_or_default();
     write!(text, "executable:{}\r\nconfig_file:\r\nio_threads_active:0\r\n", executable.display())?;
     write!(text, "worker_threads:{}\r\n", shared.workers.len())
