@@ -30,8 +30,9 @@
 //!   too long leaves the replies to the requests before it.
 //! - A key is shown in base64 if the request has it so, however it was stored.
 //! - The flags `h` and `l` are refused, and `me` shows no time of access: the cache keeps none.
-//! - `stats` has what has a meaning here; `stats reset` is `CONFIG RESETSTAT`. Commands that steer
-//!   memcached's memory (`slabs`, `lru`, `lru_crawler`, `cache_memlimit`) and `watch` are unknown.
+//! - `stats` has what has a meaning here (see `stats`); `stats reset` is `CONFIG RESETSTAT`.
+//!   Commands that steer memcached's memory (`slabs`, `lru`, `lru_crawler`, `cache_memlimit`) and
+//!   `watch` are unknown.
 //! - A hash of Redis is a miss for a command that reads a value or changes a part of one. `add`
 //!   finds the key taken. A command that replaces or removes a whole value, or sets its expiry, is
 //!   done.
@@ -57,7 +58,7 @@ use crate::redis::events::Class;
 use crate::redis::instance::Instance;
 use crate::redis::isolation::Batch;
 use crate::serve::Output;
-use crate::serve::counters::SAMPLE_EVERY;
+use crate::serve::counters::{SAMPLE_EVERY, Tally};
 use crate::serve::handle::Handle;
 use crate::serve::memory;
 use crate::serve::protocol::{Client, Ended, Listener, OUTPUT_BYTES_MAX, Peer, Protocol};
@@ -253,17 +254,29 @@ fn keys_of<'a>(ahead: &[(Request<'a>, usize)], database: Database) -> Vec<Cow<'a
 /// The error of the cache as a line.
 fn error_line(error: &CacheError) -> String {
     match error {
-        CacheError::OutOfMemory => "SERVER_ERROR out of memory storing object".to_owned(),
+        CacheError::OutOfMemory => request::NO_ROOM.to_owned(),
         CacheError::ValueTooLarge { .. } => request::TOO_LARGE.to_owned(),
         error => format!("SERVER_ERROR {error}"),
+    }
+}
+
+/// Counts a request that ended in this line, whether its peer is told or not.
+#[cold]
+fn count_error(tally: &mut Tally, line: &str) {
+    tally.error(line.split(' ').next().unwrap_or_default());
+    match line {
+        request::TOO_LARGE => tally.stores_too_large += 1,
+        request::NO_ROOM => tally.stores_without_room += 1,
+        _ => {}
     }
 }
 
 /// Replies with an error of the cache.
 #[cold]
 fn fail<G: Engine>(client: Client<'_, G>, output: &mut Output, error: &CacheError) {
-    client.tally.borrow_mut().error("SERVER_ERROR");
-    output.push(error_line(error).as_bytes());
+    let line = error_line(error);
+    count_error(&mut client.tally.borrow_mut(), &line);
+    output.push(line.as_bytes());
     output.push(b"\r\n");
 }
 
@@ -496,7 +509,7 @@ async fn run_one<G: Engine>(mut context: Context<'_, G>, request: Request<'_>) {
     if let Err((error, noreply)) = done {
         client.tally.borrow_mut().failed[place] += 1;
         match noreply {
-            true => client.tally.borrow_mut().error("SERVER_ERROR"),
+            true => count_error(&mut client.tally.borrow_mut(), &error_line(&error)),
             false => fail(client, context.output, &error),
         }
     }
@@ -555,7 +568,7 @@ async fn call<G: Engine>(c: &mut Context<'_, G>, request: Request<'_>) -> Result
                 let key = stored(c.database, key, is_binary);
                 c.client.cache.delete(&key).await.map_err(|error| (error, noreply))?;
             }
-            c.client.tally.borrow_mut().error(error.split(' ').next().unwrap_or_default());
+            count_error(&mut c.client.tally.borrow_mut(), error);
             c.say(error, noreply);
             Ok(())
         }
@@ -566,6 +579,16 @@ async fn call<G: Engine>(c: &mut Context<'_, G>, request: Request<'_>) -> Result
 mod tests {
     use super::*;
     use crate::RedisOptions;
+
+    #[test]
+    fn values_that_are_not_stored_are_counted_by_the_reason() {
+        let mut tally = Tally::new(0);
+        count_error(&mut tally, &error_line(&CacheError::OutOfMemory));
+        (0..2).for_each(|_| count_error(&mut tally, request::TOO_LARGE));
+        count_error(&mut tally, "CLIENT_ERROR bad data chunk");
+        assert_eq!((tally.stores_without_room, tally.stores_too_large, tally.errors), (1, 2, 4));
+        assert_eq!(tally.errors_by_code["SERVER_ERROR"], 3);
+    }
 
     #[test]
     fn peers_on_other_hosts_are_refused_unless_the_server_is_open() {

@@ -31,6 +31,7 @@ commands! {
 pub(crate) const ERROR: &str = "ERROR";
 pub(crate) const FORMAT: &str = "CLIENT_ERROR bad command line format";
 pub(crate) const TOO_LARGE: &str = "SERVER_ERROR object too large for cache";
+pub(crate) const NO_ROOM: &str = "SERVER_ERROR out of memory storing object";
 
 /// How a value is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,11 +2,28 @@
 //!
 //! Commands are those of this protocol. Connections, bytes and items are those of the server and of
 //! its pool.
+//!
+//! | of memcached 1.6 | here |
+//! |---|---|
+//! | `stats slabs` | has no class: objects of all sizes lie one behind the other in the pool |
+//! | `stats items` | has one class for all of them |
+//! | `stats sizes` | says that sizes are not tracked, as memcached does at first; they cannot be |
+//! | `stats detail`, `stats cachedump`, `stats extstore` | unknown: no prefix is counted, no list of items is kept, nothing is on a disk |
+//!
+//! | field that is left out | why |
+//! |---|---|
+//! | `get_expired`, `get_flushed`, `expired_unfetched`, `evicted_unfetched`, `evicted_active` | the cache does not tell a key that has gone from one that never was, and keeps no access of an object |
+//! | `hash*` | the index of keys is the pool's, and `atoll pool info` shows it |
+//! | `growth_factor`, `chunk_size`, `slab*`, `lru*`, `crawler*`, `moves_*`, `direct_reclaims`, `hot_*`, `warm_*`, `tail_*`, `temp*` | there are no slabs and no lists of recent use |
+//! | `read_buf*`, `response_obj*`, `reserved_fds`, `malloc_fails`, `*logbuf*`, `log_*` | they are about memcached's own buffers and logs |
+//! | `oldest` | objects are in no order of age |
+//! | `umask`, `memory_file`, `stat_key_prefix`, `libevent`, `*napi*`, `round_robin_fallback`, `num_threads_per_udp`, `reqs_per_event`, `ext_*`, `ssl_*` but for `ssl_enabled` | they are about parts that this server does not have |
 
 use super::request::{ERROR, Id};
 use super::{Context, VERSION};
 use crate::redis::command::info::seconds_used;
 use crate::serve::counters::Totals;
+use crate::serve::listen::BACKLOG;
 use atoll_cache::{CacheError, Engine};
 use std::fmt::{Display, Write};
 use std::sync::atomic::Ordering::Relaxed;
@@ -22,7 +39,7 @@ impl Lines {
     }
 }
 
-/// `stats [settings | items | slabs | conns | reset]`
+/// `stats [settings | items | slabs | sizes | conns | reset]`
 pub(super) async fn run<G: Engine>(c: &mut Context<'_, G>, what: &[u8]) -> Result<(), CacheError> {
     let mut lines = Lines::default();
     let objects = c.client.cache.objects().await?;
@@ -35,6 +52,7 @@ pub(super) async fn run<G: Engine>(c: &mut Context<'_, G>, what: &[u8]) -> Resul
             lines.push("active_slabs", 0);
             lines.push("total_malloced", (c.client.shared.facts.provided_bytes)());
         }
+        b"sizes" => lines.push("sizes_status", "disabled"),
         b"conns" => connections(c, &mut lines),
         b"reset" => {
             c.inner.redis.forget_counts(c.client.shared);
@@ -74,6 +92,8 @@ fn general<G: Engine>(c: &Context<'_, G>, lines: &mut Lines) {
     lines.push("curr_connections", shared.clients.load(Relaxed));
     lines.push("total_connections", shared.accepted.load(Relaxed));
     lines.push("rejected_connections", shared.refused.load(Relaxed));
+    // One for each connection.
+    lines.push("connection_structures", shared.clients.load(Relaxed));
     const STORES: [Id; 7] = [Id::Set, Id::Add, Id::Replace, Id::Append, Id::Prepend, Id::Cas, Id::MetaSet];
     const METAS: [Id; 6] = [Id::MetaGet, Id::MetaSet, Id::MetaDelete, Id::MetaArithmetic, Id::MetaNoop, Id::MetaDebug];
     let touches = [Id::Touch, Id::Gat, Id::Gats];
@@ -100,11 +120,17 @@ fn general<G: Engine>(c: &Context<'_, G>, lines: &mut Lines) {
     lines.push("cas_misses", missed);
     lines.push("cas_hits", run.saturating_sub(missed + other));
     lines.push("cas_badval", other);
+    lines.push("store_too_large", totals.tally.stores_too_large);
+    lines.push("store_no_memory", totals.tally.stores_without_room);
+    // There is no password.
+    lines.push("auth_cmds", 0);
+    lines.push("auth_errors", 0);
     lines.push("bytes_read", totals.tally.bytes_in);
     lines.push("bytes_written", totals.tally.bytes_out);
     lines.push("limit_maxbytes", (shared.facts.capacity_bytes)());
     lines.push("accepting_conns", 1);
     lines.push("listen_disabled_num", 0);
+    lines.push("time_in_listen_disabled_us", 0);
     lines.push("conn_yields", 0);
     lines.push("threads", shared.workers.len());
     lines.push("bytes", totals.used_bytes);
@@ -133,6 +159,21 @@ fn settings<G: Engine>(c: &Context<'_, G>, lines: &mut Lines) {
     lines.push("flush_enabled", "yes");
     lines.push("idle_timeout", shared.limits.idle_s_max());
     lines.push("auth_enabled_ascii", "no");
+    lines.push("auth_enabled_sasl", "no");
+    lines.push("binding_protocol", "ascii");
+    lines.push("tcp_backlog", BACKLOG);
+    // What is beyond the most connections is told so, and not left to wait.
+    lines.push("maxconns_fast", "yes");
+    for (name, is_there) in [
+        ("track_sizes", false),
+        ("detail_enabled", false),
+        ("dump_enabled", false),
+        ("shutdown_command", false),
+        ("inline_ascii_response", false),
+        ("ssl_enabled", options.tls.as_ref().is_some_and(|tls| tls.at_second)),
+    ] {
+        lines.push(name, if is_there { "yes" } else { "no" });
+    }
 }
 
 /// There are no classes of sizes: all items are in one.

@@ -82,6 +82,10 @@ pub struct Tally {
     pub keys_found: u64,
     /// Keys that commands were to read and that were not there.
     pub keys_missed: u64,
+    /// memcached's values that were too large.
+    pub stores_too_large: u64,
+    /// memcached's values that found no room.
+    pub stores_without_room: u64,
     /// Replies that were errors.
     pub errors: u64,
     /// How many of them had each code: the first 128 codes.
@@ -108,6 +112,8 @@ impl Tally {
             timed: vec![Timed::default(); commands].into(),
             keys_found: 0,
             keys_missed: 0,
+            stores_too_large: 0,
+            stores_without_room: 0,
             errors: 0,
             errors_by_code: BTreeMap::new(),
             bytes_in: 0,
@@ -178,6 +184,8 @@ pub struct Counters {
     errors_by_code: Mutex<BTreeMap<String, u64>>,
     keys_found: AtomicU64,
     keys_missed: AtomicU64,
+    stores_too_large: AtomicU64,
+    stores_without_room: AtomicU64,
     errors: AtomicU64,
     bytes_in: AtomicU64,
     bytes_out: AtomicU64,
@@ -200,6 +208,8 @@ impl Counters {
             errors_by_code: Mutex::default(),
             keys_found: AtomicU64::new(0),
             keys_missed: AtomicU64::new(0),
+            stores_too_large: AtomicU64::new(0),
+            stores_without_room: AtomicU64::new(0),
             errors: AtomicU64::new(0),
             bytes_in: AtomicU64::new(0),
             bytes_out: AtomicU64::new(0),
@@ -229,6 +239,8 @@ impl Counters {
         store(&self.stats, &stats.named().map(|(_, number)| number));
         self.keys_found.store(tally.keys_found, Relaxed);
         self.keys_missed.store(tally.keys_missed, Relaxed);
+        self.stores_too_large.store(tally.stores_too_large, Relaxed);
+        self.stores_without_room.store(tally.stores_without_room, Relaxed);
         self.errors.store(tally.errors, Relaxed);
         self.bytes_in.store(tally.bytes_in, Relaxed);
         self.bytes_out.store(tally.bytes_out, Relaxed);
@@ -365,6 +377,8 @@ impl Totals {
         for (now, then) in [
             (&mut tally.keys_found, then.keys_found),
             (&mut tally.keys_missed, then.keys_missed),
+            (&mut tally.stores_too_large, then.stores_too_large),
+            (&mut tally.stores_without_room, then.stores_without_room),
             (&mut tally.errors, then.errors),
             (&mut tally.bytes_in, then.bytes_in),
             (&mut tally.bytes_out, then.bytes_out),
@@ -416,6 +430,8 @@ impl Shared {
             add(&mut stats, &worker.stats);
             totals.tally.keys_found += worker.keys_found.load(Relaxed);
             totals.tally.keys_missed += worker.keys_missed.load(Relaxed);
+            totals.tally.stores_too_large += worker.stores_too_large.load(Relaxed);
+            totals.tally.stores_without_room += worker.stores_without_room.load(Relaxed);
             totals.tally.errors += worker.errors.load(Relaxed);
             totals.tally.bytes_in += worker.bytes_in.load(Relaxed);
             totals.tally.bytes_out += worker.bytes_out.load(Relaxed);

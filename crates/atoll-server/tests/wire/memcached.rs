@@ -332,12 +332,27 @@ fn what_is_counted_is_shown_by_stats_info_and_the_metrics() {
         "cas_hits 0",
         "curr_items 1",
         "curr_connections 2",
+        "connection_structures 2",
+        "store_too_large 0",
+        "store_no_memory 0",
+        "auth_cmds 0",
         "threads 1",
         "version 1.6.18",
     ] {
         has(line);
     }
+    // The reply comes before the data, which would be passed over.
+    let mut other = TcpStream::connect(server.memcached()).unwrap();
+    other.write_all(b"set large 0 0 1073741824\r\n").unwrap();
+    let mut reply = [0; 41];
+    other.read_exact(&mut reply).unwrap();
+    assert_eq!(&reply, b"SERVER_ERROR object too large for cache\r\n");
+    assert!(c.say("stats\r\n").contains("STAT store_too_large 1\r\n"));
+    assert_eq!(c.say("stats sizes\r\n"), "STAT sizes_status disabled\r\nEND\r\n");
     let settings = c.say("stats settings\r\n");
+    for line in ["ssl_enabled no", "tcp_backlog 1024", "track_sizes no", "binding_protocol ascii"] {
+        assert!(settings.contains(&format!("STAT {line}\r\n")), "{line}: {settings}");
+    }
     assert!(settings.contains(&format!("STAT tcpport {}\r\n", server.memcached().port())), "{settings}");
     assert!(c.say("stats items\r\n").starts_with("STAT items:1:number 1\r\n"));
     assert!(c.say("stats slabs\r\n").starts_with("STAT active_slabs 0\r\n"));
