@@ -773,6 +773,60 @@ const WITH_STRUCTS: &[&str] = &[
     "struct.pack = 1",
 ];
 
+/// Scripts that look at libraries as tables, and that compile texts piece by piece.
+const WITH_LIBRARIES: &[&str] = &[
+    "local k={} for n in pairs(math) do k[#k+1]=n end table.sort(k) return k",
+    "local k={} for n in pairs(table) do k[#k+1]=n end table.sort(k) return k",
+    "local k={} for n in pairs(cjson) do k[#k+1]=n end table.sort(k) return k",
+    "local k={} for n in pairs(bit) do k[#k+1]=n end table.sort(k) return k",
+    "local k={} for n in pairs(struct) do k[#k+1]=n end table.sort(k) return k",
+    "local k={} for n in pairs(coroutine) do k[#k+1]=n end table.sort(k) return k",
+    "local k={} for n in pairs(redis) do k[#k+1]=n end table.sort(k) return k",
+    "local k={} table.foreach(bit, function(n) k[#k+1]=n end) table.sort(k) return k",
+    "return {type(rawget(math,'floor')), type(rawget(_G,'math')), type(rawget(_G,'nosuch')), type(rawget(_G,'KEYS'))}",
+    "return rawget(math,'pi') == math.pi and rawequal(rawget(_G,'math'), math) and 1 or 0",
+    "local n, f = next(bit) return {type(n), type(f), rawequal(bit[n], f) and 1 or 0}",
+    "return {select('#', next({})), select('#', pairs({})), select('#', next(math))}",
+    "local f, s, v = pairs(math) return {type(f), rawequal(s, math) and 1 or 0, type(v)}",
+    "local f, s = pairs(math) s.floor = 1",
+    "for k in pairs(math) do math[k] = nil end",
+    "for k in pairs(_G) do _G[k] = nil end",
+    "return {pcall(setmetatable, math, {})}",
+    "return {pcall(next, math, 'nosuch')}",
+    "return {type(getmetatable(math)), type(getmetatable({}))}",
+    "return {pcall(cjson.encode, math)}",
+    "local t = {a=1, b=2, c=3} for k in pairs(t) do t[k] = nil end return next(t) == nil and 1 or 0",
+    "pairs()",
+    "next(5)",
+    "rawget('x', 1)",
+    "local a = rawget({})",
+    "getmetatable()",
+    "setmetatable(1, {})",
+    "setmetatable({}, 1)",
+    "setmetatable({})",
+    "setmetatable(setmetatable({}, {__metatable = 1}), {})",
+    "return getmetatable(setmetatable({}, {__metatable = 'mine'}))",
+    "for k in pairs(nil) do end",
+    "table.foreach(1, 2)",
+    "return table.foreach({a=1}, function(k, v) return k .. v end)",
+    "local n=0 local f,e=load(function() n=n+1 return ({'ret','urn ','7'})[n] end) return {type(f), e, f()}",
+    "local n=0 local f,e=load(function() n=n+1 return ({'ret','urn ',''})[n] end) return {type(f), e}",
+    "local f,e=load(function() return {} end) return {type(f), e}",
+    "local f,e=load(function() error('x') end) return {type(f), e}",
+    "local f,e=load(function() error({a=1}) end) return {type(f), type(e)}",
+    "local n=0 local f,e=load(function() n=n+1 if n==1 then return 'x x' end end) return {type(f), e}",
+    "local n=0 local f,e=load(function() n=n+1 if n==1 then return 'x x' end end,'name') return {type(f), e}",
+    "local n=0 local f,e=load(function() n=n+1 if n==1 then return 'x x' end end,'=name') return {type(f), e}",
+    "local a = load(function() end, {})",
+    "local n=0 local f,e=load(function() n=n+1 return n==1 and 5 or nil end) return {type(f), e}",
+    "local n=0 return load(function() n=n+1 if n==1 then return redis.call('echo','return KEYS') end end)()",
+    "local n=0 return {pcall(load(function() n=n+1 if n==1 then return 'zzz = 1' end end))}",
+    "local n=0 return {pcall(load(function() n=n+1 if n==1 then return 'error(\"a\")' end end))}",
+    "local n=0 return {load(function() n=n+1 if n==1 then return 'return ...' end end)(1, 2)}",
+    "load('x')",
+    "load(function() return true end) return 1",
+];
+
 /// Scripts that encode and decode JSON.
 const WITH_JSON: &[&str] = &[
     "return {cjson.encode(1/3), cjson.encode(1e14), cjson.encode(99999999999999), cjson.encode(-0), cjson.encode(1e-7)}",
@@ -900,7 +954,9 @@ fn scripts_get_the_replies_of_redis() {
         compare(&[&["EVAL"][..], script].concat());
         compare(&[&["EVAL_RO"][..], script].concat());
     }
-    for script in TYPED.iter().chain(CALLING).chain(WITH_JSON).chain(WITH_MESSAGES).chain(WITH_STRUCTS) {
+    for script in
+        TYPED.iter().chain(CALLING).chain(WITH_JSON).chain(WITH_MESSAGES).chain(WITH_STRUCTS).chain(WITH_LIBRARIES)
+    {
         compare(&["EVAL", script, "0"]);
     }
     compare(&["SELECT", "3"]);

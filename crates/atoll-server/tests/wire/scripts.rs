@@ -28,7 +28,6 @@ fn a_script_reaches_nothing_of_the_host() {
         "require",
         "dofile",
         "loadfile",
-        "load",
         "debug",
         "print",
         "module",
@@ -44,6 +43,12 @@ fn a_script_reaches_nothing_of_the_host() {
     // Compiled bytes could do anything to the interpreter.
     let found = evaluate(&mut raw, "return loadstring('\\27Lua') == nil and 1 or 0");
     assert_eq!(found, ":1\r\n");
+    let found = evaluate(
+        &mut raw,
+        "local n = 0
+        return load(function() n = n + 1 return n == 1 and '\\27Lua' or nil end) == nil and 1 or 0",
+    );
+    assert!(found == ":1\r\n", "{found}");
     assert!(evaluate(&mut raw, "\u{1b}Lua").starts_with("-ERR Error compiling script"));
 }
 
@@ -236,6 +241,51 @@ fn a_script_leaves_nothing_in_the_libraries_for_the_next_one() {
         );
     }
     assert!(evaluate(&mut raw, "rawset(math, 1, 2)").contains("Attempt to modify a readonly table"));
+}
+
+#[test]
+fn a_script_that_sees_what_libraries_have_changes_none_of_it_for_the_next_one() {
+    let server = start(options());
+    let mut raw = Raw::connect(server.address);
+    // Every function of every library, and every global.
+    let everything = "local all = {}
+        for name, value in pairs(_G) do
+            all[#all + 1] = name .. type(value)
+            if type(value) == 'table' and value ~= KEYS and value ~= ARGV and value ~= _G then
+                for own, part in pairs(value) do all[#all + 1] = name .. '.' .. own .. tostring(part) end
+            end
+        end
+        table.sort(all) return all";
+    let before = evaluate(&mut raw, everything);
+    for name in ["math.floor", "redis.call", "loadstring", "cjson.encode", "string.gsub"] {
+        assert!(before.contains(name), "{name}: {before}");
+    }
+    let ways = [
+        "t[k] = nil",
+        "t[k] = 1",
+        "rawset(t, k, 1)",
+        "setmetatable(t, {__index = function() end})",
+        "local f, s = pairs(t) s[k] = 1",
+        "local f, s = pairs(t) rawset(s, k, 1)",
+        "table.foreach(t, function(n) t[n] = nil end)",
+        "getmetatable(t).__index[k] = 1",
+        "table.insert(t, 1)",
+        "table.sort(t, function() return true end)",
+        "table.remove(t, 1)",
+        "local n = 0 load(function() n = n + 1 if n == 1 then return 'local t, k = ... t[k] = 1' end end)(t, k)",
+    ];
+    for way in ways {
+        let script = format!(
+            "for _, t in ipairs {{_G, math, string, table, redis, server, cjson, cmsgpack, struct, bit, os, coroutine}} do
+                local names = {{}}
+                for k in pairs(t) do names[#names + 1] = k end
+                for _, k in ipairs(names) do pcall(function() {way} end) end
+            end
+            return 1"
+        );
+        assert_eq!(evaluate(&mut raw, &script), ":1\r\n", "{way}");
+        assert_eq!(evaluate(&mut raw, everything), before, "{way}");
+    }
 }
 
 /// A client's library sends HELLO, or AUTH, and CLIENT SETINFO first.

@@ -24,6 +24,8 @@
 //! |---|---|
 //! | a script is ended after `script-time-max` milliseconds, 60000 at first; what it has written stays, unless another process has changed its only key; 0 ends none, as in Redis | other commands wait for it |
 //! | a function that Lua itself calls, such as an iterator of `for` or a metamethod, cannot call a command | Lua 5.1 cannot yield there |
+//! | libraries and `_G` are empty for `#`, `ipairs`, `unpack`, `cmsgpack.pack` and functions of `table` but `foreach`; what `table.insert` puts into one is gone with the script; `getmetatable(_G)` is nil | scripts see them through views that cannot be changed |
+//! | `string.dump`, `cmsgpack._COPYRIGHT` and `_DESCRIPTION` are not there; `os.clock` and `server` are, as in later versions | no bytes of compiled functions are made or taken |
 //! | `cmsgpack` unpacks 128 tables within each other; it and `struct` return at most 7000 values, and a format of `struct` has at most 64 KiB | stack and time are bounded |
 //! | settings of `cjson` are set back before each script, and nesting is at most 2000 | a script leaves nothing for the next one |
 //! | a script that does not write may call PFCOUNT | PFCOUNT changes nothing here |

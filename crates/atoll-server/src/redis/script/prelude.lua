@@ -6,9 +6,10 @@
 local native = ...
 local yield, create, resume = coroutine.yield, coroutine.create, coroutine.resume
 local error, type, tostring, select, next, original_pcall = error, type, tostring, select, next, pcall
-local setmetatable, getmetatable, rawset, setfenv = setmetatable, getmetatable, rawset, setfenv
+local setmetatable, getmetatable, rawset, rawget, setfenv = setmetatable, getmetatable, rawset, rawget, setfenv
 
 local READ_ONLY = "Attempt to modify a readonly table"
+-- The table behind each view. No function that scripts see returns one: they could change it.
 local guarded = {}
 -- The views of the tables that scripts share.
 local views = {}
@@ -22,7 +23,7 @@ local current, depth = nil, 0
 -- A view of a table that cannot be changed.
 local function guard(table)
   local view = {}
-  guarded[view] = true
+  guarded[view] = table
   views[#views + 1] = view
   return setmetatable(view, {
     __index = table,
@@ -348,6 +349,16 @@ end
 local LARGEST_LIST_TO_SORT_AT_ONCE = 4096
 local function is_less(a, b) return a < b end
 
+originals.foreach = table.foreach
+function table.foreach(...)
+  local list, body = ...
+  if type(list) ~= "table" or type(body) ~= "function" then return refuse("foreach", ...) end
+  for key, value in next, guarded[list] or list do
+    local result = body(key, value)
+    if result ~= nil then return result end
+  end
+end
+
 originals.sort = table.sort
 function table.sort(list, before)
   if type(list) ~= "table" or before ~= nil and type(before) ~= "function" then return refuse("sort", list, before) end
@@ -525,7 +536,9 @@ local function new_cjson()
     if select("#", ...) ~= 1 then refuse_argument(1, "encode", "expected 1 argument", 2) end
     local s = settings
     local converts, invalid = s.converts_sparse == "on", s.encode_invalid
-    return settled(native.cjson.encode((...), s.encode_depth, s.digits, converts, s.ratio, s.safe, invalid))
+    local value = ...
+    value = guarded[value] or value
+    return settled(native.cjson.encode(value, s.encode_depth, s.digits, converts, s.ratio, s.safe, invalid))
   end
   function library.decode(...)
     if select("#", ...) ~= 1 then refuse_argument(1, "decode", "expected 1 argument", 2) end
@@ -623,8 +636,7 @@ function struct.size(format)
 end
 
 local seen = {
-  assert = assert, getmetatable = getmetatable, ipairs = ipairs, next = next, pairs = pairs,
-  rawequal = rawequal, rawget = rawget, select = select, setmetatable = setmetatable, tonumber = tonumber,
+  assert = assert, ipairs = ipairs, rawequal = rawequal, select = select, tonumber = tonumber,
   tostring = tostring, type = type, unpack = unpack, _VERSION = _VERSION,
   math = guard(math), string = guard(string), table = guard(table), redis = guard(redis), server = guard(redis),
   coroutine = guard(coroutines), cjson = guard(cjson), cmsgpack = guard(cmsgpack), struct = guard(struct), bit = guard(native.bit), os = guard { clock = native.clock },
@@ -648,6 +660,57 @@ local function run(script)
   current, depth = nil, 0
   return protected(nil, false, script)
 end
+-- Functions that look past the metatable of a table see what is behind a view.
+local function check_table(name, ...)
+  local value = ...
+  if type(value) == "table" then return end
+  local got = select("#", ...) == 0 and "no value" or type(value)
+  raise("bad argument #1 to '" .. name .. "' (table expected, got " .. got .. ")", 3)
+end
+
+local function next_of(table, key)
+  return next(guarded[table] or table, key)
+end
+
+function seen.next(...)
+  local table, key = ...
+  check_table("next", ...)
+  return next_of(table, key)
+end
+
+-- Pairs of other tables come from Lua's own function, which is faster.
+function seen.pairs(...)
+  local table = ...
+  check_table("pairs", ...)
+  return guarded[table] and next_of or next, table, nil
+end
+
+function seen.rawget(...)
+  local table, key = ...
+  check_table("rawget", ...)
+  if select("#", ...) < 2 then raise("bad argument #2 to 'rawget' (value expected)", 2) end
+  return rawget(guarded[table] or table, key)
+end
+
+function seen.getmetatable(...)
+  local value = ...
+  if select("#", ...) == 0 then raise("bad argument #1 to 'getmetatable' (value expected)", 2) end
+  if guarded[value] then return nil end
+  return (getmetatable(value))
+end
+
+function seen.setmetatable(...)
+  local table, metatable = ...
+  check_table("setmetatable", ...)
+  if guarded[table] then error(READ_ONLY, 2) end
+  if select("#", ...) < 2 or not (metatable == nil or type(metatable) == "table") then
+    raise("bad argument #2 to 'setmetatable' (nil or table expected)", 2)
+  end
+  local is_well, result = original_pcall(setmetatable, table, metatable)
+  if not is_well then raise(result, 2) end
+  return result
+end
+
 function seen.rawset(table, key, value)
   if guarded[table] then error(READ_ONLY, 2) end
   return rawset(table, key, value)
@@ -660,10 +723,34 @@ setmetatable(seen, {
 })
 local environment = guard(seen)
 seen._G = environment
-function seen.loadstring(text, name)
+local function compiled(text, name)
   local chunk, why = native.compile(text, name)
   if chunk then setfenv(chunk, environment) end
   return chunk, why
+end
+function seen.loadstring(text, name) return compiled(text, name) end
+
+-- The pieces of a text come from a function. As in Redis what that raises is returned as a table.
+function seen.load(...)
+  local reader, name = ...
+  if type(reader) ~= "function" then
+    local got = select("#", ...) == 0 and "no value" or type(reader)
+    raise("bad argument #1 to 'load' (function expected, got " .. got .. ")", 2)
+  end
+  if not (name == nil or is_text(name)) then
+    raise("bad argument #2 to 'load' (string expected, got " .. type(name) .. ")", 2)
+  end
+  local pieces = {}
+  while true do
+    local is_well, piece = protected(nil, false, reader)
+    if is_well and not (piece == nil or is_text(piece)) then
+      is_well, piece = false, place(2) .. "reader function must return a string"
+    end
+    if not is_well then return nil, type(piece) == "string" and { err = "ERR " .. piece } or piece end
+    if piece == nil or piece == "" then break end
+    pieces[#pieces + 1] = piece
+  end
+  return compiled(concat(pieces), name == nil and "=(load)" or name .. "")
 end
 
 -- The table behind the methods of strings is reached through no string.
