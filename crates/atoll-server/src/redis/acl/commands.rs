@@ -10,8 +10,8 @@
 //!
 //! A description begins with all commands or with none. Then come the categories that fit best, and
 //! the single commands that are left. As in Redis 7.0 it is made from the commands that are
-//! permitted, whatever the rules were. Single commands are in the order of their names; in Redis 7.0
-//! they are in the order of a table, which is another one in each process.
+//! permitted, whatever the rules were. Single commands are in the order of their names; Redis 7.0
+//! has them in the order of a table, which is another one in each process.
 
 use super::catalog::{self, Bits, CATEGORIES, WORDS};
 use super::{RuleError, has_blanks};
