@@ -33,6 +33,7 @@
 //! | [`pubsub`] | channels: SUBSCRIBE and its relatives, PUBLISH, PUBSUB |
 //! | [`subcommand`] | the subcommands of CLIENT, COMMAND, ... |
 //! | `syntax` | how commands are written, for COMMAND DOCS |
+//! | `facts` | what COMMAND tells of commands for clients of Redis alone |
 //! | `script` | EVAL and its relatives, SCRIPT |
 //! | `transaction` | MULTI, EXEC, WATCH and their relatives |
 
