@@ -6,7 +6,7 @@
 //! | field of `CLIENT LIST` | here |
 //! |---|---|
 //! | `qbuf`, `qbuf-free` | bytes that have arrived and whose commands have not ended, and the room behind them; a connection that waits for its peer and has no part of a command holds no buffer |
-//! | `argv-mem` | 0: arguments lie in `qbuf` |
+//! | `argv-mem` | 0: arguments lie in `qbuf`; the copy of an inline command is not counted |
 //! | `multi-mem` | memory of the commands since MULTI |
 //! | `rbs`, `obl` | the memory of small replies that are sent at this time, and their bytes |
 //! | `rbp` | 0: the buffers of replies belong to the worker, and shrink with none of its connections |
