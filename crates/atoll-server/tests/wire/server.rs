@@ -336,6 +336,26 @@ fn a_flush_of_many_keys_makes_no_other_client_wait_for_all_of_them() {
     }
 }
 
+/// Whatever number a peer calls a cursor, the scan goes on somewhere or is over.
+#[test]
+fn a_scan_from_any_cursor_ends() {
+    let ditto = EngineOptions::Ditto(DittoOptions::default());
+    let servers = [start(options()), start_on(&EngineOptions::default(), options()), start_on(&ditto, options())];
+    for server in servers {
+        let mut raw = Raw::connect(server.address);
+        fill(&mut raw, 1000);
+        assert_eq!(raw.call(&["HSET", "hash", "f", "1"]), b":1\r\n");
+        let powers = (0..64).flat_map(|bit| [1_u64 << bit, (1_u64 << bit).wrapping_neg(), !(1_u64 << bit)]);
+        for cursor in powers.chain([0, u64::MAX - 1]) {
+            for command in [&["SCAN"][..], &["HSCAN", "hash"]] {
+                let cursor = cursor.to_string();
+                let reply = raw.call(&[command, &[&cursor, "COUNT", "10"]].concat());
+                assert!(reply.starts_with(b"*2\r\n$"), "{command:?} {cursor}");
+            }
+        }
+    }
+}
+
 /// What is to run alone waits for those that run, and others wait behind it.
 #[test]
 fn commands_on_many_keys_make_no_other_client_wait_while_scripts_run() {
