@@ -96,7 +96,7 @@ impl Batch {
     /// An empty batch.
     #[inline]
     pub fn new() -> Self {
-        Self { verbs: SmallVec::new_const() }
+        Self { verbs: SmallVec::new() }
     }
 
     #[inline]

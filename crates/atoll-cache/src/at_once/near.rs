@@ -6,13 +6,14 @@
 //! | 2 | READ the bucket, prefetch the record of its first candidate and what a hit writes |
 //! | 3 | READ the record and judge it |
 //!
-//! A hint before other operations is steps 1 and 2. It may be wrong when its operation begins: each
-//! operation READs its bucket again.
+//! A hint before other operations is steps 1 and 2, with the heads of the records: most changes look
+//! at no more. It may be wrong when its operation begins: each operation READs its bucket again.
 
 use super::{Candidate, Lookups, On, WordOf, first_candidate, look_up_alone, permit};
 use crate::engine::Room;
 use crate::index::{Index, SLOTS_BYTES, first_slot};
 use crate::near::Copies;
+use crate::record::Record;
 use crate::{CacheError, Lookup, Meta, Value};
 use arrayvec::ArrayVec;
 use atoll_fabric::{Endpoint, Intent};
@@ -40,7 +41,7 @@ where
         let hashes = expect_buckets(engine, keys);
         let mut candidates = ArrayVec::<_, KEYS_MAX>::new();
         for hash in &hashes {
-            candidates.push(expect_record(engine, op, *hash).await?);
+            candidates.push(expect_record(engine, op, *hash, usize::MAX).await?);
         }
         for (index, key) in keys.iter().enumerate() {
             // The callee may have taken the place that had this before.
@@ -96,12 +97,14 @@ fn expect_buckets<L: Lookups>(engine: &L, keys: &[&[u8]]) -> ArrayVec<L::Hash, K
     keys.iter().map(expected).collect()
 }
 
-/// READs a key's bucket, and prefetches what a hit of its first candidate touches.
+/// READs a key's bucket, and prefetches what a hit of its first candidate touches, at most so many
+/// bytes of the record.
 #[inline]
 async fn expect_record<L: Lookups>(
     engine: &L,
     op: &mut On<L>,
     hash: L::Hash,
+    bytes_max: usize,
 ) -> Result<Candidate<WordOf<L>>, CacheError> {
     let (index, endpoint) = (engine.index(), &engine.index().member().endpoint);
     let mut buffer = std::mem::take(&mut op.bucket);
@@ -112,7 +115,7 @@ async fn expect_record<L: Lookups>(
     if let Candidate::Seen(seen) = candidate
         && let Some((at, bytes, chunk)) = index.record_span(seen.word)
     {
-        endpoint.expect(at, bytes as u64, Intent::Read);
+        endpoint.expect(at, bytes.min(bytes_max) as u64, Intent::Read);
         engine.expect_hit(seen.slot, chunk);
     }
     Ok(candidate)
@@ -121,8 +124,8 @@ async fn expect_record<L: Lookups>(
 /// Hints to the fabric which memory operations on these keys will touch.
 pub(super) async fn expect<L: Lookups>(engine: &L, op: &mut On<L>, keys: &[&[u8]]) {
     for keys in keys.chunks(KEYS_MAX) {
-        for hash in expect_buckets(engine, keys) {
-            if expect_record(engine, op, hash).await.is_err() {
+        for (hash, key) in expect_buckets(engine, keys).into_iter().zip(keys) {
+            if expect_record(engine, op, hash, Record::head_bytes(key.len())).await.is_err() {
                 return;
             }
         }

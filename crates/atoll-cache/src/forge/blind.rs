@@ -1,29 +1,34 @@
-//! A [blind](crate::Change::is_blind) SET of a key whose object the client remembers: one round
-//! trip.
+//! A [blind](crate::Change::is_blind) SET of a key whose object the client knows: one batch.
 //!
 //! | verb of the batch | why it is in this place |
 //! |---|---|
 //! | WRITE protection of the old record's chunk | in front of the swap: if the swap succeeds, no client has begun to reuse the chunk |
 //! | WRITE the new record | in front of the swap that publishes it |
-//! | CAS slot: the remembered word -> the new word | |
-//! | READ the head of the old record | behind the swap: its length counts as dead, and the change is shown it |
+//! | CAS slot: the known word -> the new word | |
+//! | READ the head of the old record, if the client remembered the word | behind the swap: its length counts as dead, and the change is shown it |
+//!
+//! | memory | the client knows the word |
+//! |---|---|
+//! | far | because it remembers it (see `addresses`): the SET takes one round trip |
+//! | near | because it READs the bucket and the heads of the records with the key's fingerprint: a READ costs less than a memory of words |
 //!
 //! The swap must not replace another key's object. The key's object could then be in another slot
 //! of the bucket, and the bucket would have two of them. Three facts exclude it:
 //!
-//! - A remembered word was live, and its record had the key. A place in a chunk whose record was
-//!   live gets no other record before the chunk is reused, and a reuse changes the generation. So a
-//!   slot with the same word has the same record, unless the chunk was reused as often as the tag
-//!   has values.
-//! - The client uses a word only while the pool's counts show that no chunk was reused so often
-//!   since it saw the word (see `reuse`).
+//! - A known word was live, and its record had the key. A place in a chunk whose record was live
+//!   gets no other record before the chunk is reused, and a reuse changes the generation. So a slot
+//!   with the same word has the same record, unless the chunk was reused as often as the tag has
+//!   values. The head that a READ tore is that of a chunk that was reused.
+//! - The client uses a remembered word only while the pool's counts show that no chunk was reused
+//!   so often since it saw the word, and another word only for as long as an operation may (see
+//!   `reuse`).
 //! - A batch may be under way for longer. The old record shows whose object was replaced: nothing
 //!   reuses it meanwhile. If it was another key's, the client withdraws its record before the SET
 //!   returns, and starts again. The other key's object counts as evicted.
 //!
 //! | the swap finds | then |
 //! |---|---|
-//! | the remembered word, and the old record has the key | done |
+//! | the known word, and the old record has the key | done |
 //! | the same, but the old record has another key | CAS slot: the new word -> empty; start again |
 //! | another word with the key's fingerprint | start again, and look in that slot first |
 //! | any other word | start again |
@@ -41,12 +46,14 @@ use crate::index::copies::{self, Sharing};
 use crate::index::{Index, SlotWord};
 use crate::record::{Header, Record};
 use crate::{CacheError, Change, Meta, Old, Verdict};
-use atoll_fabric::{Address, Batch, Endpoint};
+use atoll_fabric::{Address, Batch, Buffer, Endpoint};
 use atoll_pool::ChunkId;
 
-/// A remembered object that a blind swap may replace.
-struct Guess {
+/// An object that a blind swap may replace.
+pub(super) struct Guess {
     known: Known,
+    /// Whether the client remembered it. Otherwise this operation has READ the head of its record.
+    is_remembered: bool,
     slot: Address,
     /// Where its record is.
     at: Address,
@@ -54,23 +61,29 @@ struct Guess {
     chunk: ChunkId,
 }
 
+impl Guess {
+    /// The operation's buffer for the head of the object's record.
+    #[inline]
+    fn buffer(&self, op: &mut Operation, key: &[u8]) -> Buffer {
+        let mut buffer = std::mem::take(&mut op.record);
+        buffer.resize(Record::head_bytes(key.len()).min(self.bytes));
+        buffer
+    }
+}
+
 impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
-    /// Tries a blind change of a key whose object the client remembers. `None` if that is not
-    /// possible: nothing has been changed.
+    /// Tries a blind change of a key whose object the client knows. `None` if that is not possible:
+    /// nothing has been changed. The operation began at `begun_ns`.
     pub(super) async fn try_blind<C: Change>(
         &self,
         op: &mut Operation,
         (hash, key): (KeyHash, &[u8]),
+        guess: Guess,
         change: &mut C,
         begun_ns: u64,
     ) -> Result<Option<Try>, CacheError> {
         assert!(change.is_blind(), "the change does not depend on the object");
-        let Some(guess) = self.guess(hash, key) else { return Ok(None) };
-        // The counts only grow: what is late by old ones is late by new ones.
-        if !self.is_late(&guess.known) && self.are_reuses_outdated() {
-            self.look_at_reuses().await?;
-        }
-        if self.is_late(&guess.known) {
+        if guess.is_remembered && !self.is_timely(&guess.known).await? {
             return Ok(None);
         }
         let now_ms = self.client.estimated_ms(begun_ns).await?;
@@ -102,7 +115,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             op.notes.short_of = Some((queue, record_bytes));
             return Ok(Some(Try::Short(1)));
         };
-        if self.are_reuses_outdated() || self.is_late(&known) {
+        if guess.is_remembered && (self.are_reuses_outdated() || self.is_late(&known)) {
             self.settle_place(&place, &header, Fate::Withdrawn);
             return Ok(None);
         }
@@ -114,20 +127,23 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             self.settle_place(&place, &header, Fate::Withdrawn);
             return Ok(None);
         }
-        let posted_ns = self.client.endpoint.now_ns();
-        let mut old = std::mem::take(&mut op.record);
-        old.resize(Record::head_bytes(key.len()).min(guess.bytes));
+        let posted_ns = if guess.is_remembered { self.client.endpoint.now_ns() } else { begun_ns };
         let mut batch = Batch::new();
         self.client.member().protect(&mut batch, &mut op.notes.protection, guess.chunk);
         let written = batch.write(at, record);
         let swap = batch.compare_and_swap(guess.slot, known.word.0, word.0);
-        let read = batch.read(guess.at, old);
-        let reuses = self.add_look_at_reuses(&mut batch, posted_ns);
+        let behind = guess.is_remembered.then(|| {
+            let old = batch.read(guess.at, guess.buffer(op, key));
+            (old, self.add_look_at_reuses(&mut batch, posted_ns))
+        });
         // After an error the place stays unsettled: a verb of this operation may still land.
         self.client.endpoint.post(&mut batch).await?;
-        (op.outgoing, op.record) = (batch.take(written), batch.take(read));
-        if let Some(reuses) = reuses {
-            self.note_reuses(batch.take(reuses).words(), posted_ns);
+        op.outgoing = batch.take(written);
+        if let Some((old, reuses)) = behind {
+            op.record = batch.take(old);
+            if let Some(reuses) = reuses {
+                self.note_reuses(batch.take(reuses).words(), posted_ns);
+            }
         }
         if !batch.swapped(swap) {
             self.settle_place(&place, &header, Fate::Withdrawn);
@@ -138,6 +154,9 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             return Ok(Some(Try::Anew));
         }
         self.settle_place(&place, &header, Fate::Published { extent_bytes: 0 });
+        if !guess.is_remembered && self.is_outdated(begun_ns) {
+            op.record = self.client.endpoint.read(guess.at, guess.buffer(op, key)).await?;
+        }
         let (old, of) = Record::head(&op.record, self.sealed_tag(self.shared.format.tag_of(known.word)));
         let is_its = of == key;
         if !is_its && !self.is_open(Hole::UncheckedSwap) {
@@ -148,8 +167,9 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             // No client wrote such a record. The change has replaced it.
             self.stats.damaged.add(1);
         }
-        self.stats.addresses_right.add(1);
+        self.stats.addresses_right.add(u64::from(guess.is_remembered));
         self.stats.puts.add(1);
+        self.note_written(hash, true);
         self.learn(key, Known::of(known.slot, word, &Header { number: place.number, ..header }), posted_ns);
         // Something else than a client may have written its lengths.
         self.count_dead(guess.chunk, old.record_bytes().min(guess.bytes as u64));
@@ -159,19 +179,65 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Ok(Some(Try::Done(Some(token))))
     }
 
-    /// The remembered object of a key, if a blind swap may replace it.
-    fn guess(&self, hash: KeyHash, key: &[u8]) -> Option<Guess> {
-        let known = self.remembered(hash, key)?;
+    /// The object of a key that a blind swap may replace, if the client knows one. Where memory is
+    /// near, the client has READ the key's bucket afterwards.
+    #[inline]
+    pub(super) async fn guess(
+        &self,
+        op: &mut Operation,
+        hash: KeyHash,
+        key: &[u8],
+    ) -> Result<Option<Guess>, CacheError> {
+        if self.client.endpoint.is_near() {
+            return self.look(op, hash, key).await;
+        }
+        let Some(known) = self.remembered(hash, key) else { return Ok(None) };
+        Ok(self.guess_of(known.slot, known.word).map(|guess| Guess { known, is_remembered: true, ..guess }))
+    }
+
+    /// Finds the object of a key in its bucket, by the heads of the records. A READ may have torn
+    /// the head.
+    #[inline]
+    async fn look(&self, op: &mut Operation, hash: KeyHash, key: &[u8]) -> Result<Option<Guess>, CacheError> {
+        self.read_bucket(op, hash).await?;
+        for place in op.candidates(hash) {
+            let (word, slot) = op.seen(place);
+            let guess = if word.is_live_of(hash.fingerprint) { self.guess_of(slot, word) } else { None };
+            let Some(guess) = guess else { continue };
+            let head = guess.buffer(op, key);
+            op.record = self.client.endpoint.read(guess.at, head).await?;
+            let (header, of) = Record::head(&op.record, self.sealed_tag(self.shared.format.tag_of(word)));
+            if of == key {
+                let known = Known::of(slot, word, &header);
+                return Ok(Some(Guess { known, ..guess }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The object in a slot that has this word, if a blind swap may replace it.
+    #[inline]
+    fn guess_of(&self, slot: u64, word: Slot) -> Option<Guess> {
         // What has copies is closed first.
-        if known.word.is_large() || known.word.sharing() != Sharing::None {
+        if word.is_large() || word.sharing() != Sharing::None {
             return None;
         }
-        let (at, bytes, chunk) = self.record_span(known.word)?;
-        let slot = self.slot_at(known.slot);
+        let (at, bytes, chunk) = self.record_span(word)?;
+        let known = Known { slot, word, main: false, number: 0, reuses: 0 };
+        let slot = self.slot_at(slot);
         // The protection is on the home.
         let home = self.client.pool.layout.clock();
         let is_in_order = self.is_in_order(home, slot) && self.is_in_order(at, slot);
-        is_in_order.then_some(Guess { known, slot, at, bytes, chunk })
+        is_in_order.then_some(Guess { known, is_remembered: false, slot, at, bytes, chunk })
+    }
+
+    /// Whether the client may still use a word that it remembers.
+    async fn is_timely(&self, known: &Known) -> Result<bool, CacheError> {
+        // The counts only grow: what is late by old ones is late by new ones.
+        if !self.is_late(known) && self.are_reuses_outdated() {
+            self.look_at_reuses().await?;
+        }
+        Ok(!self.is_late(known))
     }
 
     /// Whether the client saw the word too many reuses ago to use it, as far as it knows.

@@ -128,15 +128,17 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let recalled_ns = self.recall_absence(op, hash);
         let overtaken_at = op.overtaken.as_mut().and_then(|overtaken| overtaken.by.take());
         let moved = op.notes.moved.take();
-        if change.is_blind()
-            && self.addresses.borrow().is_on()
-            && overtaken_at.is_none()
-            && recalled_ns.is_none()
-            && moved.is_none()
-            && let Some(tried) = Box::pin(self.try_blind(op, (hash, key), change, begun_ns)).await?
+        let (is_near, remembers) = (self.client.endpoint.is_near(), self.addresses.borrow().is_on());
+        let is_first = overtaken_at.is_none() && recalled_ns.is_none() && moved.is_none();
+        let guesses = is_first && change.is_blind() && (is_near || remembers);
+        if guesses
+            && let Some(guess) = self.guess(op, hash, key).await?
+            && let Some(tried) = self.try_blind(op, (hash, key), guess, change, begun_ns).await?
         {
             return Ok(tried);
         }
+        // A client whose memory is near has READ the bucket for its guess.
+        let read_ns = recalled_ns.or((guesses && is_near).then_some(begun_ns));
         // The time is read before the bucket: an object that this change finds expired had expired
         // by then.
         let now_ms = self.client.pool_ms(begun_ns).await?;
@@ -155,10 +157,10 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let found = match known {
             Some(found) => Some(found),
             None => {
-                if recalled_ns.is_none() {
+                if read_ns.is_none() {
                     self.read_bucket(op, hash).await?;
                 }
-                let seen_ns = recalled_ns.unwrap_or(begun_ns);
+                let seen_ns = read_ns.unwrap_or(begun_ns);
                 match self.search(op, (hash, key), change.wants(), false, None, seen_ns).await? {
                     Search::Anew => return Ok(Try::Anew),
                     Search::Overtaken { token, slot, now } => {

@@ -69,11 +69,14 @@ fn no_update_is_lost_to_another_or_to_a_regrouping() {
 /// client.
 #[test]
 fn a_set_is_not_done_since_a_counter_was_counted_or_since_the_object_was_moved() {
-    show_case(forge::Hole::OvertakenBySight, 150, counters_and_sets::<ForgeSubject>);
+    // More clients: a SET of `forge` gives its first attempt up whatever it finds.
+    let load = Load::new(3, 150, 40, 20);
+    let crowded = Case::<ForgeSubject> { clients: 6, load, ..counters_and_sets(0) };
+    show_case(forge::Hole::OvertakenBySight, 150, |_| crowded.clone());
     show_case(table::Hole::OvertakenBySight, 100, counters_and_sets::<DittoSubject>);
     show_case(forge::Hole::OvertakenByCopy, 150, |_| {
-        let load = Load::new(2, 200, 60, 20);
-        Case::<ForgeSubject> { chunk_bytes: 256, group_objects_max: 2, clients: 4, load, ..Case::default() }
+        let load = Load::new(2, 300, 60, 20);
+        Case::<ForgeSubject> { chunk_bytes: 256, group_objects_max: 2, clients: 6, load, ..Case::default() }
     });
     show_case(table::Hole::OvertakenByCopy, 100, |_| {
         let load = Load::new(1, 150, 40, 10);

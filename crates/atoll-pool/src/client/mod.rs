@@ -315,10 +315,13 @@ impl<E: Endpoint> Client<E> {
         Ok(time_ms <= self.pool_ms(now_ns).await?)
     }
 
-    /// The pool's time for what is to expire after a while. It takes a look less often than
-    /// [`Client::pool_ms`].
+    /// The pool's time for what is to expire after a while. Where memory is far, it takes a look
+    /// less often than [`Client::pool_ms`].
     #[inline]
     pub async fn estimated_ms(&self, now_ns: u64) -> Result<u64, VerbError> {
+        if self.endpoint.is_near() {
+            return self.pool_ms(now_ns).await;
+        }
         let estimated_ms = self.clock.borrow().estimated_ms(&self.endpoint, now_ns);
         match estimated_ms {
             Some(ms) => Ok(ms),

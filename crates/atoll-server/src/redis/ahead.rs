@@ -124,10 +124,19 @@ impl Ahead {
         (index..self.commands.len()).map_while(key).collect()
     }
 
+    fn is_get(&self, index: usize) -> bool {
+        self.commands.get(index).is_some_and(|command| command.id == Some(Id::Get))
+    }
+
+    /// Whether at least two GETs follow each other from command `index` on.
+    #[inline]
+    pub(crate) fn has_gets(&self, index: usize) -> bool {
+        self.is_get(index) && self.is_get(index + 1)
+    }
+
     /// Whether a command before or behind this GET is a GET too.
     fn is_in_a_row(&self, index: usize) -> bool {
-        let is_get = |index: usize| self.commands.get(index).is_some_and(|command| command.id == Some(Id::Get));
-        is_get(index + 1) || is_get(index.wrapping_sub(1))
+        self.is_get(index + 1) || self.is_get(index.wrapping_sub(1))
     }
 
     /// The keys of the commands that do not fetch them by themselves, the first of them if they are

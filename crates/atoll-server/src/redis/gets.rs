@@ -25,6 +25,9 @@ pub(super) async fn run<G: Engine>(
     input: &[u8],
     output: &mut Output,
 ) -> usize {
+    if !ahead.has_gets(index) {
+        return 0;
+    }
     let keys = ahead.gets(index, parser, input);
     if keys.len() < 2 {
         return 0;

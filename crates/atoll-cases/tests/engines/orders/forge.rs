@@ -79,28 +79,33 @@ fn a_lookup_never_gives_a_record_of_a_later_life_of_its_chunk() {
     });
 }
 
-/// A blind SET is under way for so long that its slot has the remembered word again, for another
-/// key: the chunk was reused as often as the tag has values.
+/// A blind SET is under way for so long that its slot has the word again by which the client knew
+/// the key's object, for another key: the chunk was reused as often as the tag has values. A client
+/// far from memory remembered the word. One near it had READ the bucket, and stood still then.
 #[test]
 fn a_set_that_was_under_way_for_long_leaves_no_second_object_of_its_key() {
-    let case = Case { clients: 3, distance: Distance::Far, ..Case::default() };
-    show_order(Hole::UncheckedSwap, 1..2, &case, async |director| {
-        let (key, other) = colliding_keys(director);
-        director.tell(1, Command::Set(key.clone(), 60)).await;
-        let (slot, word) = live_slot(director).await?;
-        // Only a client whose group has room replaces an object blindly.
-        director.tell(0, Command::Set("another".to_owned(), 60)).await;
-        director.tell(0, Command::Get(key.clone())).await;
-        let protects = director.stops(0).before(|verb| matches!(verb.operation, Operation::WriteWord { .. }));
-        director.begin(0, Command::Set(key.clone(), 60));
-        director.reached(&protects).await;
-        director.tell(1, Command::Delete(key.clone())).await;
-        put_behind(director, (slot, word), other.as_bytes()).await?;
-        director.tell(1, Command::Set(key.clone(), 60)).await;
-        director.finish(&protects, 0).await;
-        director.tell(1, Command::Delete(key.clone())).await;
-        director.get(key.as_bytes()).await.map(drop)
-    });
+    for distance in [Distance::Far, Distance::Near] {
+        let case = Case { clients: 3, distance, ..Case::default() };
+        show_order(Hole::UncheckedSwap, 1..2, &case, async |director| {
+            let (key, other) = colliding_keys(director);
+            director.tell(1, Command::Set(key.clone(), 60)).await;
+            let (slot, word) = live_slot(director).await?;
+            // Only a client whose group has room replaces an object blindly.
+            director.tell(0, Command::Set("another".to_owned(), 60)).await;
+            director.tell(0, Command::Get(key.clone())).await;
+            let protects = director.stops(0).before(|verb| matches!(verb.operation, Operation::WriteWord { .. }));
+            director.begin(0, Command::Set(key.clone(), 60));
+            director.reached(&protects).await;
+            director.tell(1, Command::Delete(key.clone())).await;
+            put_behind(director, (slot, word), other.as_bytes()).await?;
+            director.tell(1, Command::Set(key.clone(), 60)).await;
+            // Longer than an operation relies on a tag.
+            director.endpoint().pause(30_000_000).await;
+            director.finish(&protects, 0).await;
+            director.tell(1, Command::Delete(key.clone())).await;
+            director.get(key.as_bytes()).await.map(drop)
+        });
+    }
 }
 
 /// Makes an empty slot point to a record of another key, as if the chunk had been reused until its
