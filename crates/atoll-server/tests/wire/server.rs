@@ -376,27 +376,39 @@ fn commands_on_many_keys_make_no_other_client_wait_while_scripts_run() {
         many("TOUCH"),
         many("UNLINK"),
     ] {
-        let name = words[0];
-        let sent = command(&words);
-        let (is_over, looked) = (AtomicBool::new(false), AtomicU64::new(0));
-        let (longest, took) = std::thread::scope(|scope| {
-            let (is_over, looked, scripts) = (&is_over, &looked, &mut scripts);
-            scope.spawn(move || {
-                while !is_over.load(Relaxed) {
-                    assert_eq!(scripts.call(&["EVAL", "return 1", "0"]), b":1\r\n");
-                    looked.fetch_add(1, Relaxed);
-                }
-            });
-            let found = longest_meanwhile(&mut other, || {
-                (0..4).for_each(|_| busy.send(&sent));
-                (0..4).for_each(|_| _ = busy.reply());
-            });
-            is_over.store(true, Relaxed);
-            found
-        });
+        let (name, sent) = (words[0], command(&words));
+        // Other processes may delay a PING. What a command does delays it every time.
+        let (mut longest, mut took, mut looked) = Default::default();
+        for _ in 0..5 {
+            ((longest, took), looked) = meanwhile(&mut scripts, &mut busy, &mut other, &sent);
+            if longest < took / 4 && looked > 8 {
+                break;
+            }
+        }
         assert!(longest < took / 4, "{name}: a PING took {longest:?} while four took {took:?}");
-        assert!(looked.load(Relaxed) > 8, "{name}: {looked:?} scripts ran within {took:?}");
+        assert!(looked > 8, "{name}: {looked} scripts ran within {took:?}");
     }
+}
+
+/// Sends a command four times. Returns how long a PING took meanwhile at most, how long all took,
+/// and how many scripts ran.
+fn meanwhile(scripts: &mut Raw, busy: &mut Raw, other: &mut Raw, sent: &[u8]) -> ((Duration, Duration), u64) {
+    let (is_over, looked) = (AtomicBool::new(false), AtomicU64::new(0));
+    let found = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Relaxed) {
+                assert_eq!(scripts.call(&["EVAL", "return 1", "0"]), b":1\r\n");
+                looked.fetch_add(1, Relaxed);
+            }
+        });
+        let found = longest_meanwhile(other, || {
+            (0..4).for_each(|_| busy.send(sent));
+            (0..4).for_each(|_| _ = busy.reply());
+        });
+        is_over.store(true, Relaxed);
+        found
+    });
+    (found, looked.into_inner())
 }
 
 #[test]
