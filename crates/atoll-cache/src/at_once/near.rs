@@ -6,8 +6,9 @@
 //! | 2 | READ the bucket, prefetch the record of its first candidate and what a hit writes |
 //! | 3 | READ the record and judge it |
 //!
-//! A hint before other operations is steps 1 and 2, with the heads of the records: most changes look
-//! at no more. It may be wrong when its operation begins: each operation READs its bucket again.
+//! A hint before other operations is steps 1 and 2, with the heads of the records: most changes
+//! look at no more. It may be wrong when its operation begins: each operation READs its bucket
+//! again.
 
 use super::{Candidate, Lookups, On, WordOf, first_candidate, look_up_alone, permit};
 use crate::engine::Room;
