@@ -359,13 +359,13 @@ impl<'a> Record<'a> {
     }
 
     /// The header and the key at the start of `words`, where only the head of a small object's
-    /// record was READ: its checksum is not checked. The caller knows that nothing has reused the
-    /// record. A key that does not end in `words` is empty. A brief record has this generation.
-    pub fn head(words: &'a Buffer, generation: u16) -> (Header, &'a [u8]) {
+    /// record was READ: its checksum is not checked. `None` for a key that does not end in `words`,
+    /// and for a large object's. A brief record has this generation.
+    pub fn head(words: &'a Buffer, generation: u16) -> (Header, Option<&'a [u8]>) {
         let header = Header::from_words(words.words(), generation);
         let form = (words.words().first().map_or(0, |first| first >> 60 & 3)) as usize;
         let key = words.bytes().get(KEY_AT[form]..KEY_AT[form] + header.key_bytes);
-        (header, key.filter(|_| !header.large).unwrap_or_default())
+        (header, key.filter(|_| !header.large))
     }
 
     /// The record at the start of `words`, if it is whole and its checksum is right. A brief record

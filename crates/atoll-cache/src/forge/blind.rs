@@ -18,7 +18,9 @@
 //! - A known word was live, and its record had the key. A place in a chunk whose record was live
 //!   gets no other record before the chunk is reused, and a reuse changes the generation. So a slot
 //!   with the same word has the same record, unless the chunk was reused as often as the tag has
-//!   values. The head that a READ tore is that of a chunk that was reused.
+//!   values. The head that a READ tore is that of a chunk that was reused. The checksum of a head
+//!   is not checked: something else than a client that writes another key into a record has its
+//!   object replaced, not dropped.
 //! - The client uses a remembered word only while the pool's counts show that no chunk was reused
 //!   so often since it saw the word, and another word only for as long as an operation may (see
 //!   `reuse`).
@@ -91,11 +93,10 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let (value, known) = (change.value(), guess.known);
         let queue = if known.main { Queue::Main } else { Queue::Small };
         let header = Header::of_new(key.len(), value.len(), true, (expiry_ms, attributes), 0);
-        let record_bytes = header.small_record_bytes();
-        let is_large = record_bytes > self.client.pool.layout.chunk_bytes / 2;
-        if is_large {
+        if self.is_large(&header) {
             return Ok(None);
         }
+        let record_bytes = header.record_bytes();
         if !self.draw_stock(op, usize::from(!self.has_room(queue, record_bytes))) {
             op.notes.short_of = Some((queue, record_bytes));
             return Ok(Some(Try::Short(1)));
@@ -115,7 +116,11 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             op.notes.short_of = Some((queue, record_bytes));
             return Ok(Some(Try::Short(1)));
         };
-        if guess.is_remembered && (self.are_reuses_outdated() || self.is_late(&known)) {
+        let is_outdated = match guess.is_remembered {
+            true => self.are_reuses_outdated() || self.is_late(&known),
+            false => self.is_outdated(begun_ns),
+        };
+        if is_outdated {
             self.settle_place(&place, &header, Fate::Withdrawn);
             return Ok(None);
         }
@@ -148,7 +153,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         if !batch.swapped(swap) {
             self.settle_place(&place, &header, Fate::Withdrawn);
             self.forget(key);
-            self.stats.addresses_stale.add(1);
+            self.stats.addresses_stale.add(u64::from(guess.is_remembered));
             let now = Slot(batch.word(swap));
             op.notes.moved = (now.may_be(hash.fingerprint) && !now.is_pending()).then_some((known.slot, now));
             return Ok(Some(Try::Anew));
@@ -158,7 +163,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             op.record = self.client.endpoint.read(guess.at, guess.buffer(op, key)).await?;
         }
         let (old, of) = Record::head(&op.record, self.sealed_tag(self.shared.format.tag_of(known.word)));
-        let is_its = of == key;
+        let is_its = of == Some(key);
         if !is_its && !self.is_open(Hole::UncheckedSwap) {
             if self.is_of_another(op, &guess, key).await? {
                 self.withdraw(&guess, key, (&place, word, &header)).await?;
@@ -207,7 +212,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             let head = guess.buffer(op, key);
             op.record = self.client.endpoint.read(guess.at, head).await?;
             let (header, of) = Record::head(&op.record, self.sealed_tag(self.shared.format.tag_of(word)));
-            if of == key {
+            if of == Some(key) {
                 let known = Known::of(slot, word, &header);
                 return Ok(Some(Guess { known, ..guess }));
             }
@@ -264,7 +269,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         (place, word, header): (&Place, Slot, &Header),
     ) -> Result<(), CacheError> {
         self.forget(key);
-        self.stats.addresses_stale.add(1);
+        self.stats.addresses_stale.add(u64::from(guess.is_remembered));
         self.count_dead(guess.chunk, guess.bytes as u64);
         if Box::pin(copies::take_out(self, guess.known.slot, word)).await? {
             self.count_removed(1).await?;

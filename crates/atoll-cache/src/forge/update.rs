@@ -139,8 +139,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         }
         // A client whose memory is near has READ the bucket for its guess.
         let read_ns = recalled_ns.or((guesses && is_near).then_some(begun_ns));
-        // The time is read before the bucket: an object that this change finds expired had expired
-        // by then.
+        // The time is read before the bucket, or before the object is READ anew under protection:
+        // an object that this change finds expired had expired by then.
         let now_ms = self.client.pool_ms(begun_ns).await?;
         if let Some((_, word)) = overtaken_at.filter(|_| change.is_blind())
             && let Some(header) = self.read_overtaking(op, word, key, begun_ns).await?

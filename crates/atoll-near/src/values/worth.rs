@@ -1,14 +1,14 @@
 //! Whether a key is worth a copy: it is looked up often enough, and its copies live long enough.
 //!
 //! ```text
-//! cell   log2 of lookups needed 4 | lookups 12 | fingerprint 8 | period 8   this process's atomics
+//! cell   log2 of lookups needed, plus 1 4 | lookups 12 | fingerprint 8 | period 8   own atomics
 //! ```
 //!
 //! A copy costs a swap of the slot, and its end costs a change of the object two round trips. A hit
-//! saves one or two. So a key gets a copy only at its second lookup within a period. A copy that
-//! ended before it had [`HITS_PAYING`] hits doubles the lookups that its key needs; one that had
-//! more halves them. So keys that are written much stay uncached: DiFache's adaptive caching, by
-//! what a process sees itself.
+//! saves one or two. So a key gets its first copy only at its second lookup within a period. A copy
+//! that ended before it had [`HITS_PAYING`] hits doubles the lookups that its key needs; one that
+//! had more halves them, down to one: the next lookup makes the next copy. So keys that are written
+//! much stay uncached: DiFache's adaptive caching, by what a process sees itself.
 //!
 //! A cell is one key's, by its fingerprint. Each lookup of another key takes one from its lookups;
 //! once none is left, the other key has the cell. So a cell is that of the key which most of its
@@ -18,7 +18,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Hits from which on a copy has paid.
 pub const HITS_PAYING: u32 = 4;
-const NEEDED_LOG2_MIN: u32 = 1;
+/// For the first copy of a key.
+const NEEDED_LOG2_FIRST: u32 = 1;
 const NEEDED_LOG2_MAX: u32 = 11;
 const CELLS_LOG2: std::ops::RangeInclusive<u32> = 8..=22;
 /// Lookups of a period, by cell.
@@ -41,17 +42,17 @@ struct Cell {
 
 impl Cell {
     fn of(bits: u32) -> Self {
-        let needed_log2 = (bits & 15).clamp(NEEDED_LOG2_MIN, NEEDED_LOG2_MAX);
+        let needed_log2 = (bits & 15).checked_sub(1).unwrap_or(NEEDED_LOG2_FIRST);
         Self { needed_log2, lookups: bits >> 4 & 0xfff, fingerprint: bits >> 16 & 0xff, period: bits >> 24 }
     }
 
     fn bits(self) -> u32 {
-        self.needed_log2 | self.lookups << 4 | self.fingerprint << 16 | self.period << 24
+        (self.needed_log2 + 1) | self.lookups << 4 | self.fingerprint << 16 | self.period << 24
     }
 
     /// A new cell of a key.
     fn new(hash: u64, period: u32) -> Self {
-        Self { needed_log2: NEEDED_LOG2_MIN, lookups: 0, fingerprint: fingerprint(hash), period }
+        Self { needed_log2: NEEDED_LOG2_FIRST, lookups: 0, fingerprint: fingerprint(hash), period }
     }
 }
 
@@ -113,7 +114,7 @@ impl Worth {
             cell = Cell::new(hash, cell.period);
         }
         cell.needed_log2 = match has_paid {
-            true => (cell.needed_log2 - 1).max(NEEDED_LOG2_MIN),
+            true => cell.needed_log2.saturating_sub(1),
             false => (cell.needed_log2 + 1).min(NEEDED_LOG2_MAX),
         };
         at.store(cell.bits(), Ordering::Relaxed);
@@ -159,6 +160,8 @@ mod tests {
         (0..40).for_each(|_| worth.note_end(7, 0));
         assert!(Cell::of(worth.cell(7).load(Ordering::Relaxed)).needed_log2 == NEEDED_LOG2_MAX);
         (0..40).for_each(|_| worth.note_end(7, 1000));
+        assert_eq!(needed(), 1, "the next lookup makes the next copy");
+        worth.note_end(7, 0);
         assert_eq!(needed(), 2);
     }
 }

@@ -108,6 +108,28 @@ fn a_set_that_was_under_way_for_long_leaves_no_second_object_of_its_key() {
     }
 }
 
+/// The head of a record may end in front of its key. It is then no head of the empty key.
+#[test]
+fn a_set_of_the_empty_key_replaces_no_other_object() {
+    for distance in [Distance::Far, Distance::Near] {
+        let case = Case { clients: 1, distance, ..Case::default() };
+        direct(&case, 1, async |director: &Director| {
+            let settings = (pool_of(director).settings.hash_seed, director.cache.engine().shared().settings().buckets);
+            let hash = |key: &str| KeyHash::new(Hasher::new(settings.0).hash(key.as_bytes()), settings.1);
+            let place = |key: &str| (hash(key).bucket, hash(key).fingerprint);
+            let is_beside = |number: &u32| place(&format!("{number:040}")) == place("");
+            let other = format!("{:040}", (0..1_000_000).find(is_beside).expect("a fingerprint has eight bits"));
+            for round in 0..3 {
+                director.set(other.as_bytes(), load::unique_value(0, round, 60)).await?;
+                director.set(b"", load::unique_value(0, 10 + round, 60)).await?;
+                assert_eq!(director.cache.objects().await?, 2, "no object was replaced by another key's");
+            }
+            director.get(other.as_bytes()).await.map(drop)?;
+            director.get(b"").await.map(drop)
+        });
+    }
+}
+
 /// Makes an empty slot point to a record of another key, as if the chunk had been reused until its
 /// tag came back. A record of a key of the same length was there before.
 async fn put_behind(client: &Client, (slot, word): (Address, Slot), key: &[u8]) -> Result<(), CacheError> {
