@@ -9,7 +9,8 @@ pub use pieces::Got;
 
 use crate::engine::Room;
 use crate::{
-    Attributes, CacheError, Cause, Change, Engine, Flushed, KEY_BYTES_MAX, Lookup, Meta, Removal, Staged, Stats, Value,
+    Accesses, Attributes, CacheError, Cause, Change, Engine, Flushed, KEY_BYTES_MAX, Lookup, Meta, Removal, Staged,
+    Stats, Value,
 };
 use atoll_pool::clock::SKEW_MS;
 use changes::{Edit, Expire, Remove, Removes, Rewrite, Rewritten, Set, give_back};
@@ -255,6 +256,12 @@ impl<G: Engine> Cache<G> {
             return Box::pin(self.peek_held(key)).await;
         }
         self.engine.peek(checked(key)?).await
+    }
+
+    /// What the engine knows of the accesses to `key`'s object, without counting one; `None` if the
+    /// key is not there, or if the engine keeps nothing about single objects.
+    pub async fn accesses(&self, key: &[u8]) -> Result<Option<Accesses>, CacheError> {
+        self.engine.accesses(checked(key)?).await
     }
 
     /// Changes `key`'s object in one step, as the change decides; returns the token of the object

@@ -118,6 +118,16 @@ pub enum Lookup {
     Expired,
 }
 
+/// What an engine knows of the accesses to an object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Accesses {
+    /// Hits of the object, as far as this process knows them. An engine may count a few at most,
+    /// and begin anew when it moves the object.
+    pub hits: u64,
+    /// Milliseconds since the last access; `None` if the engine notes no times.
+    pub idle_ms: Option<u64>,
+}
+
 /// What a step of a flush has done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flushed {
@@ -211,6 +221,10 @@ macro_rules! pass_on_operations {
 
         async fn peek(&self, key: &[u8]) -> Result<Option<$crate::Meta>, $crate::CacheError> {
             self.$engine.peek(key).await
+        }
+
+        async fn accesses(&self, key: &[u8]) -> Result<Option<$crate::Accesses>, $crate::CacheError> {
+            self.$engine.accesses(key).await
         }
 
         async fn scan<F: FnMut(&[u8])>(&self, cursor: u64, count: usize, each: F) -> Result<u64, $crate::CacheError> {
@@ -374,6 +388,13 @@ pub trait Engine {
 
     /// The metadata of `key`'s object, without counting an access.
     async fn peek(&self, key: &[u8]) -> Result<Option<Meta>, CacheError>;
+
+    /// What is known of the accesses to `key`'s object, without counting one. `None` if there is no
+    /// such object, or if the engine keeps nothing about single objects.
+    async fn accesses(&self, key: &[u8]) -> Result<Option<Accesses>, CacheError> {
+        let _ = key;
+        Ok(None)
+    }
 
     /// Changes `key`'s object atomically; returns the token of the object that is there afterwards,
     /// if there is one.

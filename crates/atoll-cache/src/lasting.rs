@@ -19,7 +19,9 @@
 //! do without this.
 
 use crate::audit::Audit;
-use crate::{Ahead, CacheError, Change, Engine, Flushed, Lookup, Mark, Meta, Pooled, Removals, Staged, Stats, Value};
+use crate::{
+    Accesses, Ahead, CacheError, Change, Engine, Flushed, Lookup, Mark, Meta, Pooled, Removals, Staged, Stats, Value,
+};
 use atoll_fabric::{Arrivals, Endpoint};
 use atoll_pool::{Client, PoolError, Repaired};
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -302,6 +304,11 @@ impl<G: Engine + 'static> Engine for Lasting<G> {
     async fn peek(&self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
         let (engine, key) = (self.engine.clone(), key.to_vec());
         self.run(move || async move { engine.peek(&key).await }).await
+    }
+
+    async fn accesses(&self, key: &[u8]) -> Result<Option<Accesses>, CacheError> {
+        let (engine, key) = (self.engine.clone(), key.to_vec());
+        self.run(move || async move { engine.accesses(&key).await }).await
     }
 
     async fn update<C: Change>(&self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {

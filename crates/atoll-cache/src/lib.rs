@@ -79,7 +79,7 @@ pub use atoll_near::values::words::Words;
 pub use cache::{
     Beginning, Cache, Condition, ExpireCondition, ExpireOutcome, Expiry, Got, Hold, Number, SetOptions, SetOutcome,
 };
-pub use engine::{CacheError, Change, Engine, Flushed, Lookup, Mark, Old, Verdict, Want};
+pub use engine::{Accesses, CacheError, Change, Engine, Flushed, Lookup, Mark, Old, Verdict, Want};
 pub use engines::{Chosen, ChosenPool, EngineId, EngineKind, EngineOptions};
 pub use extent::pins::Orphaned;
 pub use extent::reading::Reading;

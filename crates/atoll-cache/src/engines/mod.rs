@@ -25,7 +25,8 @@ use crate::forge::ForgeOptions;
 use crate::near::{Copied, Copies};
 use crate::pooled::{EnginePool, Pooled};
 use crate::{
-    Ahead, CacheError, Change, Engine, Flushed, Lookup, Meta, Reading, Removals, Reserve, Staged, Stats, Value,
+    Accesses, Ahead, CacheError, Change, Engine, Flushed, Lookup, Meta, Reading, Removals, Reserve, Staged, Stats,
+    Value,
 };
 use atoll_fabric::{Arrivals, Endpoint};
 use atoll_pool::{Client, Pool, PoolError, PoolSettings, Repaired};
@@ -400,6 +401,10 @@ impl<E: Endpoint> Engine for Chosen<E> {
 
     async fn peek(&self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
         on_engine!(self, engine => engine.peek(key).await)
+    }
+
+    async fn accesses(&self, key: &[u8]) -> Result<Option<Accesses>, CacheError> {
+        on_engine!(self, engine => engine.accesses(key).await)
     }
 
     async fn update<C: Change>(&self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {

@@ -12,7 +12,8 @@ use crate::index::{Index, SlotWord, walk};
 use crate::near::{Copied, Copies};
 use crate::record::Header;
 use crate::{
-    Attributes, CacheError, Change, Engine, Flushed, Lookup, Meta, Reading, Removals, Staged, Stats, Value, value,
+    Accesses, Attributes, CacheError, Change, Engine, Flushed, Lookup, Meta, Reading, Removals, Staged, Stats, Value,
+    value,
 };
 use atoll_fabric::{Endpoint, VerbError};
 use atoll_pool::{Client, registry};
@@ -196,6 +197,18 @@ impl<E: Endpoint, T: Technique<E>> Engine for Forge<E, T> {
         let op = &mut *self.operations.take(&self.client);
         self.begin(op).await?;
         self.present(op, key).await
+    }
+
+    async fn accesses(&self, key: &[u8]) -> Result<Option<Accesses>, CacheError> {
+        let op = &mut *self.operations.take(&self.client);
+        self.begin(op).await?;
+        self.present(op, key).await?;
+        let Some((_, word)) = op.found.take() else { return Ok(None) };
+        let (record, span) = (self.judge(word, &op.record), self.record_span(word));
+        Ok(record.zip(span).map(|(record, (_, _, chunk))| {
+            let hits = self.shared.hotness.count(chunk, record.header.number, record.header.generation);
+            Accesses { hits: hits.into(), idle_ms: None }
+        }))
     }
 
     async fn update<C: Change>(&self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {

@@ -21,7 +21,8 @@ use crate::index::{Index, copies, walk};
 use crate::near::{Copied, Copies};
 use crate::record::Header;
 use crate::{
-    Attributes, CacheError, Change, Engine, Flushed, Lookup, Meta, Reading, Removals, Staged, Stats, Value, value,
+    Accesses, Attributes, CacheError, Change, Engine, Flushed, Lookup, Meta, Reading, Removals, Staged, Stats, Value,
+    value,
 };
 use atoll_fabric::Endpoint;
 use atoll_pool::{Client, registry};
@@ -279,6 +280,13 @@ impl<E: Endpoint, R: Replacement<E>> Engine for Objects<E, R> {
         self.begin(op).await?;
         let found = self.present(op, key).await;
         self.end(op, found).await
+    }
+
+    async fn accesses(&self, key: &[u8]) -> Result<Option<Accesses>, CacheError> {
+        let op = &mut *self.core.operations.take(&self.core.client);
+        self.begin(op).await?;
+        let known = self.known_accesses(op, key).await;
+        self.end(op, known).await
     }
 
     async fn update<C: Change>(&self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {

@@ -4,7 +4,8 @@
 //! A block whose record is unsound, although its slot still names it, is damaged. The client drops
 //! its object (`unlink`).
 
-use super::layout::BUCKET_SLOTS;
+use super::access::Access;
+use super::layout::{ACCESS_BYTES, BUCKET_SLOTS};
 use super::lookup::Beside;
 use super::operation::Operation;
 use super::replacement::Replacement;
@@ -12,8 +13,8 @@ use super::slot::{KeyHash, Slot};
 use super::{Core, Objects};
 use crate::index::{ATTEMPTS_MAX, Index, Unlink};
 use crate::search::{self, Searched, complete_large};
-use crate::{CacheError, Meta, Want};
-use atoll_fabric::Endpoint;
+use crate::{Accesses, CacheError, Meta, Want};
+use atoll_fabric::{Buffer, Endpoint};
 
 /// An object found.
 pub(crate) type Found = search::Found<Slot, Beside>;
@@ -124,6 +125,20 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             }
         }
         Err(CacheError::Damaged { what: "an object that stays unsound" })
+    }
+
+    /// What the words beside a key's object say of the accesses to it.
+    pub(super) async fn known_accesses(&self, op: &mut Operation, key: &[u8]) -> Result<Option<Accesses>, CacheError> {
+        self.present(op, key).await?;
+        let Some((slot, _)) = op.found.take() else { return Ok(None) };
+        let client = &self.core.client;
+        let at = self.core.shared.layout.access(slot);
+        let words = client.endpoint.read(at, Buffer::sized(ACCESS_BYTES as usize)).await?;
+        let now_us = client.about_us();
+        let access = Access::decode(words.words(), now_us);
+        // The insertion is one of them.
+        let hits = access.frequency.saturating_sub(1);
+        Ok(Some(Accesses { hits, idle_ms: Some(now_us.saturating_sub(access.last_us) / 1000) }))
     }
 }
 

@@ -1,7 +1,6 @@
 //! The flags of meta commands: a letter each, some with an argument behind it.
 //!
 //! As in memcached every command accepts every flag, and ignores those that mean nothing to it.
-//! Left out are `h` and `l`: the cache does not know when a client last asked for an object.
 
 use super::number::{signed, unsigned};
 use super::request::{FORMAT, words};
@@ -43,6 +42,8 @@ pub(crate) struct Flags<'a> {
     pub(crate) invalidates: bool,
     /// `t`
     pub(crate) left: bool,
+    /// `h` or `l`
+    pub(crate) accesses: bool,
     /// `N`
     pub(crate) vivify: Option<i32>,
     /// `T`
@@ -94,6 +95,7 @@ impl<'a> Flags<'a> {
                 b'T' => flags.ttl = note(&mut failed, signed(argument), TOKEN),
                 b'R' => flags.recache = note(&mut failed, signed(argument), TOKEN),
                 b't' => flags.left = true,
+                b'h' | b'l' => flags.accesses = true,
                 b'v' => flags.value = true,
                 b'q' => flags.quiet = true,
                 b'I' => flags.invalidates = true,

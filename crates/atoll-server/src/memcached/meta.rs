@@ -8,7 +8,7 @@ use super::time::{expiry, left_s};
 use super::{Context, stored};
 use crate::redis::events::Class;
 use crate::serve::Output;
-use atoll_cache::{Attributes, CacheError, Condition, Engine, Expiry, Meta, SetOptions};
+use atoll_cache::{Accesses, Attributes, CacheError, Condition, Engine, Expiry, Meta, SetOptions};
 use std::pin::pin;
 
 fn push_number(output: &mut Output, letter: u8, number: impl itoa::Integer) {
@@ -60,6 +60,8 @@ pub(super) async fn get<G: Engine>(c: &mut Context<'_, G>, key: &[u8], flags: &F
     let (key_of_cache, cache) = (stored(c.database, key, flags.is_binary), c.client.cache);
     let needs_clock = flags.left || flags.recache.is_some();
     let now_ms = if needs_clock { cache.now_ms().await? } else { 0 };
+    // Before this request counts as one.
+    let accesses = if flags.accesses { cache.accesses(&key_of_cache).await? } else { None };
     let (mut meta, is_new, is_won) = loop {
         let is_there = match flags.ttl {
             Some(ttl) => if_item(cache.get_and_expire(&key_of_cache, expiry(ttl), c.value).await)?,
@@ -110,6 +112,8 @@ pub(super) async fn get<G: Engine>(c: &mut Context<'_, G>, key: &[u8], flags: &F
             b't' => push_number(output, b't', left_s(meta.expiry_ms, now_ms)),
             b'c' => push_number(output, b'c', meta.token),
             b'f' => push_number(output, b'f', meta.attributes.flags),
+            b'h' => push_number(output, b'h', u8::from(accesses.is_some_and(|accesses| accesses.hits > 0))),
+            b'l' => push_number(output, b'l', if is_new { 0 } else { idle_s(accesses) }),
             _ => push_repeated(output, word, key, flags),
         }
     }
@@ -128,6 +132,11 @@ pub(super) async fn get<G: Engine>(c: &mut Context<'_, G>, key: &[u8], flags: &F
         c.output.push(b"\r\n");
     }
     Ok(())
+}
+
+/// Seconds since the last access; -1 if the engine notes no times.
+fn idle_s(accesses: Option<Accesses>) -> i64 {
+    accesses.and_then(|accesses| accesses.idle_ms).map_or(-1, |ms| (ms / 1000) as i64)
 }
 
 /// When an item expires that is made: the last of `N` and `T` says it.

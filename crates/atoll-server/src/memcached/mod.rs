@@ -29,7 +29,8 @@
 //! - An opaque token that is too long is refused before anything is done. A `get` of a key that is
 //!   too long leaves the replies to the requests before it.
 //! - A key is shown in base64 if the request has it so, however it was stored.
-//! - The flags `h` and `l` are refused, and `me` shows no time of access: the cache keeps none.
+//! - `forge` notes no time of an access: `l` gives -1, and `me` shows none. It forgets that an
+//!   object was hit (`h`) when it moves it. A hit in a near cache counts later, or not at all.
 //! - `stats` has what has a meaning here (see `stats`); `stats reset` is `CONFIG RESETSTAT`.
 //!   Commands that steer memcached's memory (`slabs`, `lru`, `lru_crawler`, `cache_memlimit`) and
 //!   `watch` are unknown.

@@ -404,3 +404,23 @@ fn memcached_is_served_at_a_unix_socket_too() {
     assert!(said.contains(&format!(":listen_addr unix:{path}\r\n")), "{said}");
     assert_eq!(Text::connect(server.memcached()).say("get k\r\n"), "VALUE k 0 1\r\nv\r\nEND\r\n");
 }
+
+#[test]
+fn a_meta_get_tells_whether_and_when_an_item_was_hit() {
+    let ditto = EngineOptions::Ditto(DittoOptions::default());
+    for (engine, notes_times) in [(EngineOptions::default(), false), (ditto, true)] {
+        let server = start_on(&engine, with_memcached());
+        let mut c = Text::connect(server.memcached());
+        let idle = |seconds| if notes_times { seconds } else { -1 };
+        assert_eq!(c.say("mg made h l N9\r\n"), "HD h0 l0 W\r\n");
+        assert_eq!(c.say("ms k 1\r\nx\r\n"), "HD\r\n");
+        assert_eq!(c.say("mg k l h s\r\n"), format!("HD l{} h0 s1\r\n", idle(0)));
+        assert_eq!(c.say("mg k h v\r\n"), "VA 1 h1\r\nx\r\n");
+        std::thread::sleep(Duration::from_millis(1500));
+        let found = c.say("mg k h l\r\n");
+        let expected = |seconds| format!("HD h1 l{}\r\n", idle(seconds));
+        assert!(found == expected(1) || found == expected(2), "{found}");
+        assert_eq!(c.say("mg k l\r\n"), format!("HD l{}\r\n", idle(0)));
+        assert_eq!(c.say("mg none h l\r\n"), "EN\r\n");
+    }
+}

@@ -5,6 +5,7 @@ use crate::common::redis_server::Redis;
 use crate::common::{Random, Raw, options, start, start_on};
 use atoll_cache::EngineOptions;
 use atoll_cache::ditto::DittoOptions;
+use atoll_cache::experts::ExpertSet;
 
 fn text(reply: Vec<u8>) -> String {
     String::from_utf8_lossy(&reply).into_owned()
@@ -29,7 +30,7 @@ fn a_value_is_encoded_as_redis_would_encode_it() {
 }
 
 #[test]
-fn frequency_and_idle_time_are_refused_as_the_policy_that_is_reported_demands() {
+fn frequency_or_idle_time_is_told_as_the_policy_that_is_reported_demands() {
     let Some(redis) = Redis::start() else { return };
     let ours = start(options());
     let mut servers = [redis.address, ours.address].map(Raw::connect);
@@ -41,9 +42,31 @@ fn frequency_and_idle_time_are_refused_as_the_policy_that_is_reported_demands() 
         text(server.call(&["OBJECT", "IDLETIME", "k"]))
     });
     assert_eq!(expected, found);
-    // Redis has a number here.
-    let found = text(servers[1].call(&["OBJECT", "FREQ", "k"]));
-    assert!(found.starts_with("-ERR the engine counts accesses in the memory of its clients"), "{found}");
+    let untold = text(servers[1].call(&["OBJECT", "FREQ", "k"]));
+    assert!(untold.starts_with("-ERR the engine keeps nothing"), "the reference engine: {untold}");
+    // Redis begins with another number, and counts at random.
+    let forge = start_on(&EngineOptions::default(), options());
+    let mut forge = Raw::connect(forge.address);
+    forge.call(&["SET", "k", "v"]);
+    for expected in 0..4 {
+        assert_eq!(text(forge.call(&["OBJECT", "FREQ", "k"])), format!(":{expected}\r\n"));
+        forge.call(&["GET", "k"]);
+    }
+    let ditto = start_on(&EngineOptions::Ditto(DittoOptions::default()), options());
+    let mut ditto = Raw::connect(ditto.address);
+    ditto.call(&["SET", "k", "v"]);
+    (0..20).for_each(|_| _ = ditto.call(&["GET", "k"]));
+    assert_eq!(text(ditto.call(&["OBJECT", "FREQ", "k"])), ":20\r\n");
+    let lru = DittoOptions { experts: "lru".parse::<ExpertSet>().unwrap(), ..DittoOptions::default() };
+    let lru = start_on(&EngineOptions::Ditto(lru), options());
+    let mut lru = Raw::connect(lru.address);
+    lru.call(&["SET", "k", "v"]);
+    assert!(text(lru.call(&["OBJECT", "FREQ", "k"])).starts_with("-ERR An LFU maxmemory policy is not selected"));
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    let idle = text(lru.call(&["OBJECT", "IDLETIME", "k"]));
+    assert!(idle == ":1\r\n" || idle == ":2\r\n", "{idle}");
+    lru.call(&["GET", "k"]);
+    assert_eq!(text(lru.call(&["OBJECT", "IDLETIME", "k"])), ":0\r\n");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `OBJECT ENCODING` | what Redis would choose for a value that is set: `int`, `embstr` or `raw`, not what an APPEND made of it there; `listpack` for every hash |
 //! | `OBJECT REFCOUNT` | 1: no two keys share a value |
-//! | `OBJECT FREQ`, `IDLETIME` | refused: in Redis' words what does not go with `maxmemory-policy`; else because no engine keeps it for each key |
+//! | `OBJECT FREQ`, `IDLETIME` | what does not go with `maxmemory-policy` is refused in Redis' words. `FREQ` is the number of hits, up to 255: `forge` counts 3 at most, those of this server, and anew when it moves the object; `ditto` counts all |
 //! | `MEMORY USAGE` | header, key and value of the record; `SAMPLES` is read, and changes nothing |
 //! | `MEMORY STATS` | the fields of Redis that have a meaning here; those about its allocator are missing |
 //! | `MEMORY DOCTOR` | that memory is the pool's, and how full it is |
@@ -31,8 +31,9 @@ const FREQ: &str = "ERR An LFU maxmemory policy is not selected, access frequenc
 const IDLETIME: &str = "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when \
                         switching between policies at runtime LRU and LFU data will take some time to adjust.";
 
-const UNTOLD: &str = "ERR the engine counts accesses in the memory of its clients, so that neither the access \
-                      frequency of a key nor its idle time can be told";
+const UNTOLD: &str = "ERR the engine keeps nothing about the accesses to single keys";
+/// The highest frequency of Redis.
+const FREQ_MAX: u64 = 255;
 
 /// The metadata of a key; without it the reply is that there is nothing.
 async fn meta<G: Engine>(c: &mut Context<'_, G>, index: usize) -> Result<Option<Meta>, CommandError> {
@@ -66,7 +67,14 @@ pub async fn object<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
         }
         "freq" if !is_lfu => return Err(FREQ.into()),
         "idletime" if is_lfu => return Err(IDLETIME.into()),
-        "freq" | "idletime" => return Err(UNTOLD.into()),
+        "freq" | "idletime" => {
+            let accesses = c.cache.accesses(&c.key(2)).await?;
+            let told = match name {
+                "freq" => accesses.map(|accesses| accesses.hits.min(FREQ_MAX)),
+                _ => accesses.and_then(|accesses| accesses.idle_ms).map(|ms| ms / 1000),
+            };
+            c.reply.integer(told.ok_or(UNTOLD)? as i64);
+        }
         _ => c.reply.integer(1),
     }
     Ok(())

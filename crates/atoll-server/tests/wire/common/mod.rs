@@ -62,7 +62,9 @@ pub(crate) fn start(options: ServerOptions) -> Running {
 
 /// Starts a server over a pool of 64 MiB for that engine.
 pub(crate) fn start_on(engine: &EngineOptions, options: ServerOptions) -> Running {
-    start_with(options, clients_of_pool(engine))
+    let pool = TestPool::new(engine);
+    let experts = pool.pool.experts().map(|experts| experts.to_string());
+    start_redis_with(Redis::default(), options, PoolFacts { experts, ..facts() }, pool.process())
 }
 
 /// A client of a pool over shared memory.
@@ -123,7 +125,8 @@ pub(crate) fn clients_of_pool(
 
 /// Starts a server over the reference engine, with these options of the protocol.
 pub(crate) fn start_redis(redis: Redis, options: ServerOptions) -> Running {
-    start_redis_with(redis, options, |_| Ok::<_, Infallible>(Cache::new(Model::new(Clock::host()))))
+    let client = |_| Ok::<_, Infallible>(Cache::new(Model::new(Clock::host())));
+    start_redis_with(redis, options, facts(), client)
 }
 
 pub(crate) fn start_with<G, E, F>(options: ServerOptions, client: F) -> Running
@@ -132,10 +135,10 @@ where
     E: Display,
     F: Fn(usize) -> Result<Cache<G>, E> + Send + Sync + 'static,
 {
-    start_redis_with(Redis::default(), options, client)
+    start_redis_with(Redis::default(), options, facts(), client)
 }
 
-fn start_redis_with<G, E, F>(redis: Redis, options: ServerOptions, client: F) -> Running
+fn start_redis_with<G, E, F>(redis: Redis, options: ServerOptions, facts: PoolFacts, client: F) -> Running
 where
     G: Engine + 'static,
     E: Display,
@@ -149,7 +152,7 @@ where
     let metrics = server.metrics_address().map(Result::unwrap);
     let memcached = Memcached::new(&redis);
     let thread = std::thread::spawn(move || {
-        server.run(Both::new(redis, memcached), facts(), client).unwrap();
+        server.run(Both::new(redis, memcached), facts, client).unwrap();
     });
     Running { address, second, within_tls, metrics, stopper, thread: Some(thread) }
 }
