@@ -29,6 +29,7 @@
 //! | `cmsgpack` unpacks 128 tables within each other; it and `struct` return at most 7000 values, and a format of `struct` has at most 64 KiB | stack and time are bounded |
 //! | settings of `cjson` are set back before each script, and nesting is at most 2000 | a script leaves nothing for the next one |
 //! | a script that does not write may call PFCOUNT | PFCOUNT changes nothing here |
+//! | many long strings that differ in few bytes only take longer to make | Lua 5.1 hashes a part of the bytes of a long string |
 //! | integers are exact as arguments up to 2^62 | Redis 7.4 has that, 7.0 does not |
 //! | the cache of scripts is emptied when it has 64 MiB | its memory is bounded |
 
