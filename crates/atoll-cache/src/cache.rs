@@ -258,8 +258,9 @@ impl<G: Engine> Cache<G> {
         self.engine.peek(checked(key)?).await
     }
 
-    /// What the engine knows of the accesses to `key`'s object, without counting one; `None` if the
-    /// key is not there, or if the engine keeps nothing about single objects.
+    /// What the engine knows of the accesses to `key`'s object, without counting one. There were
+    /// none if the key is not there, or only in changes that are held back. `None` if the engine
+    /// keeps nothing about single objects.
     pub async fn accesses(&self, key: &[u8]) -> Result<Option<Accesses>, CacheError> {
         self.engine.accesses(checked(key)?).await
     }

@@ -389,8 +389,8 @@ pub trait Engine {
     /// The metadata of `key`'s object, without counting an access.
     async fn peek(&self, key: &[u8]) -> Result<Option<Meta>, CacheError>;
 
-    /// What is known of the accesses to `key`'s object, without counting one. `None` if there is no
-    /// such object, or if the engine keeps nothing about single objects.
+    /// What is known of the accesses to `key`'s object, without counting one. There were none if no
+    /// object has the key. `None` if the engine keeps nothing about single objects.
     async fn accesses(&self, key: &[u8]) -> Result<Option<Accesses>, CacheError> {
         let _ = key;
         Ok(None)

@@ -202,13 +202,13 @@ impl<E: Endpoint, T: Technique<E>> Engine for Forge<E, T> {
     async fn accesses(&self, key: &[u8]) -> Result<Option<Accesses>, CacheError> {
         let op = &mut *self.operations.take(&self.client);
         self.begin(op).await?;
-        self.present(op, key).await?;
-        let Some((_, word)) = op.found.take() else { return Ok(None) };
-        let (record, span) = (self.judge(word, &op.record), self.record_span(word));
-        Ok(record.zip(span).map(|(record, (_, _, chunk))| {
-            let hits = self.shared.hotness.count(chunk, record.header.number, record.header.generation);
-            Accesses { hits: hits.into(), idle_ms: None }
-        }))
+        // Without an object it is that of another operation.
+        let found = self.present(op, key).await?.and(op.found.take());
+        let hits = found.and_then(|(_, word)| {
+            let (header, (.., chunk)) = (self.judge(word, &op.record)?.header, self.record_span(word)?);
+            Some(self.shared.hotness.count(chunk, header.number, header.generation))
+        });
+        Ok(Some(Accesses { hits: hits.unwrap_or(0).into(), idle_ms: None }))
     }
 
     async fn update<C: Change>(&self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {

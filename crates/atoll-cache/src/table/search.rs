@@ -129,8 +129,10 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
 
     /// What the words beside a key's object say of the accesses to it.
     pub(super) async fn known_accesses(&self, op: &mut Operation, key: &[u8]) -> Result<Option<Accesses>, CacheError> {
-        self.present(op, key).await?;
-        let Some((slot, _)) = op.found.take() else { return Ok(None) };
+        // Without an object it is that of another operation.
+        let Some((slot, _)) = self.present(op, key).await?.and(op.found.take()) else {
+            return Ok(Some(Accesses { hits: 0, idle_ms: Some(0) }));
+        };
         let client = &self.core.client;
         let at = self.core.shared.layout.access(slot);
         let words = client.endpoint.read(at, Buffer::sized(ACCESS_BYTES as usize)).await?;

@@ -12,7 +12,7 @@
 //!
 //! | field that is left out | why |
 //! |---|---|
-//! | `get_expired`, `get_flushed`, `expired_unfetched`, `evicted_unfetched`, `evicted_active` | the cache does not tell a key that has gone from one that never was, and keeps no access of an object |
+//! | `get_expired`, `get_flushed`, `expired_unfetched`, `evicted_unfetched`, `evicted_active` | the cache does not tell a key that has gone from one that never was, nor whether what it evicts was hit |
 //! | `hash*` | the index of keys is the pool's, and `atoll pool info` shows it |
 //! | `growth_factor`, `chunk_size`, `slab*`, `lru*`, `crawler*`, `moves_*`, `direct_reclaims`, `hot_*`, `warm_*`, `tail_*`, `temp*` | there are no slabs and no lists of recent use |
 //! | `read_buf*`, `response_obj*`, `reserved_fds`, `malloc_fails`, `*logbuf*`, `log_*` | they are about memcached's own buffers and logs |

@@ -52,6 +52,10 @@ fn frequency_or_idle_time_is_told_as_the_policy_that_is_reported_demands() {
         assert_eq!(text(forge.call(&["OBJECT", "FREQ", "k"])), format!(":{expected}\r\n"));
         forge.call(&["GET", "k"]);
     }
+    for words in [&["MULTI"][..], &["SET", "new", "v"], &["OBJECT", "FREQ", "new"]] {
+        forge.call(words);
+    }
+    assert_eq!(text(forge.call(&["EXEC"])), "*2\r\n+OK\r\n:0\r\n", "of what the transaction has made");
     let ditto = start_on(&EngineOptions::Ditto(DittoOptions::default()), options());
     let mut ditto = Raw::connect(ditto.address);
     ditto.call(&["SET", "k", "v"]);

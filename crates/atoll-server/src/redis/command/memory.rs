@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `OBJECT ENCODING` | what Redis would choose for a value that is set: `int`, `embstr` or `raw`, not what an APPEND made of it there; `listpack` for every hash |
 //! | `OBJECT REFCOUNT` | 1: no two keys share a value |
-//! | `OBJECT FREQ`, `IDLETIME` | what does not go with `maxmemory-policy` is refused in Redis' words. `FREQ` is the number of hits, up to 255: `forge` counts 3 at most, those of this server, and anew when it moves the object; `ditto` counts all |
+//! | `OBJECT FREQ`, `IDLETIME` | what does not go with `maxmemory-policy` is refused in Redis' words. `FREQ` is the number of hits, up to 255: `forge` counts 3 at most, those of this server, and anew when it moves the object; `ditto` counts all. A hit in a near cache counts later, or not at all |
 //! | `MEMORY USAGE` | header, key and value of the record; `SAMPLES` is read, and changes nothing |
 //! | `MEMORY STATS` | the fields of Redis that have a meaning here; those about its allocator are missing |
 //! | `MEMORY DOCTOR` | that memory is the pool's, and how full it is |

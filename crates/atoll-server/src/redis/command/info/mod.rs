@@ -17,7 +17,7 @@
 //! | field of Redis 7.0 that is left out | why |
 //! |---|---|
 //! | `redis_build_id`, `atomicvar_api`, `gcc_version` | they are about Redis' build |
-//! | `monotonic_clock`, `lru_clock` | they are about Redis' own clocks: accesses have no time here |
+//! | `monotonic_clock`, `lru_clock` | they are about Redis' own clocks |
 //! | `allocator_*`, `rss_overhead_*` | the allocator of this process is not asked; values are in the pool |
 //! | `expired_stale_perc`, `expired_time_cap_reached_count`, `expire_cycle_cpu_milliseconds` | no cycle looks for expired keys: clients of the pool find them |
 //! | `reply_buffer_shrinks`, `reply_buffer_expands` | no connection has a buffer for replies of its own |
