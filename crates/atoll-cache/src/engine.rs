@@ -467,6 +467,23 @@ pub trait Engine {
         Ok(None)
     }
 
+    /// From now on the caller lets this client [work](Self::work) beside its operations, whenever a
+    /// change has ended and the client [has work](Self::has_work). [`Lasting`](crate::Lasting) does.
+    fn attend(&self) {}
+
+    /// Whether this client has work that no operation has to wait for yet. Where memory is near it
+    /// has none.
+    #[inline]
+    fn has_work(&self) -> bool {
+        false
+    }
+
+    /// Does that work: for example, it makes room ahead of need. An operation that needs what was
+    /// not done does it itself.
+    async fn work(&self) -> Result<(), CacheError> {
+        Ok(())
+    }
+
     /// Renews this client's lease, repairs what dead clients held, and removes expired objects at
     /// the pace of [`sweep`](crate::sweep). Operations do this by themselves. An idle client should
     /// call it every tenth of a second.

@@ -10,6 +10,11 @@
 //! | drops the future before the first poll | never begins |
 //! | drops the future later | continues with whatever the client does next, and ends before the client leaves |
 //!
+//! The same way a client works beside the operations of its caller (see [`Engine::work`]). It begins
+//! when a change has ended, or with a call of `tend`, which waits for the work's end. It goes on
+//! with what the client does next. An error that no operation would meet is reported by `tend`, or
+//! when the client leaves.
+//!
 //! All other operations may wait for one that was left. So it wakes an awaited one, its *keeper*.
 //! If the keeper ends, another awaited operation is woken and is the keeper. So a caller polls each
 //! future that has begun when it is woken, or drops it.
@@ -30,7 +35,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::future::{Future, poll_fn};
 use std::ops::Range;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -42,12 +47,15 @@ pub struct Lasting<G> {
     engine: Rc<G>,
 }
 
-/// Operations whose futures were dropped, by their numbers.
+/// Operations that no caller awaits: those whose futures were dropped, by their numbers, and the
+/// client's work beside all others.
 #[derive(Default)]
 struct Left {
-    operations: RefCell<FuturesUnordered<Operation<u64>>>,
+    operations: RefCell<FuturesUnordered<Operation<Option<u64>>>>,
     /// The numbers of those that have not ended.
     pending: RefCell<BTreeSet<u64>>,
+    /// The client's work.
+    work: Rc<Work>,
     /// How many operations were dropped.
     count: Cell<u64>,
     /// The wakers of all futures that are pending.
@@ -70,7 +78,9 @@ impl Left {
         self.keeper.set(None);
         let mut operations = self.operations.take();
         while let Poll::Ready(Some(ended)) = operations.poll_next_unpin(context) {
-            self.pending.borrow_mut().remove(&ended);
+            if let Some(number) = ended {
+                self.pending.borrow_mut().remove(&number);
+            }
         }
         let dropped_meanwhile = self.operations.replace(operations);
         self.operations.borrow_mut().extend(dropped_meanwhile);
@@ -117,8 +127,93 @@ impl Left {
         self.pending.borrow_mut().insert(number);
         self.operations.borrow_mut().push(Box::pin(async move {
             operation.await;
-            number
+            Some(number)
         }));
+    }
+
+    /// Adds the client's work, and begins it.
+    async fn begin_work(&self, what: impl Future<Output = Result<(), CacheError>> + 'static) {
+        let work = self.work.clone();
+        work.is_under_way.set(true);
+        self.operations.borrow_mut().push(Box::pin(async move {
+            work.end(what.await);
+            None
+        }));
+        poll_fn(|context| Poll::Ready(self.go_on(context))).await;
+        // This task may have nothing more to wait for.
+        self.awaits_no_more(None);
+    }
+
+    /// Awaits a future, and goes on with all that were woken meanwhile.
+    async fn beside<F: Future>(&self, future: F) -> F::Output {
+        let (mut awaiting, mut future) = (Awaiting { left: self, key: None }, pin!(future));
+        poll_fn(|context| {
+            self.go_on(context);
+            let polled = future.as_mut().poll(context);
+            if polled.is_pending() {
+                self.awaits(&mut awaiting.key, context.waker());
+            }
+            polled
+        })
+        .await
+    }
+}
+
+/// A future that awaits something else, and that what was left may wake.
+struct Awaiting<'l> {
+    left: &'l Left,
+    key: Option<usize>,
+}
+
+impl Drop for Awaiting<'_> {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.left.awaits_no_more(self.key);
+        }
+    }
+}
+
+/// What a client does beside the operations of its caller.
+#[derive(Default)]
+struct Work {
+    is_under_way: Cell<bool>,
+    /// How often it has ended.
+    ended: Cell<u64>,
+    waiting: RefCell<Vec<Waker>>,
+    /// An error that no operation will meet.
+    error: RefCell<Option<CacheError>>,
+}
+
+impl Work {
+    fn end(&self, outcome: Result<(), CacheError>) {
+        // That a client is lost, or has no room, its operations learn, too.
+        if let Err(error @ CacheError::Damaged { .. }) = outcome {
+            *self.error.borrow_mut() = Some(error);
+        }
+        self.is_under_way.set(false);
+        self.ended.set(self.ended.get() + 1);
+        self.waiting.take().into_iter().for_each(Waker::wake);
+    }
+
+    /// Waits until the work that is under way has ended. Somebody else goes on with it.
+    async fn over(&self) {
+        let begun = self.ended.get();
+        poll_fn(|context| {
+            if !self.is_under_way.get() || self.ended.get() != begun {
+                return Poll::Ready(());
+            }
+            let mut waiting = self.waiting.borrow_mut();
+            if !waiting.iter().any(|waker| waker.will_wake(context.waker())) {
+                waiting.push(context.waker().clone());
+            }
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// This outcome, or else the error.
+    fn or_error(&self, outcome: Result<(), CacheError>) -> Result<(), CacheError> {
+        outcome.and_then(|()| self.error.take().map_or(Ok(()), Err))
     }
 }
 
@@ -163,17 +258,20 @@ impl<T: 'static> Drop for Attended<'_, T> {
 }
 
 impl<G: 'static> Lasting<G> {
-    /// Wraps an engine: its operations last.
-    pub fn new(engine: G) -> Self {
-        Self { left: Left::default(), engine: Rc::new(engine) }
-    }
-
     /// Runs an operation to its end. It comes as a closure, so that its future is made where it
     /// stays: a copy of that of a change would take longer than the change.
     #[inline(always)]
     fn run<T: 'static, F: Future<Output = T> + 'static>(&self, begin: impl FnOnce() -> F) -> Attended<'_, T> {
         let operation = Box::into_pin(Box::write(Box::new_uninit(), begin()));
         Attended { left: &self.left, operation: Some(operation), has_begun: false, key: None }
+    }
+
+    /// The engine, before its first operation.
+    ///
+    /// # Panics
+    /// If an operation is under way.
+    pub fn engine_mut(&mut self) -> &mut G {
+        Rc::get_mut(&mut self.engine).expect("no operation is under way")
     }
 
     /// How many operations have been left so far: their futures were dropped after they had begun.
@@ -187,13 +285,35 @@ impl<G: 'static> Lasting<G> {
         self.left.pending.borrow().first().copied().unwrap_or(self.left.count.get())
     }
 
-    /// Waits for the operations whose futures were dropped.
+    /// Waits for the operations whose futures were dropped, and for the client's work.
     pub async fn finish(&self) {
-        poll_fn(|context| {
-            self.left.go_on(context);
+        let is_over = |_: &mut Context<'_>| {
             if self.left.operations.borrow().is_empty() { Poll::Ready(()) } else { Poll::Pending }
-        })
-        .await;
+        };
+        self.left.beside(poll_fn(is_over)).await;
+    }
+
+    /// Awaits what is none of this client's operations, while those that were left and the client's
+    /// work go on.
+    pub async fn beside<F: Future>(&self, future: F) -> F::Output {
+        self.left.beside(future).await
+    }
+}
+
+impl<G: Engine + 'static> Lasting<G> {
+    /// Wraps an engine: its operations last.
+    pub fn new(engine: G) -> Self {
+        engine.attend();
+        Self { left: Left::default(), engine: Rc::new(engine) }
+    }
+
+    /// A change has ended: the client works beside what its caller does next, if it has work.
+    #[inline]
+    async fn let_work(&self) {
+        if !self.left.work.is_under_way.get() && self.engine.has_work() {
+            let engine = self.engine.clone();
+            self.left.begin_work(async move { engine.work().await }).await;
+        }
     }
 }
 
@@ -319,6 +439,7 @@ impl<G: Engine + 'static> Engine for Lasting<G> {
         });
         let (token, lasting) = changed.await;
         change.ended(lasting);
+        self.let_work().await;
         token
     }
 
@@ -337,6 +458,7 @@ impl<G: Engine + 'static> Engine for Lasting<G> {
         });
         let (appended, taken) = appended.await;
         *staged = taken;
+        self.let_work().await;
         appended
     }
 
@@ -352,7 +474,18 @@ impl<G: Engine + 'static> Engine for Lasting<G> {
         objects() -> Result<u64, CacheError>,
         now_ms() -> Result<u64, CacheError>,
         follow_changes() -> Result<bool, CacheError>,
-        tend() -> Result<(), CacheError>,
+    }
+
+    async fn tend(&self) -> Result<(), CacheError> {
+        self.let_work().await;
+        let (engine, work) = (self.engine.clone(), self.left.work.clone());
+        let tended = self.run(move || async move {
+            let tended = engine.tend().await;
+            // An idle client does nothing next that its work could go on with.
+            work.over().await;
+            work.or_error(tended)
+        });
+        tended.await
     }
 
     fn word_number(&self, key: &[u8]) -> u32 {
@@ -371,7 +504,8 @@ impl<G: Engine + 'static> Engine for Lasting<G> {
     async fn close(&self) -> Result<(), CacheError> {
         self.finish().await;
         let engine = self.engine.clone();
-        self.run(move || async move { engine.close().await }).await
+        let closed = self.run(move || async move { engine.close().await }).await;
+        self.left.work.or_error(closed)
     }
 
     fn value_bytes_max(&self) -> usize {
@@ -405,12 +539,18 @@ impl<E: Endpoint, G: Pooled<E> + 'static> Pooled<E> for Lasting<G> {
 
     run_to_their_end! {
         repair() -> Result<Repaired, CacheError>,
-        verify() -> Result<Audit, CacheError>,
         retire_chunks(most: u64) -> Result<u64, CacheError>,
         discard_retired() -> Result<u64, CacheError>,
         restore_chunk() -> Result<bool, CacheError>,
         evict_ahead() -> Result<Ahead, CacheError>,
         grow(bytes: u64) -> Result<u8, PoolError>,
+    }
+
+    async fn verify(&self) -> Result<Audit, CacheError> {
+        // The walk is over an idle pool.
+        self.finish().await;
+        let engine = self.engine.clone();
+        self.run(move || async move { engine.verify().await }).await
     }
 
     fn shared(&self) -> &Arc<G::Shared> {
@@ -424,7 +564,8 @@ impl<E: Endpoint, G: Pooled<E> + 'static> Pooled<E> for Lasting<G> {
     async fn leave(&self) -> Result<(), CacheError> {
         self.finish().await;
         let engine = self.engine.clone();
-        self.run(move || async move { engine.leave().await }).await
+        let left = self.run(move || async move { engine.leave().await }).await;
+        self.left.work.or_error(left)
     }
 }
 
@@ -462,16 +603,22 @@ mod tests {
         }
     }
 
-    /// A change of `first` waits at the first gate, and opens the second, where others wait.
+    /// A change of `first` waits at the first gate, and opens the second, where others wait. A
+    /// change of `at once` waits for nothing, and leaves work that does the same as `first`.
     struct Slow {
         model: Model,
         gates: Rc<[Gate; 2]>,
+        has_work: Cell<bool>,
     }
 
     impl Engine for Slow {
         crate::pass_on_operations!(model, get, stats);
 
         async fn update<C: Change>(&self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
+            if key == b"at once" {
+                self.has_work.set(true);
+                return self.model.update(key, change).await;
+            }
             let is_first = key == b"first";
             self.gates[usize::from(!is_first)].pass().await;
             let updated = self.model.update(key, change).await;
@@ -480,11 +627,22 @@ mod tests {
             }
             updated
         }
+
+        fn has_work(&self) -> bool {
+            self.has_work.get()
+        }
+
+        async fn work(&self) -> Result<(), CacheError> {
+            self.has_work.set(false);
+            self.gates[0].pass().await;
+            self.gates[1].open();
+            Ok(())
+        }
     }
 
     fn slow() -> (Cache<Lasting<Slow>>, Rc<[Gate; 2]>) {
         let (model, gates) = (Model::new(Clock::manual(1_000_000_000).0), Rc::default());
-        (Cache::new(Lasting::new(Slow { model, gates: Rc::clone(&gates) })), gates)
+        (Cache::new(Lasting::new(Slow { model, gates: Rc::clone(&gates), has_work: Cell::default() })), gates)
     }
 
     /// A task that was woken.
@@ -546,5 +704,26 @@ mod tests {
         assert!(is_woken(keeper) && !is_woken(1 - keeper));
         assert!(poll(keeper));
         assert!(is_woken(1 - keeper) && poll(1 - keeper));
+    }
+
+    #[test]
+    fn a_client_works_beside_what_its_caller_does_and_wakes_one_that_waits_for_that() {
+        let (cache, gates) = slow();
+        let options = SetOptions::default();
+        let tasks: [Arc<Woken>; 2] = std::array::from_fn(|_| Arc::default());
+        let wakers = tasks.clone().map(Waker::from);
+        let is_woken = |task: usize| tasks[task].0.swap(false, Relaxed);
+        let mut waits = Box::pin(cache.set(b"second", b"value", &options));
+        let mut poll = || waits.as_mut().poll(&mut Context::from_waker(&wakers[0])).is_ready();
+        assert!(!poll());
+        // The change has ended, and its task will poll nothing more.
+        run_ready(cache.set(b"at once", b"value", &options)).unwrap();
+        assert!(is_woken(0) && !poll(), "another task goes on with the work");
+        // A client that tends is idle otherwise.
+        let mut tend = Box::pin(cache.tend());
+        assert!(tend.as_mut().poll(&mut Context::from_waker(&wakers[1])).is_pending());
+        gates[0].open();
+        assert!(is_woken(1) && tend.as_mut().poll(&mut Context::from_waker(&wakers[1])).is_ready());
+        assert!(is_woken(0) && poll(), "the work has ended");
     }
 }

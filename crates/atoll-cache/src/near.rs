@@ -502,6 +502,19 @@ impl<G: Copied> Engine for Near<G> {
         }
     }
 
+    fn attend(&self) {
+        self.engine.attend();
+    }
+
+    #[inline]
+    fn has_work(&self) -> bool {
+        self.engine.has_work()
+    }
+
+    async fn work(&self) -> Result<(), CacheError> {
+        self.engine.work().await
+    }
+
     async fn tend(&self) -> Result<(), CacheError> {
         if !self.untold.borrow().is_empty() {
             Box::pin(self.tell_all_accesses()).await;

@@ -98,6 +98,7 @@ impl<G: Engine> Engine for Compiled<G> {
         open_value(key: &[u8], value: &mut Value) -> Result<Option<Reading>, CacheError>,
         read_on(reading: &mut Reading, into: &mut [u8]) -> Result<bool, CacheError>,
         append_staged(staged: &mut Staged, bytes: &[u8]) -> Result<(), CacheError>,
+        work() -> Result<(), CacheError>,
         tend() -> Result<(), CacheError>,
         close() -> Result<(), CacheError>,
     }
@@ -128,6 +129,14 @@ impl<G: Engine> Engine for Compiled<G> {
 
     fn opens_values(&self) -> bool {
         self.0.opens_values()
+    }
+
+    fn attend(&self) {
+        self.0.attend();
+    }
+
+    fn has_work(&self) -> bool {
+        self.0.has_work()
     }
 
     fn stage(&self, key: &[u8], value_bytes: usize) -> Option<Staged> {

@@ -195,6 +195,7 @@ impl SmallCase {
                     control.turn().await;
                     play(&mut client, *step).await.expect("nothing of this fails");
                 }
+                client.cache.engine().finish().await;
                 // Until what is in flight has landed the client can die with it.
                 client.endpoint().pause(1_000_000).await;
                 done.borrow_mut().push(client);

@@ -6,6 +6,8 @@
 //! compiles all of it to nothing.
 
 use crate::{Endpoint, Purpose};
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 
 /// While it lives, the endpoint's posts have its purpose. Dropping it restores the previous
 /// purpose. Scopes nest.
@@ -28,4 +30,17 @@ impl<E: Endpoint> Drop for Scope<'_, E> {
     fn drop(&mut self) {
         self.endpoint.purpose(self.before);
     }
+}
+
+/// Runs a future whose posts have a purpose of their own, while other futures of the endpoint are
+/// polled in between.
+pub async fn apart<E: Endpoint, F: Future>(endpoint: &E, purpose: Purpose, future: F) -> F::Output {
+    let (mut future, mut own) = (pin!(future), purpose);
+    poll_fn(|context| {
+        let others = endpoint.purpose(own);
+        let polled = future.as_mut().poll(context);
+        own = endpoint.purpose(others);
+        polled
+    })
+    .await
 }

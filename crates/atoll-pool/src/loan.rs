@@ -29,6 +29,14 @@ impl<T> Lender<T> {
         self.take()
     }
 
+    /// Whether an operation has the value.
+    pub fn is_lent(&self) -> bool {
+        let value = self.value.take();
+        let is_lent = value.is_none();
+        self.value.set(value);
+        is_lent
+    }
+
     fn take(&self) -> Option<Loan<'_, T>> {
         self.value.take().map(|value| Loan { lender: self, value: Some(value) })
     }

@@ -451,6 +451,19 @@ impl<E: Endpoint> Engine for Chosen<E> {
         on_engine!(self, engine => engine.now_ms().await)
     }
 
+    fn attend(&self) {
+        on_engine!(self, engine => engine.attend());
+    }
+
+    #[inline]
+    fn has_work(&self) -> bool {
+        on_engine!(self, engine => engine.has_work())
+    }
+
+    async fn work(&self) -> Result<(), CacheError> {
+        on_engine!(self, engine => engine.work().await)
+    }
+
     async fn tend(&self) -> Result<(), CacheError> {
         // The engine has another method of this name, which does less.
         on_engine!(self, engine => Engine::tend(engine).await)

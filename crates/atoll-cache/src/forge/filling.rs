@@ -60,10 +60,14 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     }
 
     /// Closes the group that is filled for `queue`, which has no room, and begins to fill a chunk.
-    /// The other operations of this client find room there while this one queues the closed group.
+    /// The other operations of this client find room there while this one queues the closed group,
+    /// unless that is done beside them.
     pub(super) async fn open_group(&self, queue: Queue, chunk: (ChunkId, u32)) -> Result<(), CacheError> {
         self.groups.borrow_mut().open_next(queue, chunk);
         self.stock.wants_next.set(true);
+        if self.is_attended.get() && !self.is_evictor() {
+            return Ok(());
+        }
         self.queue_settled_groups().await
     }
 
@@ -157,8 +161,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         self.enqueue(queue, node).await
     }
 
-    /// Closes groups that have no room for another object, so that they are queued now and not with
-    /// the next write. Returns whether there are closed groups.
+    /// Closes groups that have no room for another object, so that they need not wait for the next
+    /// write to be queued. Returns whether there are closed groups.
     pub(super) fn close_full_groups(&self) -> bool {
         let settings = &self.client.pool.settings;
         // Extents cannot be evicted while their record's group is open. All clients together may

@@ -60,6 +60,7 @@ mod absence;
 pub mod addresses;
 mod ahead;
 pub mod annex;
+mod beside;
 mod blind;
 mod cleaning;
 mod evict;
@@ -248,6 +249,8 @@ pub struct Forge<E: Endpoint, T: Technique<E> = Shipped> {
     groups: RefCell<OpenGroups>,
     /// Its stock of free chunks.
     stock: Stock,
+    /// Whether its caller lets it work beside its operations: see `beside`.
+    is_attended: Cell<bool>,
     /// What it has done for the next chunk, if it is an evictor.
     effort: Cell<Effort>,
     /// Operations that are not under way.
@@ -304,6 +307,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             client,
             groups: RefCell::default(),
             stock: Stock::new(),
+            is_attended: Cell::default(),
             effort: Cell::default(),
             operations: Idle::default(),
             limit: Limit::default(),

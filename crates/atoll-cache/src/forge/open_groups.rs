@@ -19,6 +19,7 @@
 use super::group::{Expiry, MapEntry};
 use super::layout::Queue;
 use super::slot::{GHOST_MORE_MAX, KeyHash, UNIT_BYTES};
+use crate::extent::OpenChunk;
 use crate::record::Header;
 use atoll_pool::{ChunkId, PoolSettings};
 
@@ -119,6 +120,24 @@ impl OpenGroups {
         })
     }
 
+    /// By queue, the group that is filled, if so many more records like those in it will fill it, or
+    /// one part in `left_one_in` of it.
+    pub(super) fn nearly_full(
+        &self,
+        records: u64,
+        left_one_in: u64,
+        settings: &PoolSettings,
+    ) -> [Option<OpenChunk>; 2] {
+        let is_nearly = |group: &&OpenGroup| {
+            let (entries, used_bytes) = (group.map.len() as u64, group.used_bytes + 8 * group.map.len() as u64);
+            let left_bytes = u64::from(settings.chunk_bytes).saturating_sub(used_bytes);
+            let left_entries = u64::from(settings.group_objects_max).saturating_sub(entries);
+            let left = left_entries.min(left_bytes * entries / used_bytes.max(1));
+            entries > 0 && left <= records.max((entries + left) / left_one_in)
+        };
+        Queue::ALL.map(|queue| self.filled(queue).filter(is_nearly).map(|group| (group.chunk, group.generation)))
+    }
+
     /// Allocates the next place, if the group has room.
     #[inline]
     pub(super) fn take_place(
@@ -196,6 +215,12 @@ impl OpenGroups {
     #[inline]
     pub(super) fn is_closing(&self) -> bool {
         !self.closing.is_empty()
+    }
+
+    /// Whether there is a closed group whose places are all settled.
+    #[inline]
+    pub(super) fn has_settled(&self) -> bool {
+        self.closing.iter().any(|closed| closed.group.unsettled == 0)
     }
 
     /// Takes a closed group whose places are all settled, so that the caller queues it.

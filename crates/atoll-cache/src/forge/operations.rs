@@ -78,7 +78,7 @@ impl<E: Endpoint, T: Technique<E>> Copied for Forge<E, T> {
 impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// Ends an operation that writes: closes groups that are full, and frees what this client does
     /// not need.
-    async fn end<V>(
+    pub(super) async fn end<V>(
         &self,
         op: &mut Operation,
         outcome: Result<V, CacheError>,
@@ -93,7 +93,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         }
         op.old.shrink_beyond(1 << 20);
         op.outgoing.shrink_beyond(1 << 20);
-        if self.close_full_groups() && !self.client.is_lost() {
+        if self.close_full_groups() && !self.client.is_lost() && !self.is_attended.get() {
             let queued = Box::pin(self.queue_settled_groups()).await;
             self.judged(queued).await?;
         }
@@ -273,6 +273,19 @@ impl<E: Endpoint, T: Technique<E>> Engine for Forge<E, T> {
 
     async fn close(&self) -> Result<(), CacheError> {
         self.leave().await
+    }
+
+    fn attend(&self) {
+        self.is_attended.set(!self.client.endpoint.is_near());
+    }
+
+    #[inline]
+    fn has_work(&self) -> bool {
+        self.is_attended.get() && self.has_work_beside()
+    }
+
+    async fn work(&self) -> Result<(), CacheError> {
+        self.work_beside().await
     }
 
     async fn tend(&self) -> Result<(), CacheError> {

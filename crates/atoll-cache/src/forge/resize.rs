@@ -30,6 +30,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
 
     async fn retire(&self, op: &mut Operation) -> Result<u64, CacheError> {
         self.restock(op, 1).await?;
+        self.queue_settled_groups().await?;
         let Some(chunk) = op.notes.chunks.pop() else { return Err(CacheError::OutOfMemory) };
         match self.client.retire(chunk).await? {
             true => Ok(1),

@@ -10,7 +10,8 @@
 //! A few free chunks are kept for clients that clean: a group's live objects are copied to another
 //! chunk first. A client takes one of them when it has none in stock.
 //!
-//! Where an evictor works (`ahead`), a few more chunks are free, so that most often the first row
+//! Where memory is far, a client does this beside its operations when it will soon need a chunk:
+//! see `beside`. Where an evictor works (`ahead`), a few more chunks are free, so that most often the first row
 //! applies.
 
 use super::evict::Evicted;
@@ -206,7 +207,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     }
 
     /// Adds a chunk to the stock, and up to `most` if so many are free.
-    async fn obtain_some(&self, op: &mut Operation, most: usize, tries: u32) -> Result<(), CacheError> {
+    pub(super) async fn obtain_some(&self, op: &mut Operation, most: usize, tries: u32) -> Result<(), CacheError> {
         let (before, mut effort, mut tried, mut cleaned) = (self.stock.chunks.len(), 0, 0, 0);
         let kept = self.chunks_kept();
         self.recheck_waiting(false).await?;

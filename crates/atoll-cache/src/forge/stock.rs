@@ -30,6 +30,9 @@ pub(super) struct Stock {
     aside: Cell<Option<OpenChunk>>,
     /// Whether a group has begun, and no operation has looked for the next group's chunk since.
     pub(super) wants_next: Cell<bool>,
+    /// By queue, the group for whose next one this client has made room beside its operations, or
+    /// has tried to.
+    pub(super) provided_for: Cell<[Option<OpenChunk>; 2]>,
     /// How many chunks the operation that makes room wants.
     pub(super) wanted: Cell<usize>,
     /// Lent to the operation that makes room.
@@ -47,6 +50,7 @@ impl Stock {
             chunks: OpenChunks::default(),
             aside: Cell::default(),
             wants_next: Cell::default(),
+            provided_for: Cell::default(),
             wanted: Cell::default(),
             turn: Lender::new(()),
             waiting: RefCell::default(),

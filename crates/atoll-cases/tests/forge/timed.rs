@@ -3,14 +3,14 @@
 
 use atoll_cache::Pooled;
 use atoll_cache::forge::ForgeOptions;
-use atoll_cache::{Cache, SetOptions, Value};
+use atoll_cache::{Cache, Lasting, Near, SetOptions, Value};
 use atoll_cases::compiled::sim;
 use atoll_cases::endpoint::CaseEndpoint;
 use atoll_fabric::{Kind, Purpose};
 use atoll_sim::network::traffic::{Posted, Traffic};
 use atoll_sim::network::{Network, profiles};
 use atoll_sim::sim::region;
-use atoll_sim::{Sim, SimOptions};
+use atoll_sim::{Random, Sim, SimOptions};
 use std::rc::Rc;
 
 const CLIENTS: u16 = 24;
@@ -176,4 +176,70 @@ fn cleaning_costs_no_more_the_more_clients_clean() {
     // Of many clients none sees more than a part of the groups before others have cleaned them. If
     // what others reclaim counts as dead, no client evicts, and all clean what is hardly dead.
     assert!(many < 1.5 * few, "2 clients {few:.2}, 64 clients {many:.2}");
+}
+
+/// Times of SETs of new keys by one client of a full pool, in order, and what they posted for room.
+fn times_of_sets<G: Pooled<CaseEndpoint> + 'static>() -> (Vec<u64>, Posted) {
+    const SETS: u64 = 6_000;
+    let settings = ForgeOptions::default().for_capacity(2 << 20);
+    let nodes = vec![vec![region(settings.capacity_bytes, Kind::Host)]];
+    let sim = Sim::new(SimOptions::timed(1, nodes, Network::new(profiles::CX5_100G, 1)));
+    let endpoint = CaseEndpoint::new(sim.endpoint("client"));
+    let times = sim.block_on(async move {
+        let pool = G::format(&endpoint, settings).await.unwrap();
+        let cache = Cache::new(G::join(&pool, endpoint).await.unwrap());
+        let now_ns = || cache.engine().client().endpoint.virtual_ns();
+        let mut times = Vec::new();
+        for set in 0..3 * SETS {
+            let begun_ns = now_ns();
+            cache.set(&set.to_le_bytes(), &[7; 232], &SetOptions::default()).await.unwrap();
+            if set >= 2 * SETS {
+                times.push(now_ns() - begun_ns);
+            }
+        }
+        assert!(cache.stats().evictions > SETS, "{:?}", cache.stats());
+        cache.into_engine().leave().await.unwrap();
+        times.sort_unstable();
+        times
+    });
+    (times.unwrap(), sim.traffic().unwrap().of(Purpose::Eviction))
+}
+
+#[test]
+fn no_set_waits_for_room_that_its_client_makes_beside_it() {
+    let (alone, posted_alone) = times_of_sets::<sim::Forge>();
+    let (beside, posted) = times_of_sets::<Lasting<Near<sim::Forge>>>();
+    let percentile = |times: &[u64], percent: usize| times[times.len() * percent / 100];
+    let tail = |times: &[u64]| percentile(times, 99) as f64 / percentile(times, 50) as f64;
+    println!(
+        "p99 over p50: {:.1} alone, {:.1} beside; evicting: {posted_alone:?}, {posted:?}",
+        tail(&alone),
+        tail(&beside)
+    );
+    assert!(tail(&beside) < 2.0 && tail(&alone) > 3.0, "{:.1} alone, {:.1} beside", tail(&alone), tail(&beside));
+    // What is counted for making room is that, although SETs and it alternate.
+    assert!((0.95..1.05).contains(&(posted.verbs as f64 / posted_alone.verbs as f64)), "{posted_alone:?}, {posted:?}");
+}
+
+#[test]
+fn a_client_that_cleans_beside_its_operations_evicts_nothing_that_fits() {
+    const KEYS: u64 = 5_000;
+    let settings = ForgeOptions::default().for_capacity(2 << 20);
+    let nodes = vec![vec![region(settings.capacity_bytes, Kind::Host)]];
+    let sim = Sim::new(SimOptions::timed(1, nodes, Network::new(profiles::CX5_100G, 1)));
+    let endpoint = CaseEndpoint::new(sim.endpoint("client"));
+    let stats = sim.block_on(async move {
+        let pool = sim::Forge::format(&endpoint, settings).await.unwrap();
+        let cache = Cache::new(Lasting::new(sim::Forge::join(&pool, endpoint).await.unwrap()));
+        let mut random = Random::stream(1, 7);
+        for set in 0..5 * KEYS {
+            let key = if set < KEYS { set } else { random.below(KEYS) };
+            cache.set(&key.to_le_bytes(), &[7; 232], &SetOptions::default()).await.unwrap();
+        }
+        let stats = cache.stats();
+        cache.into_engine().leave().await.unwrap();
+        stats
+    });
+    let stats = stats.unwrap();
+    assert!(stats.groups_cleaned > 100 && stats.evictions == stats.evictions_index, "{stats:?}");
 }

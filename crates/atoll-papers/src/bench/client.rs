@@ -91,6 +91,7 @@ impl<G: Subject> Client<G> {
         }
         let now_ns = self.now_ns();
         self.tally.borrow_mut().end(now_ns);
+        self.cache.engine().rest().await;
     }
 
     async fn try_play(&mut self, requests: u64) -> Result<(), CacheError> {
@@ -148,6 +149,7 @@ impl<G: Subject> Client<G> {
             request.key(&mut lane.buffers.key);
             lane.set(&request, Condition::Always).await?;
         }
+        self.cache.engine().rest().await;
         Ok(())
     }
 
@@ -178,7 +180,7 @@ impl<G: Subject> Lane<'_, G> {
     async fn request(&mut self, request: &Request, due_ns: Option<u64>) -> Result<(), CacheError> {
         let early_ns = due_ns.map_or(0, |due_ns| due_ns.saturating_sub(self.now_ns()));
         if early_ns > 0 {
-            self.cache.engine().client().endpoint.pause(early_ns).await;
+            self.cache.engine().pause(early_ns).await;
         }
         let begun_ns = due_ns.unwrap_or_else(|| self.now_ns());
         if request.kind == Kind::Scan {
@@ -222,7 +224,7 @@ impl<G: Subject> Lane<'_, G> {
             return Ok(());
         }
         if self.miss_penalty_ns > 0 {
-            self.cache.engine().client().endpoint.pause(self.miss_penalty_ns).await;
+            self.cache.engine().pause(self.miss_penalty_ns).await;
         }
         self.set(request, Condition::Always).await
     }

@@ -213,6 +213,7 @@ async fn play<G: Subject>(
         client.request(&request).await?;
         run.borrow_mut().record(since_ns, begun_ns, client.now_ns());
     }
+    client.cache.engine().rest().await;
     Ok(())
 }
 

@@ -21,7 +21,6 @@ use atoll_lab::LabError;
 use atoll_lab::load::Request;
 use atoll_lab::report::Figure;
 use atoll_lab::report::places::Places;
-use std::any::Any;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -154,7 +153,7 @@ fn count<G: Subject>(
     let counted = tally.counted();
     let place = point.places[0].borrow();
     let client = place.as_ref().expect("between phases every thread is at its place");
-    let ditto = (client.cache.engine() as &dyn Any).downcast_ref::<Ditto<CaseEndpoint>>();
+    let ditto = client.cache.engine().itself().downcast_ref::<Ditto<CaseEndpoint>>();
     let weight = ditto.and_then(|ditto| Some(*ditto.replacement()?.weights().first()?)).unwrap_or(1.0);
     Ok(Counted { gets: counted.gets, hits: counted.hits, mops: mops.get(), weight })
 }
@@ -172,6 +171,7 @@ async fn play<G: Subject>(
         }
     }
     let ns = (client.now_ns() - begun_ns).max(1);
+    client.cache.engine().rest().await;
     mops.set(mops.get() + requests as f64 * 1e3 / ns as f64);
     (client, Ok(()))
 }

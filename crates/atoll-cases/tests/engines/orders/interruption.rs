@@ -55,6 +55,8 @@ impl Interruption {
 
     /// Runs `operation`, which stops before the batch of the run's number.
     pub(crate) async fn interrupt<S: Subject, T>(&self, client: &Client<S>, operation: impl Future<Output = T>) -> T {
+        // What the client does beside its operations stops nowhere.
+        client.cache.engine().finish().await;
         let stop = client.stops.before_batch(self.batches);
         self.stop.set(stop.clone()).ok().expect("one client stops");
         let done = operation.await;
