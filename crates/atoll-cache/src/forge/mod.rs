@@ -23,6 +23,7 @@
 //! | [`ring`] | the FIFO of groups |
 //! | [`hotness`] | counting accesses |
 //! | `room` | how a client makes room: a free chunk, cleaning, eviction |
+//! | `beside` | room that a client makes beside its operations, ahead of need |
 //! | `ahead` | an evictor, which makes room ahead of need |
 //! | `stock` | the free chunks that a client keeps |
 //! | `growth` | when the index grows |
