@@ -10,10 +10,10 @@
 //! | drops the future before the first poll | never begins |
 //! | drops the future later | continues with whatever the client does next, and ends before the client leaves |
 //!
-//! The same way a client works beside the operations of its caller (see [`Engine::work`]). It begins
-//! when a change has ended, or with a call of `tend`, which waits for the work's end. It goes on
-//! with what the client does next. An error that no operation would meet is reported by `tend`, or
-//! when the client leaves.
+//! The same way a client works beside the operations of its caller (see [`Engine::work`]). It
+//! begins when a change has ended, or with a call of `tend`, which waits for the work's end. It
+//! goes on with what the client does next. An error that no operation would meet is reported by
+//! `tend`, or when the client leaves.
 //!
 //! All other operations may wait for one that was left. So it wakes an awaited one, its *keeper*.
 //! If the keeper ends, another awaited operation is woken and is the keeper. So a caller polls each
@@ -195,7 +195,7 @@ impl Work {
         self.waiting.take().into_iter().for_each(Waker::wake);
     }
 
-    /// Waits until the work that is under way has ended. Somebody else goes on with it.
+    /// Waits until the work that is under way has ended. It goes on by other polls.
     async fn over(&self) {
         let begun = self.ended.get();
         poll_fn(|context| {

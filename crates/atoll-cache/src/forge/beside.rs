@@ -8,11 +8,11 @@
 //! | it has less | a chunk for the next group, and a spare one | does nothing |
 //! | it has less | fewer | allocates, cleans or evicts, as a writer in need would: see `room` |
 //!
-//! It makes room once for each group. If it could not, the operation that needs a chunk tries again,
-//! as without this. An operation that needs a chunk meanwhile waits until this one has been made. A
-//! chunk in stock caches nothing, so the client makes room late. A group that is closed because of
-//! the extents of its large objects is not foreseen: the next one's chunk is obtained by an
-//! operation. So are the chunks of large objects.
+//! It makes room once for each group. If it could not, the operation that needs a chunk tries
+//! again, as without this. An operation that needs a chunk meanwhile waits for the one that is
+//! being made. A chunk in stock caches nothing, so the client makes room late. A group that is
+//! closed because of the extents of its large objects is not foreseen: the next one's chunk is
+//! obtained by an operation. So are the chunks of large objects.
 //!
 //! Only a client whose operations wait for the fabric gains by this, and only if its caller lets it
 //! work beside them (see [`Engine::work`](crate::Engine::work)). Where memory is near, a thread of

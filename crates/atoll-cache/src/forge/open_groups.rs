@@ -120,8 +120,8 @@ impl OpenGroups {
         })
     }
 
-    /// By queue, the group that is filled, if so many more records like those in it will fill it, or
-    /// one part in `left_one_in` of it.
+    /// By queue, the group that is filled, if so many more records like those in it will fill it,
+    /// or one part in `left_one_in` of it.
     pub(super) fn nearly_full(
         &self,
         records: u64,

@@ -11,8 +11,8 @@
 //! chunk first. A client takes one of them when it has none in stock.
 //!
 //! Where memory is far, a client does this beside its operations when it will soon need a chunk:
-//! see `beside`. Where an evictor works (`ahead`), a few more chunks are free, so that most often the first row
-//! applies.
+//! see `beside`. Where an evictor works (`ahead`), a few more chunks are free, so that most often
+//! the first row applies.
 
 use super::evict::Evicted;
 use super::layout::Queue;

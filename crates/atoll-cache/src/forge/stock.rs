@@ -30,8 +30,8 @@ pub(super) struct Stock {
     aside: Cell<Option<OpenChunk>>,
     /// Whether a group has begun, and no operation has looked for the next group's chunk since.
     pub(super) wants_next: Cell<bool>,
-    /// By queue, the group for whose next one this client has made room beside its operations, or
-    /// has tried to.
+    /// By queue, the last group for whose next one this client has tried to make room beside its
+    /// operations.
     pub(super) provided_for: Cell<[Option<OpenChunk>; 2]>,
     /// How many chunks the operation that makes room wants.
     pub(super) wanted: Cell<usize>,
