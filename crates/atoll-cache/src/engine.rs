@@ -468,7 +468,8 @@ pub trait Engine {
     }
 
     /// From now on the caller lets this client [work](Self::work) beside its operations, whenever a
-    /// change has ended and the client [has work](Self::has_work). [`Lasting`](crate::Lasting) does.
+    /// change has ended and the client [has work](Self::has_work): see
+    /// [`Lasting`](crate::Lasting).
     fn attend(&self) {}
 
     /// Whether this client has work that no operation has to wait for yet. Where memory is near it
