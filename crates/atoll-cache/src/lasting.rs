@@ -21,7 +21,8 @@
 //!
 //! The operation has its own key, value and room for results, which costs a copy. Where memory is
 //! near, an operation ends at its first poll. No operation can be dropped halfway there, so clients
-//! do without this.
+//! do without this. A caller that never drops a future does without the copies: see
+//! [`Lasting::set_awaited`].
 
 use crate::audit::Audit;
 use crate::{
@@ -45,6 +46,8 @@ pub struct Lasting<G> {
     /// First, so that operations are dropped before the engine.
     left: Left,
     engine: Rc<G>,
+    /// Whether the caller awaits the end of every lookup and change.
+    is_awaited: bool,
 }
 
 /// Operations that no caller awaits: those whose futures were dropped, by their numbers, and the
@@ -274,6 +277,12 @@ impl<G: 'static> Lasting<G> {
         Rc::get_mut(&mut self.engine).expect("no operation is under way")
     }
 
+    /// From now on the caller awaits the end of every lookup and change. If it drops the future of
+    /// one earlier, that is as if its client died.
+    pub fn set_awaited(&mut self) {
+        self.is_awaited = true;
+    }
+
     /// How many operations have been left so far: their futures were dropped after they had begun.
     pub fn left(&self) -> u64 {
         self.left.count.get()
@@ -304,7 +313,7 @@ impl<G: Engine + 'static> Lasting<G> {
     /// Wraps an engine: its operations last.
     pub fn new(engine: G) -> Self {
         engine.attend();
-        Self { left: Left::default(), engine: Rc::new(engine) }
+        Self { left: Left::default(), engine: Rc::new(engine), is_awaited: false }
     }
 
     /// A change has ended: the client works beside what its caller does next, if it has work.
@@ -363,6 +372,9 @@ macro_rules! run_to_their_end {
 
 impl<G: Engine + 'static> Engine for Lasting<G> {
     async fn get(&self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError> {
+        if self.is_awaited {
+            return self.left.beside(self.engine.get(key, into)).await;
+        }
         let (engine, key, mut value) = (self.engine.clone(), key.to_vec(), std::mem::take(into));
         let got = self.run(move || async move {
             let lookup = engine.get(&key, &mut value).await;
@@ -432,6 +444,11 @@ impl<G: Engine + 'static> Engine for Lasting<G> {
     }
 
     async fn update<C: Change>(&self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
+        if self.is_awaited {
+            let token = self.left.beside(self.engine.update(key, change)).await;
+            self.let_work().await;
+            return token;
+        }
         let (engine, key, mut lasting) = (self.engine.clone(), key.to_vec(), change.lasting());
         let changed = self.run(move || async move {
             let token = engine.update(&key, &mut lasting).await;
@@ -706,10 +723,14 @@ mod tests {
         assert!(is_woken(1 - keeper) && poll(1 - keeper));
     }
 
-    #[test]
-    fn a_client_works_beside_what_its_caller_does_and_wakes_one_that_waits_for_that() {
-        let (cache, gates) = slow();
-        let options = SetOptions::default();
+    fn work_beside(is_awaited: bool) {
+        let gates: Rc<[Gate; 2]> = Rc::default();
+        let model = Model::new(Clock::manual(1_000_000_000).0);
+        let mut lasting = Lasting::new(Slow { model, gates: Rc::clone(&gates), has_work: Cell::default() });
+        if is_awaited {
+            lasting.set_awaited();
+        }
+        let (cache, options) = (Cache::new(lasting), SetOptions::default());
         let tasks: [Arc<Woken>; 2] = std::array::from_fn(|_| Arc::default());
         let wakers = tasks.clone().map(Waker::from);
         let is_woken = |task: usize| tasks[task].0.swap(false, Relaxed);
@@ -725,5 +746,11 @@ mod tests {
         gates[0].open();
         assert!(is_woken(1) && tend.as_mut().poll(&mut Context::from_waker(&wakers[1])).is_ready());
         assert!(is_woken(0) && poll(), "the work has ended");
+    }
+
+    #[test]
+    fn a_client_works_beside_what_its_caller_does_and_wakes_one_that_waits_for_that() {
+        work_beside(false);
+        work_beside(true);
     }
 }

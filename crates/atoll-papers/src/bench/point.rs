@@ -87,6 +87,7 @@ impl<'s, G: Subject> Point<'s, G> {
         if let Some(tuning) = &self.setup.tuning {
             tuning.apply(self.setup, engine.own());
         }
+        engine.set_awaited();
         Ok(engine)
     }
 

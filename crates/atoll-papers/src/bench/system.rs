@@ -36,6 +36,9 @@ pub(crate) trait Subject: Pooled<CaseEndpoint> + 'static {
         Err(LabError::Options("only the engines that are served can have near caches".to_owned()))
     }
 
+    /// Its client awaits each request's end.
+    fn set_awaited(&mut self) {}
+
     /// What its client does beside its requests goes on until it has ended: the client will ask
     /// for nothing for a while.
     async fn rest(&self) {}
@@ -58,6 +61,10 @@ impl<G: Subject> Subject for Lasting<G> {
 
     fn attach(&mut self, cache: Arc<NearCache>) -> Result<(), LabError> {
         self.engine_mut().attach(cache)
+    }
+
+    fn set_awaited(&mut self) {
+        Lasting::set_awaited(self);
     }
 
     async fn rest(&self) {
