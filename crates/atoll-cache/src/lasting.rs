@@ -147,9 +147,12 @@ impl Left {
         self.awaits_no_more(None);
     }
 
-    /// Awaits a future, and goes on with all that were woken meanwhile.
-    async fn beside<F: Future>(&self, future: F) -> F::Output {
-        let (mut awaiting, mut future) = (Awaiting { left: self, key: None }, pin!(future));
+    /// Awaits a future, and goes on with all that were woken meanwhile. It comes as a closure, as
+    /// for [`Lasting::run`].
+    #[inline(always)]
+    async fn beside<F: Future>(&self, begin: impl FnOnce() -> F) -> F::Output {
+        let mut future = pin!(begin());
+        let mut awaiting = Awaiting { left: self, key: None };
         poll_fn(|context| {
             self.go_on(context);
             let polled = future.as_mut().poll(context);
@@ -299,13 +302,13 @@ impl<G: 'static> Lasting<G> {
         let is_over = |_: &mut Context<'_>| {
             if self.left.operations.borrow().is_empty() { Poll::Ready(()) } else { Poll::Pending }
         };
-        self.left.beside(poll_fn(is_over)).await;
+        self.left.beside(|| poll_fn(is_over)).await;
     }
 
     /// Awaits what is none of this client's operations, while those that were left and the client's
     /// work go on.
     pub async fn beside<F: Future>(&self, future: F) -> F::Output {
-        self.left.beside(future).await
+        self.left.beside(|| future).await
     }
 }
 
@@ -373,7 +376,7 @@ macro_rules! run_to_their_end {
 impl<G: Engine + 'static> Engine for Lasting<G> {
     async fn get(&self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError> {
         if self.is_awaited {
-            return self.left.beside(self.engine.get(key, into)).await;
+            return self.left.beside(|| self.engine.get(key, into)).await;
         }
         let (engine, key, mut value) = (self.engine.clone(), key.to_vec(), std::mem::take(into));
         let got = self.run(move || async move {
@@ -445,7 +448,7 @@ impl<G: Engine + 'static> Engine for Lasting<G> {
 
     async fn update<C: Change>(&self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
         if self.is_awaited {
-            let token = self.left.beside(self.engine.update(key, change)).await;
+            let token = self.left.beside(|| self.engine.update(key, change)).await;
             self.let_work().await;
             return token;
         }
