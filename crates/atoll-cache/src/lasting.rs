@@ -142,7 +142,11 @@ impl Left {
             work.end(what.await);
             None
         }));
-        poll_fn(|context| Poll::Ready(self.go_on(context))).await;
+        poll_fn(|context| {
+            self.go_on(context);
+            Poll::Ready(())
+        })
+        .await;
         // This task may have nothing more to wait for.
         self.awaits_no_more(None);
     }
