@@ -1,12 +1,12 @@
-//! What a client does beside its operations, so that none waits for it: it queues the groups that
-//! are full, and makes room for the next ones.
+//! What a client does beside its operations, so that they seldom wait for it: it queues the groups
+//! that are full, and makes room for the next ones.
 //!
 //! | its groups | its stock | the client |
 //! |---|---|---|
 //! | one is closed, and all its places are settled | | queues it |
-//! | the open one has room for more than [`LEFT_RECORDS`] records and more than an eighth | | does nothing |
-//! | it has less | a chunk for the next group, and a spare one | does nothing |
-//! | it has less | fewer | allocates, cleans or evicts, as a writer in need would: see `room` |
+//! | more than [`LEFT_RECORDS`] records, and an eighth, will fill the open one | | does nothing |
+//! | fewer will | a chunk for the next group, and a spare one | does nothing |
+//! | fewer will | fewer chunks | allocates, cleans or evicts, as a writer in need would: see `room` |
 //!
 //! It makes room once for each group. If it could not, the operation that needs a chunk tries
 //! again, as without this. An operation that needs a chunk meanwhile waits for the one that is

@@ -178,13 +178,19 @@ fn cleaning_costs_no_more_the_more_clients_clean() {
     assert!(many < 1.5 * few, "2 clients {few:.2}, 64 clients {many:.2}");
 }
 
+/// A simulation with memory for a pool, and the endpoint of its only client.
+fn alone(settings: &atoll_pool::PoolSettings) -> (Sim, CaseEndpoint) {
+    let nodes = vec![vec![region(settings.capacity_bytes, Kind::Host)]];
+    let sim = Sim::new(SimOptions::timed(1, nodes, Network::new(profiles::CX5_100G, 1)));
+    let endpoint = CaseEndpoint::new(sim.endpoint("client"));
+    (sim, endpoint)
+}
+
 /// Times of SETs of new keys by one client of a full pool, in order, and what they posted for room.
 fn times_of_sets<G: Pooled<CaseEndpoint> + 'static>() -> (Vec<u64>, Posted) {
     const SETS: u64 = 6_000;
     let settings = ForgeOptions::default().for_capacity(2 << 20);
-    let nodes = vec![vec![region(settings.capacity_bytes, Kind::Host)]];
-    let sim = Sim::new(SimOptions::timed(1, nodes, Network::new(profiles::CX5_100G, 1)));
-    let endpoint = CaseEndpoint::new(sim.endpoint("client"));
+    let (sim, endpoint) = alone(&settings);
     let times = sim.block_on(async move {
         let pool = G::format(&endpoint, settings).await.unwrap();
         let cache = Cache::new(G::join(&pool, endpoint).await.unwrap());
@@ -225,9 +231,7 @@ fn no_set_waits_for_room_that_its_client_makes_beside_it() {
 fn a_client_that_cleans_beside_its_operations_evicts_nothing_that_fits() {
     const KEYS: u64 = 5_000;
     let settings = ForgeOptions::default().for_capacity(2 << 20);
-    let nodes = vec![vec![region(settings.capacity_bytes, Kind::Host)]];
-    let sim = Sim::new(SimOptions::timed(1, nodes, Network::new(profiles::CX5_100G, 1)));
-    let endpoint = CaseEndpoint::new(sim.endpoint("client"));
+    let (sim, endpoint) = alone(&settings);
     let stats = sim.block_on(async move {
         let pool = sim::Forge::format(&endpoint, settings).await.unwrap();
         let cache = Cache::new(Lasting::new(sim::Forge::join(&pool, endpoint).await.unwrap()));
