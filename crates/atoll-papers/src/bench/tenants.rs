@@ -1,5 +1,5 @@
 //! Loads made of others: objects of one size, several tenants with the same requests for keys of
-//! their own, and two applications.
+//! their own, two applications, and the beginning of a load.
 
 use super::footprint::Footprint;
 use super::sizes::{cache_bytes_min, grouped_cache_bytes_min};
@@ -136,6 +136,36 @@ impl Load for Applications {
     }
 }
 
+/// The beginning of a load: each client makes the first of so many parts of its requests.
+pub struct FirstPart {
+    /// The load.
+    pub load: Arc<dyn Load>,
+    /// How many parts it has.
+    pub parts: u64,
+}
+
+impl Load for FirstPart {
+    fn what(&self) -> String {
+        format!("the first of {} parts of {}", self.parts, self.load.what())
+    }
+
+    fn requests(&self) -> u64 {
+        self.load.requests() / self.parts
+    }
+
+    fn keys_loaded(&self) -> u64 {
+        self.load.keys_loaded()
+    }
+
+    fn preload(&self, client: u64, clients: u64) -> Stream {
+        self.load.preload(client, clients)
+    }
+
+    fn stream(&self, client: u64, clients: u64) -> Stream {
+        Box::new(self.load.stream(client, clients).take(share(self.requests(), client, clients) as usize))
+    }
+}
+
 /// The load for as many tenants as needed: a cache of `percent` then has room for what so many
 /// threads hold open.
 pub(crate) fn populated(load: Arc<dyn Load>, threads: u16, percent: u64) -> Arc<dyn Load> {
@@ -176,6 +206,20 @@ mod tests {
             };
             let count = streams.iter().enumerate().take(firsts as usize).filter(of_first).count();
             assert_eq!(count as u64, firsts, "{first_percent} %");
+        }
+    }
+
+    #[test]
+    fn the_first_part_of_a_load_is_the_beginning_of_each_client() {
+        let load: Arc<dyn Load> = LoadOptions::named("zipf:100,1,1001").open().unwrap().into();
+        let part = FirstPart { load: load.clone(), parts: 3 };
+        for clients in [1, 2, 7] {
+            let streams: Vec<Vec<Request>> = (0..clients).map(|client| part.stream(client, clients).collect()).collect();
+            assert_eq!(streams.iter().map(Vec::len).sum::<usize>() as u64, part.requests());
+            let is_beginning = |(client, stream): (u64, &Vec<Request>)| {
+                load.stream(client, clients).take(stream.len()).eq(stream.iter().copied())
+            };
+            assert!((0..).zip(&streams).all(is_beginning), "{clients} clients");
         }
     }
 
