@@ -214,7 +214,8 @@ mod tests {
         let load: Arc<dyn Load> = LoadOptions::named("zipf:100,1,1001").open().unwrap().into();
         let part = FirstPart { load: load.clone(), parts: 3 };
         for clients in [1, 2, 7] {
-            let streams: Vec<Vec<Request>> = (0..clients).map(|client| part.stream(client, clients).collect()).collect();
+            let streams: Vec<Vec<Request>> =
+                (0..clients).map(|client| part.stream(client, clients).collect()).collect();
             assert_eq!(streams.iter().map(Vec::len).sum::<usize>() as u64, part.requests());
             let is_beginning = |(client, stream): (u64, &Vec<Request>)| {
                 load.stream(client, clients).take(stream.len()).eq(stream.iter().copied())
