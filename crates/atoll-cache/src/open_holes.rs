@@ -55,7 +55,7 @@ macro_rules! holes {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenHoles<H> {
     #[cfg(feature = "holes")]
-    bits: u32,
+    bits: u64,
     of: PhantomData<H>,
 }
 

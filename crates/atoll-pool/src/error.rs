@@ -3,7 +3,7 @@
 use atoll_fabric::{Domain, VerbError};
 
 /// The format that this version reads and writes.
-pub const FORMAT_VERSION: u8 = 16;
+pub const FORMAT_VERSION: u8 = 17;
 
 /// Why a region is no pool, or cannot become one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -204,6 +204,10 @@ impl<E: Endpoint> Technique<E> for Ablated {
         }
     }
 
+    fn reuses_places(&self) -> bool {
+        self.without == Variant::default() && self.paper.is_none()
+    }
+
     fn recalls_misses(&self) -> bool {
         !self.without.locked_index && self.paper.is_none()
     }

@@ -61,6 +61,11 @@ pub struct GlCache {
 impl<E: Endpoint> Technique<E> for GlCache {
     type Annex = Learning;
 
+    /// No other baseline does.
+    fn reuses_places(&self) -> bool {
+        false
+    }
+
     #[inline]
     fn looked_up(&self, forge: &GlCacheDm<E>, hash: KeyHash) {
         self.watch_lookup(forge, hash);

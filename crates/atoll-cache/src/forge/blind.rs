@@ -7,6 +7,8 @@
 //! | CAS slot: the known word -> the new word | |
 //! | READ the head of the old record, if the client remembered the word | behind the swap: its length counts as dead, and the change is shown it |
 //!
+//! The record's place may be that of a dead one: see `vacancies`, which adds verbs to the batch.
+//!
 //! | memory | the client knows the word |
 //! |---|---|
 //! | far | because it remembers it (see `addresses`): the SET takes one round trip |
@@ -42,6 +44,7 @@ use super::operation::Operation;
 use super::slot::{KeyHash, Slot};
 use super::technique::Technique;
 use super::update::{New, Try};
+use super::vacancies::Home;
 use super::{Forge, Hole};
 use crate::extent::unlisted::Listing;
 use crate::index::copies::{self, Sharing};
@@ -97,22 +100,26 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             return Ok(None);
         }
         let record_bytes = header.record_bytes();
-        if !self.draw_stock(op, usize::from(!self.has_room(queue, record_bytes))) {
+        let is_short = !self.has_room(queue, record_bytes) && !self.has_vacancy(&header, guess.slot);
+        if !self.draw_stock(op, usize::from(is_short)) {
             op.notes.short_of = Some((queue, record_bytes));
             return Ok(Some(Try::Short(1)));
         }
         let token = self.client.next_token().await?;
         self.client.member().prepare(&self.client.endpoint, &mut op.notes.protection).await?;
-        let header = Header { main: known.main, ..header.with_token(token) };
+        // Without an await until the batch is posted: a future that is dropped earlier holds none.
+        let vacancy = self.take_vacancy(&header, guess.slot);
+        let queue = vacancy.as_ref().map_or(queue, |vacancy| vacancy.queue);
+        let header = Header { main: queue == Queue::Main, ..header.with_token(token) };
         let hits = self.shared.hotness.count(guess.chunk, known.number, self.shared.format.tag_of(known.word));
         let carry = hits.saturating_add(1).min(3);
         let slot = (self.home_slot(hash, known.slot), hash);
-        let mut placed = self.take_place(queue, slot, carry, &header);
-        if placed.is_none() {
-            placed = self.open_place(op, (queue, carry), slot, &header).await?;
+        let mut taken = self.take_home(vacancy, (queue, carry), slot, &header);
+        if taken.is_none() {
+            taken = self.open_place(op, (queue, carry), slot, &header).await?.map(Home::from);
         }
         // Other operations of this client have used the room.
-        let Some(place) = placed else {
+        let Some(mut home) = taken else {
             op.notes.short_of = Some((queue, record_bytes));
             return Ok(Some(Try::Short(1)));
         };
@@ -121,22 +128,25 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             false => self.is_outdated(begun_ns),
         };
         if is_outdated {
-            self.settle_place(&place, &header, Fate::Withdrawn);
+            self.settle_home(op, home, slot, &header, Fate::Withdrawn);
             return Ok(None);
         }
         let new = New { header, large: None, extents: Listing(None) };
+        let place = home.place;
         let word = self.encode(op, hash, key, value, &new, &place).in_place_of(known.word);
         let (at, record) = self.outgoing_record(op, &place);
         if !self.is_in_order(at, guess.slot) {
             op.outgoing = record;
-            self.settle_place(&place, &header, Fate::Withdrawn);
+            self.settle_home(op, home, slot, &header, Fate::Withdrawn);
             return Ok(None);
         }
         let posted_ns = if guess.is_remembered { self.client.endpoint.now_ns() } else { begun_ns };
         let mut batch = Batch::new();
         self.client.member().protect(&mut batch, &mut op.notes.protection, guess.chunk);
+        self.add_entry(&mut batch, &home, slot, carry);
         let written = batch.write(at, record);
         let swap = batch.compare_and_swap(guess.slot, known.word.0, word.0);
+        let looks = self.add_looks(&mut batch, &home, guess.chunk);
         let behind = guess.is_remembered.then(|| {
             let old = batch.read(guess.at, guess.buffer(op, key));
             (old, self.add_look_at_reuses(&mut batch, posted_ns))
@@ -151,14 +161,15 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             }
         }
         if !batch.swapped(swap) {
-            self.settle_place(&place, &header, Fate::Withdrawn);
+            self.settle_home(op, home, slot, &header, Fate::Withdrawn);
             self.forget(key);
             self.stats.addresses_stale.add(u64::from(guess.is_remembered));
             let now = Slot(batch.word(swap));
             op.notes.moved = (now.may_be(hash.fingerprint) && !now.is_pending()).then_some((known.slot, now));
             return Ok(Some(Try::Anew));
         }
-        self.settle_place(&place, &header, Fate::Published { extent_bytes: 0 });
+        self.note_looks(&mut home, looks.as_ref(), &batch, (known.slot, word));
+        self.settle_home(op, home, slot, &header, Fate::Published { extent_bytes: 0 });
         if !guess.is_remembered && self.is_outdated(begun_ns) {
             op.record = self.client.endpoint.read(guess.at, guess.buffer(op, key)).await?;
         }
@@ -167,6 +178,9 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         if !is_its && !self.is_open(Hole::UncheckedSwap) {
             if self.is_of_another(op, &guess, key).await? {
                 self.withdraw(&guess, key, (&place, word, &header)).await?;
+                if let Some(homeless) = op.notes.homeless.take() {
+                    self.end_homeless(op, *homeless).await?;
+                }
                 return Ok(Some(Try::Anew));
             }
             // No client wrote such a record. The change has replaced it.
@@ -176,10 +190,16 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         self.stats.puts.add(1);
         self.note_written(hash, true);
         self.learn(key, Known::of(known.slot, word, &Header { number: place.number, ..header }), posted_ns);
-        // Something else than a client may have written its lengths.
-        self.count_dead(guess.chunk, old.record_bytes().min(guess.bytes as u64));
+        let is_sound = is_its && (!guess.is_remembered || old.number == known.number);
+        if !(is_sound && self.keep_vacancy(op, (looks.as_ref(), &batch), known.word, &old)) {
+            // Something else than a client may have written its lengths.
+            self.count_dead(guess.chunk, old.record_bytes().min(guess.bytes as u64));
+        }
         if is_its && !old.is_expired(now_ms) {
             change.decide(now_ms, Some(Old { meta: Meta::of(&old), value: &[] }));
+        }
+        if op.notes.homeless.is_some() {
+            return Box::pin(self.rehome(op)).await.map(Some);
         }
         Ok(Some(Try::Done(Some(token))))
     }

@@ -40,8 +40,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         carry: u8,
         header: &Header,
     ) -> Option<Place> {
-        let settings = &self.client.pool.settings;
-        let place = self.groups.borrow_mut().take_place(queue, (slot, hash), carry, header, settings)?;
+        let format = (&self.client.pool.settings, self.shared.format);
+        let place = self.groups.borrow_mut().take_place(queue, (slot, hash), carry, header, format)?;
         // The next record will most likely be as long. Its memory is in no processor's cache: no
         // client has touched it for long.
         let record_bytes = header.record_bytes();

@@ -7,11 +7,11 @@
 //!                    +----------+----------+----------+- - - -+---------+---------+---------+
 //!
 //! an entry of the two-way index map
-//!    63        30 29      18 17   16 15   15 14        7 6        0
-//!    +------------+----------+-------+-------+-----------+----------+
-//!    | slot number| offset,  | carry | large |  finger-  | more of  |
-//!    |     34     | units 12 |   2   |   1   |  print 8  | the hash |
-//!    +------------+----------+-------+-------+-----------+----------+
+//!    63        30 29      18 17   16 15   15 14        7 6      6 5        0
+//!    +------------+----------+-------+-------+-----------+--------+----------+
+//!    | slot number| offset,  | carry | large |  finger-  | reused | more of  |
+//!    |     34     | units 12 |   2   |   1   |  print 8  |   1    | the hash |
+//!    +------------+----------+-------+-------+-----------+--------+----------+
 //!
 //! descriptor word 1    objects 16 | queue 1 | units of all records 13 (from bit 0 up)
 //! descriptor word 3    a quarter of the bytes has expired at 32 | the next object expires at 32
@@ -22,16 +22,17 @@
 //! A client writes records in order, without a gap. It keeps the map in its own memory, and writes
 //! it by one WRITE when the group closes: only an evictor reads it. If the client dies before, a
 //! repairer makes the map from the records. `carry` is the frequency that an object brings from an
-//! earlier group.
+//! earlier group. `reused` is set once a client has used the place of a dead record anew (see
+//! `vacancies`).
 //!
 //! The next record begins where a record ends. So an entry and its neighbour give every bit of the
-//! slot's word while the slot points to the record. An evictor can swap a slot that it has not
-//! READ.
+//! slot's word while the slot points to the record, unless the place was used anew. An evictor can
+//! swap a slot that it has not READ.
 //!
 //! Invariants:
 //! - Only its owner writes to an open chunk.
 //! - A record that a live slot ever pointed to is not overwritten before the chunk's generation has
-//!   gone up.
+//!   gone up, except by the client that replaced it, with a record of the next edition.
 //! - A record that never became live may be overwritten by its owner.
 
 use super::layout::Queue;
@@ -50,6 +51,8 @@ pub struct MapEntry {
     pub large: bool,
     /// The key's fingerprint.
     pub fingerprint: u8,
+    /// Whether its place was used anew, so that the map does not give the tag of the slot's word.
+    pub reused: bool,
     /// The further hash bits that a ghost has.
     pub more: u16,
 }
@@ -62,12 +65,13 @@ impl MapEntry {
             | u64::from(self.carry.min(3)) << 16
             | u64::from(self.large) << 15
             | u64::from(self.fingerprint) << 7
+            | u64::from(self.reused) << 6
             | u64::from(self.more & GHOST_MORE_MAX)
     }
 
     /// The entry of a record that was never written.
     pub(super) fn of_nothing(offset_units: u16) -> Self {
-        Self { slot: 0, offset_units, carry: 0, large: false, fingerprint: 0, more: 0 }
+        Self { slot: 0, offset_units, carry: 0, large: false, fingerprint: 0, reused: false, more: 0 }
     }
 
     /// The entry of a word. Every word is an entry, and its fields must be checked against the
@@ -79,6 +83,7 @@ impl MapEntry {
             carry: (word >> 16) as u8 & 3,
             large: word & 1 << 15 != 0,
             fingerprint: (word >> 7) as u8,
+            reused: word & 1 << 6 != 0,
             more: word as u16 & GHOST_MORE_MAX,
         }
     }
@@ -172,9 +177,9 @@ mod tests {
     #[test]
     fn a_map_entry_survives_packing_at_its_edges() {
         let (slot, offset_units, fingerprint) = ((1 << 34) - 1, 4095, 0xff);
-        let entry = MapEntry { slot, offset_units, carry: 3, large: true, fingerprint, more: 0x7f };
+        let entry = MapEntry { slot, offset_units, carry: 3, large: true, fingerprint, reused: true, more: 0x3f };
         assert_eq!(MapEntry::from_word(entry.word()), entry);
-        let entry = MapEntry { slot: 0, offset_units: 0, carry: 0, large: false, fingerprint: 0, more: 0 };
+        let entry = MapEntry::of_nothing(0);
         assert_eq!(MapEntry::from_word(entry.word()), entry);
     }
 }

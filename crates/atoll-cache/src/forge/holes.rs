@@ -15,10 +15,10 @@ crate::holes! {
         DuplicateKey => ["hold the same key", NO_ORDER],
         /// A change trusts a slot's word although the chunk behind it may have been reused (closed
         /// by protections).
-        Protection => [NO_ORDER],
+        Protection => [NO_ORDER, "dropped"],
         /// A client that wants to reuse a chunk looks for first protections alone (closed by
         /// notices of further protections).
-        FirstsAlone => [NO_ORDER],
+        FirstsAlone => [NO_ORDER, "dropped"],
         /// A change that loses its compare-and-swap reports success (closed by beginning again).
         LostUpdate => [NO_ORDER],
         /// A chunk is reused before its hot objects were copied and its slots unlinked (closed by
@@ -87,7 +87,19 @@ crate::holes! {
         NeedlessEviction => [NO_ORDER],
         /// An evictor frees a chunk that an operation still protects (closed by letting the chunk
         /// wait).
-        ProtectedRoom => [NO_ORDER],
+        ProtectedRoom => [NO_ORDER, "dropped"],
+        /// A client writes a record in the place of one that it has replaced, and does not protect
+        /// the chunk any more (closed by keeping the protection).
+        HastyVacancy => [NO_ORDER, "points to no record of its own", "holds no group of its time", "dropped"],
+        /// A record in a place that was used anew has the tag of the record before it (closed by
+        /// editions).
+        SameEdition => [NO_ORDER],
+        /// A client does not look whether a group had an owner while it published a record there
+        /// (closed by a READ of the descriptor behind the swap).
+        UncheckedVacancy => ["holds no group of its time", "points to no record of its own", NO_ORDER, "dropped"],
+        /// An owner reuses a chunk without a look for records that a client published there
+        /// meanwhile, which has died since (closed by READING the map once more).
+        ForgottenStrays => ["holds no group of its time", "points to no record of its own"],
     }
 }
 

@@ -278,15 +278,17 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             Slots::IfDead(least) => dead_bytes < least || dead_bytes > 2 * layout.chunk_bytes,
             Slots::Always => false,
         };
-        if few_dead
-            && self.shared.settings.options.rule != Rule::Paper
-            && self.expect_words(&mut entries, chunk, generation, contents)
-        {
-            return Ok(LeavingParts { entries, is_known: false, bytes: Buffer::new() });
-        }
+        let is_known = !few_dead
+            || self.shared.settings.options.rule == Rule::Paper
+            || !self.expect_words(&mut entries, chunk, generation, contents);
         let homes_end = self.homes_end();
-        entries.iter_mut().for_each(|(_, word)| *word = None);
-        let mut looked: Vec<_> = entries.iter_mut().filter(|(entry, _)| entry.slot < homes_end).collect();
+        let mut looked = Vec::new();
+        for pair in entries.iter_mut().filter(|(entry, _)| is_known || entry.reused) {
+            pair.1 = None;
+            if pair.0.slot < homes_end {
+                looked.push(pair);
+            }
+        }
         let read = |(entry, _): &&mut (MapEntry, Option<Slot>)| self.slot_at(self.slot_of_home(entry.slot));
         let words = post_together::read_words(&self.client.endpoint, looked.iter().map(read)).await?;
         for ((entry, found), word) in looked.iter_mut().zip(words) {
@@ -295,7 +297,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                 *found = self.warm_word((chunk, generation), entry, word).await?;
             }
         }
-        Ok(LeavingParts { entries, is_known: true, bytes: Buffer::new() })
+        Ok(LeavingParts { entries, is_known, bytes: Buffer::new() })
     }
 
     /// Fills in the words that the slots have while they point to the group's objects. `false` if
@@ -319,7 +321,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             }
             let length = if entry.large { RecordLength::LARGE } else { RecordLength::of(end - begin) };
             let heap_offset = u64::from(chunk.0) * chunk_bytes + begin;
-            let live = self.shared.format.live(entry.fingerprint, length, heap_offset, generation);
+            let live =
+                self.shared.format.live(entry.fingerprint, length, heap_offset, self.shared.format.tag(generation));
             *word = Some(live.moved_to(size.depth(bucket_of_slot(size.slot_of_home(entry.slot)))));
             end = begin;
         }
@@ -424,7 +427,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// into the stock.
     pub async fn empty_group(&self, mut group: LeavingGroup, to: Queue) -> Result<(), CacheError> {
         if self.is_open(Hole::EarlyReuse) {
-            self.release_chunk(&group).await?;
+            self.release_chunk(&group, &group.objects).await?;
         }
         let objects = std::mem::take(&mut group.objects);
         let mut leavers = objects.clone();
@@ -445,7 +448,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         self.note_reclaimed(group.reclaimable);
         split::thaw_last(self).await?;
         if !self.is_open(Hole::EarlyReuse) {
-            self.release_chunk(&group).await?;
+            self.release_chunk(&group, &objects).await?;
         }
         Ok(())
     }
@@ -588,13 +591,70 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     }
 
     /// Takes an emptied chunk into the stock, or lets it wait if it is protected.
-    async fn release_chunk(&self, group: &LeavingGroup) -> Result<(), CacheError> {
+    async fn release_chunk(&self, group: &LeavingGroup, objects: &[Leaver]) -> Result<(), CacheError> {
         let is_blind = self.is_open(Hole::Protection) || self.is_open(Hole::ProtectedRoom) && self.is_evictor();
         let is_protected = !is_blind && !self.client.protected_among(&[group.chunk]).await?.is_empty();
         if is_protected {
             self.stock.let_wait(group.chunk);
             return Ok(());
         }
+        self.unlink_late(group.chunk, Some(objects)).await?;
         self.reuse_chunk(group.chunk, group.state).await
+    }
+
+    /// Before an emptied chunk is reused, which no operation protects any more: evicts what a
+    /// client has published there since this one READ the map, and has not moved, because it died.
+    /// `known` are the objects as this client found them.
+    pub(super) async fn unlink_late(&self, chunk: ChunkId, known: Option<&[Leaver]>) -> Result<(), CacheError> {
+        if !self.has_vacancies() || self.is_open(Hole::ForgottenStrays) {
+            return Ok(());
+        }
+        let layout = self.client.pool.layout.clone();
+        let objects = match known {
+            Some(objects) => objects.len(),
+            None => {
+                let contents = atoll_pool::read_word(&self.client.endpoint, layout.contents(chunk)).await?;
+                self.group_objects(contents).unwrap_or(self.client.pool.settings.group_objects_max as usize)
+            }
+        };
+        let at = layout.chunk(chunk).add(layout.chunk_bytes - 8 * objects as u64);
+        let map = self.client.endpoint.read(at, self.spares.take(8 * objects)).await?;
+        let entries = map.words().iter().rev().copied().map(MapEntry::from_word);
+        let is_known = |number: usize, entry: &MapEntry| {
+            known.and_then(|known| known.get(number)).is_some_and(|leaver| {
+                (leaver.entry.slot, leaver.entry.fingerprint, leaver.entry.reused)
+                    == (entry.slot, entry.fingerprint, true)
+            })
+        };
+        let late = entries.enumerate().filter(|(number, entry)| entry.reused && !is_known(*number, entry));
+        let late: Vec<MapEntry> = late.map(|(_, entry)| entry).collect();
+        self.spares.keep(map);
+        for entry in late {
+            self.unlink_late_object(chunk, &entry).await?;
+        }
+        Ok(())
+    }
+
+    #[cold]
+    async fn unlink_late_object(&self, chunk: ChunkId, entry: &MapEntry) -> Result<(), CacheError> {
+        let offset = u64::from(chunk.0) * self.client.pool.layout.chunk_bytes;
+        let offset = offset + u64::from(entry.offset_units) * UNIT_BYTES;
+        if entry.slot >= self.homes_end() {
+            self.learn_buckets().await?;
+        }
+        while entry.slot < self.homes_end() {
+            let word = self.settled_word(entry).await?;
+            // Of whatever generation: an owner that left the pool has queued the chunk in a new
+            // one.
+            if !word.is_live() || self.shared.format.heap_offset(word) != offset {
+                return Ok(());
+            }
+            if copies::take_out(self, self.slot_of_home(entry.slot), word).await? {
+                self.stats.evictions.add(1);
+                self.count_removed(1).await?;
+                return Ok(());
+            }
+        }
+        Ok(())
     }
 }

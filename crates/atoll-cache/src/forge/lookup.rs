@@ -9,7 +9,7 @@
 //! | anything, later than the client relies on tags (see `reuse`) | retry |
 //!
 //! The tag in the slot has up to 16 bits of the chunk's generation. A record that passes is the
-//! slot's own, unless the chunk was reused 2^16 times between two READs. In pools beyond 64 GiB
+//! slot's own, unless the chunk was reused 2^13 times between two READs. In pools beyond 64 GiB
 //! fewer reuses are enough, but each of them turns the whole pool over. The time limit excludes
 //! both cases.
 //!
@@ -119,8 +119,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     #[inline]
     pub(super) fn judge<'r>(&self, slot: Slot, record: &'r Buffer) -> Option<Record<'r>> {
         let record = Record::decode(record, &self.shared.hasher, self.sealed_tag(self.shared.format.tag_of(slot)))?;
-        let same = self.shared.format.has_generation(slot, record.header.generation.into())
-            && record.header.large == slot.is_large();
+        let same =
+            self.shared.format.tag_of(slot) == record.header.generation && record.header.large == slot.is_large();
         (same || self.is_open(Hole::Generation)).then_some(record)
     }
 

@@ -17,6 +17,7 @@
 //! | `blind` | a SET of a key whose object the client remembers, in one round trip |
 //! | `absence` | the words that a miss saw, for the insertion that follows |
 //! | `update` | the way of every change, with `search` (find the object), `insert` (a new key), `unlink` (remove an object) |
+//! | `vacancies` | records in the places of dead ones |
 //! | [`group`] | groups and the two-way index map |
 //! | `open_groups` | the groups that a client fills |
 //! | `filling` | how a client fills and closes them |
@@ -99,6 +100,7 @@ mod stock;
 pub mod technique;
 mod unlink;
 mod update;
+mod vacancies;
 pub mod verify;
 
 pub use holes::{Hole, OpenHoles};
@@ -141,6 +143,7 @@ use slot::{Slot, SlotFormat};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use stock::Stock;
+use vacancies::Vacancies;
 
 /// A `forge` pool as one process has it open.
 pub type ForgePool = ForgePoolWith<()>;
@@ -268,6 +271,7 @@ pub struct Forge<E: Endpoint, T: Technique<E> = Shipped> {
     reliance: Reliance,
     /// The steps that this form of the engine changes.
     technique: T,
+    vacancies: Vacancies,
     lately_bound: RefCell<LatelyBound>,
     abandoned: Arc<Abandoned>,
     absences: Absences,
@@ -321,6 +325,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             merged_mean: Cell::default(),
             reliance: Reliance::default(),
             technique: T::default(),
+            vacancies: Vacancies::default(),
             lately_bound: RefCell::default(),
             abandoned: Arc::default(),
             absences: Absences::new(!is_near),
@@ -388,6 +393,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         for queue in Queue::ALL {
             self.close_group(queue, 0).await?;
         }
+        self.give_up_vacancies();
         self.free_waiting().await?;
         free_unlisted(self).await?;
         self.free_stock_beyond(0).await?;
@@ -397,7 +403,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         self.client.endpoint.flush().await?;
         // A group with an unsettled place is left to a repairer, and so is what an operation had in
         // its hands that was dropped halfway.
-        let is_done = !self.groups.borrow().is_closing() && !self.client.cut_off().has_happened();
+        let is_done =
+            !self.groups.borrow().is_closing() && !self.client.cut_off().has_happened() && !self.vacancies.are_in_use();
         match is_done {
             true => Ok(self.client.leave().await?),
             false => Ok(self.client.abandon().await?),

@@ -200,12 +200,12 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             self.move_piece(group, piece, leavers).await?;
         }
         piece.at.get_or_insert(at);
-        let generation = self.sealed_tag(self.shared.format.tag(place.generation));
+        let generation = self.sealed_tag(place.tag);
         let header = Header { number: place.number, generation, main: to == Queue::Main, ..header };
         record::append_copy(&mut piece.bytes, buffer, &self.shared.hasher, &header);
         let length = if header.large { RecordLength::LARGE } else { RecordLength::of(record_bytes) };
         let heap_offset = u64::from(place.chunk.0) * layout.chunk_bytes + place.offset_bytes;
-        let copy = self.shared.format.live(word.fingerprint(), length, heap_offset, place.generation);
+        let copy = self.shared.format.live(word.fingerprint(), length, heap_offset, place.tag);
         // Copies of the object stay right.
         let to = copy.in_place_of(word).shared_as(word.sharing());
         piece.copies.push(Copy { object, slot: self.slot_of_home(leaver.entry.slot), from: word, to, header, place });

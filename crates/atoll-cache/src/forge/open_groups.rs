@@ -18,7 +18,7 @@
 
 use super::group::{Expiry, MapEntry};
 use super::layout::Queue;
-use super::slot::{GHOST_MORE_MAX, KeyHash, UNIT_BYTES};
+use super::slot::{GHOST_MORE_MAX, KeyHash, SlotFormat, UNIT_BYTES};
 use crate::extent::OpenChunk;
 use crate::record::Header;
 use atoll_pool::{ChunkId, PoolSettings};
@@ -73,7 +73,8 @@ impl OpenGroup {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) chunk: ChunkId,
-    pub(super) generation: u32,
+    /// The tag of the record that the place is to have.
+    pub(super) tag: u16,
     pub(super) offset_bytes: u64,
     pub(super) number: u16,
 }
@@ -146,21 +147,21 @@ impl OpenGroups {
         (slot, hash): (u64, KeyHash),
         carry: u8,
         header: &Header,
-        settings: &PoolSettings,
+        (settings, format): (&PoolSettings, SlotFormat),
     ) -> Option<Place> {
         let record_bytes = header.record_bytes();
         let has_room = self.has_room(queue, (1, record_bytes), settings);
         let group = self.filled[queue as usize].as_mut().filter(|_| has_room)?;
         let place = Place {
             chunk: group.chunk,
-            generation: group.generation,
+            tag: format.tag(group.generation),
             offset_bytes: group.used_bytes,
             number: group.map.len() as u16,
         };
         let offset_units = (group.used_bytes / UNIT_BYTES) as u16;
         let KeyHash { fingerprint, more, .. } = hash;
         let more = more & GHOST_MORE_MAX;
-        group.map.push(MapEntry { slot, offset_units, carry, large: header.large, fingerprint, more });
+        group.map.push(MapEntry { slot, offset_units, carry, large: header.large, fingerprint, reused: false, more });
         group.used_bytes += record_bytes;
         group.expiries.extend(header.expiry_ms.map(|expiry_ms| (expiry_ms, header.held_bytes())));
         group.unsettled += 1;

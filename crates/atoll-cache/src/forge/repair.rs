@@ -15,6 +15,7 @@
 //! | Index, not in the directory, owner dead | about to list it there | free |
 //! | a pending slot | inserting | cleared when the chunk that it points into is settled |
 //! | a protection | changing something | ignored once its client is shut out |
+//! | a slot that points to a record in a reused place of a group that had an owner | publishing it there (see `vacancies`) | unlinked by that owner, before it reuses the chunk |
 //! | a ticket without a node | putting a group into a queue | the client that dequeues passes it (see `ring`) |
 //! | an empty node that waits for a ticket behind the head | between the head's FAA and emptying it | emptied |
 //! | a wrong count | anything | recounted by a client that finds all other clients gone or at rest |
@@ -65,11 +66,24 @@ impl Parsed {
         self.offset_bytes
     }
 
+    /// The tag of the words that point to it.
+    pub(super) fn tag(&self) -> u16 {
+        self.header.generation
+    }
+
     /// Its entry of a map, if its slot has this home number.
     pub fn map_entry(&self, slot: u64) -> MapEntry {
         let offset_units = (self.offset_bytes / UNIT_BYTES) as u16;
         let KeyHash { fingerprint, more, .. } = self.hash;
-        MapEntry { slot, offset_units, carry: 0, large: self.header.large, fingerprint, more: more & GHOST_MORE_MAX }
+        MapEntry {
+            slot,
+            offset_units,
+            carry: 0,
+            large: self.header.large,
+            fingerprint,
+            reused: false,
+            more: more & GHOST_MORE_MAX,
+        }
     }
 }
 
@@ -85,6 +99,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// do this by themselves. An idle client should call it every
     /// [`Times::look_ns`](atoll_pool::registry::Times). It also removes expired objects.
     pub async fn tend(&self) -> Result<(), CacheError> {
+        self.give_up_old_vacancies();
         let before = self.client.endpoint.purpose(Purpose::Upkeep);
         let tended = repair::round(self).await;
         self.client.endpoint.purpose(before);
@@ -172,7 +187,9 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                     0
                 }
             };
-            group.map.push(record.map_entry(self.home_slot(*hash, slot)));
+            let entry = record.map_entry(self.home_slot(*hash, slot));
+            let reused = record.tag() != self.shared.format.tag(leaving.generation);
+            group.map.push(MapEntry { reused, ..entry });
             group.used_bytes = offset_bytes + header.record_bytes();
         }
         // No frozen slot may point to the chunk either.
@@ -184,6 +201,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         } else if !self.client.protected_among(&[chunk]).await?.is_empty() {
             self.stock.let_wait(chunk);
         } else {
+            self.unlink_late(chunk, None).await?;
             self.client.free_own(chunk, leaving).await?;
         }
         Ok(settled)
@@ -193,8 +211,6 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     pub fn parse(&self, chunk: &mut Buffer, generation: u32) -> Vec<Parsed> {
         let (settings, buckets) = (&self.client.pool.settings, self.shared.settings.buckets);
         let chunk_bytes = chunk.len();
-        let tag = self.shared.format.tag(generation);
-        let sealed = self.sealed_tag(tag);
         let (mut records, mut offset, mut next) = (Vec::new(), 0, 0);
         while next < settings.group_objects_max as usize && offset + HEADER_BYTES <= chunk_bytes {
             chunk.narrow(offset, chunk_bytes - offset);
@@ -202,15 +218,19 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             // behind the last. Of several concurrent operations one may not have reached its WRITE.
             let header = Record::unchecked_header(chunk);
             // A brief record's generation is in its checksum alone.
-            let is_of_group = (!header.tagged || header.generation == tag)
+            let is_of_group = (!header.tagged || self.shared.format.is_of_generation(header.generation, generation))
                 && (next..settings.group_objects_max as usize).contains(&usize::from(header.number))
                 && offset + header.record_bytes() as usize + 8 * (usize::from(header.number) + 1) <= chunk_bytes;
-            let Some(record) = is_of_group.then(|| Record::decode(chunk, &self.shared.hasher, sealed)).flatten() else {
+            let mut tags = self.shared.format.editions(generation).filter(|_| is_of_group);
+            let decoded = tags.find_map(|tag| {
+                let record = Record::decode(chunk, &self.shared.hasher, self.sealed_tag(tag))?;
+                Some((record.header, record.large(), record.key))
+            });
+            let Some((header, large, key)) = decoded else {
                 offset += UNIT_BYTES as usize;
                 continue;
             };
-            let header = record.header;
-            let hash = record.large().map_or_else(|| self.shared.hasher.hash(record.key), |body| body.key_hash);
+            let hash = large.map_or_else(|| self.shared.hasher.hash(key), |body| body.key_hash);
             records.push(Parsed { header, offset_bytes: offset as u64, hash: KeyHash::new(hash, buckets) });
             offset += header.record_bytes() as usize;
             next = usize::from(header.number) + 1;

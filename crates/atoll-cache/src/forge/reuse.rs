@@ -1,7 +1,7 @@
 //! How long a client relies on the tag of a slot word that it has READ.
 //!
 //! The tag tells the records of one place apart until the chunk was reused as often as the tag has
-//! values: 2^16 in a pool of up to 1 GiB, 2^10 in one of 64 GiB.
+//! values: 2^13 in a pool of up to 1 GiB, 2^9 in one of 64 GiB.
 //!
 //! | a client | relies on a tag |
 //! |---|---|
@@ -19,8 +19,8 @@
 //! anyway, now and then, and alone if it has not for long. The rest of the tag's values is for
 //! reuses since that READ, and for those that clients that died have not counted.
 //!
-//! Many chunks share a count. In a pool of 1 GiB a word is of use until a million chunks were
-//! reused, in one of 64 GiB until 16 000 were. The counts are too coarse for the tags of pools
+//! Many chunks share a count. In a pool of 1 GiB a word is of use until 130 000 chunks were
+//! reused, in one of 64 GiB until 8000 were. The counts are too coarse for the tags of pools
 //! beyond 2 TiB: there no SET is blind.
 
 use super::Forge;
@@ -109,7 +109,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// How many reuses may be counted before a client relies on a tag no more. Zero if the tags are
     /// too coarse for the counts.
     pub(super) fn reuses_max(&self) -> u64 {
-        (self.shared.format.tags() / COUNTED_ONE_IN).saturating_sub(reuses::STEP - 1)
+        (self.shared.format.generations() / COUNTED_ONE_IN).saturating_sub(reuses::STEP - 1)
     }
 
     /// Whether the counts are too old to rely on a tag.

@@ -180,7 +180,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             if !self.stock.has_waiting() {
                 return Ok(());
             }
-            // A protection lasts as long as one operation.
+            // A protection lasts as long as one operation, or a vacancy.
+            self.give_up_vacancies();
             self.client.endpoint.pause(pause_ns(tried)).await;
         }
         Ok(())
@@ -247,6 +248,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                     for queue in Queue::ALL {
                         self.close_group(queue, 0).await?;
                     }
+                    self.give_up_vacancies();
                     self.recheck_waiting(true).await?;
                     turns::wait(&self.client, pause_ns(tried)).await;
                     // The operation relies on nothing that it has seen. A client that died may hold

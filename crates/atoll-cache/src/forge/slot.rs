@@ -11,10 +11,10 @@
 //!  depth: how often the bucket has been split, or its parent before its birth
 //!  copies: whether other processes may have copies of the object (see `index::copies`)
 //!
-//! 63       56 55       48 47 46   44 43 40  39 33 32                                        0
+//! 63       56 55       48 47 46   44 43 39  38 33 32                                        0
 //! +-+--------+-----------+--+-------+-----+------+------------------------------------------+
 //! |0| 0      | finger-   |f | depth |  0  | more | when: position of the small queue's head |
-//! | |        | print     |  |       |     |  7   | at eviction, low 32 bits, plus bit 32 set|
+//! | |        | print     |  |       |     |  6   | at eviction, low 32 bits, plus bit 32 set|
 //! +-+--------+-----------+--+-------+-----+------+------------------------------------------+
 //!  a ghost: a key evicted from the small queue; free to take
 //! ```
@@ -22,6 +22,14 @@
 //! The empty word is 0 but for its depth. A pool of up to 64 GiB has 32 pointer bits and 10 tag
 //! bits, a pool of up to 16 TiB has two tag bits or more. In a pool beyond 32 TiB there is none,
 //! and 64 TiB is the most.
+//!
+//! ```text
+//! a tag:  | edition | low bits of the chunk's generation |
+//! ```
+//!
+//! The **edition** counts the records that a place has had in a life of its chunk: see
+//! `vacancies`. It has three bits in a pool of up to 4 GiB, one in a pool of up to 64 GiB, and
+//! none beyond.
 //!
 //! The paper's slot has a second word with group and number. Ours keeps both in the object's
 //! header, which a hit reads anyway. So there is no second word to be late.
@@ -43,9 +51,13 @@ const DEPTH: u64 = 7 << DEPTH_SHIFT;
 const SHARING_SHIFT: u32 = DEPTH_SHIFT - 2;
 const POINTER_AND_TAG_BITS: u32 = SHARING_SHIFT;
 const GHOST: u64 = 1 << 32;
+/// The generation has at least so many bits of a tag, if the tag has as many.
+const GENERATION_BITS_LEAST: u32 = 8;
+/// The edition has at most so many.
+const EDITION_BITS_MAX: u32 = 3;
 /// The bits of [`KeyHash::more`] that a ghost has. With bucket and fingerprint, one insertion in
 /// some thousand finds another key's ghost.
-pub const GHOST_MORE_MAX: u16 = 0x7f;
+pub const GHOST_MORE_MAX: u16 = 0x3f;
 /// The length code of a record whose key and value are in chunks of their own.
 const LARGE_CODE: u64 = 127;
 /// Codes up to this count units; above it there are eight codes to a doubling.
@@ -56,6 +68,7 @@ const CODE_LINEAR_MAX: u64 = 64;
 pub struct SlotFormat {
     pointer_bits: u32,
     tag_mask: u64,
+    generation_bits: u32,
 }
 
 impl SlotFormat {
@@ -64,13 +77,14 @@ impl SlotFormat {
         let units = heap_bytes.div_ceil(UNIT_BYTES).max(2);
         let pointer_bits = 64 - (units - 1).leading_zeros();
         let tag_bits = (POINTER_AND_TAG_BITS - pointer_bits).min(16);
-        Self { pointer_bits, tag_mask: (1 << tag_bits) - 1 }
+        let edition_bits = (tag_bits.saturating_sub(GENERATION_BITS_LEAST) / 2).min(EDITION_BITS_MAX);
+        Self { pointer_bits, tag_mask: (1 << tag_bits) - 1, generation_bits: tag_bits - edition_bits }
     }
 
     /// A live word of depth 0.
     #[inline]
-    pub fn live(&self, fingerprint: u8, length: RecordLength, heap_offset: u64, generation: u32) -> Slot {
-        let tag = u64::from(generation) & self.tag_mask;
+    pub fn live(&self, fingerprint: u8, length: RecordLength, heap_offset: u64, tag: u16) -> Slot {
+        let tag = u64::from(tag) & self.tag_mask;
         let pointer = heap_offset / UNIT_BYTES;
         Slot(
             length.0 << LENGTH_SHIFT | u64::from(fingerprint) << FINGERPRINT_SHIFT | tag << self.pointer_bits | pointer,
@@ -83,15 +97,40 @@ impl SlotFormat {
         (slot.0 & ((1 << self.pointer_bits) - 1)) * UNIT_BYTES
     }
 
-    /// The part of a chunk's generation that slot words and records have.
+    /// The tag of the first record of a place in a chunk of this generation.
     #[inline]
     pub fn tag(&self, generation: u32) -> u16 {
-        (u64::from(generation) & self.tag_mask) as u16
+        (u64::from(generation) & self.generation_mask()) as u16
     }
 
-    /// How many values a tag has.
-    pub fn tags(&self) -> u64 {
-        self.tag_mask + 1
+    #[inline]
+    fn generation_mask(&self) -> u64 {
+        (1 << self.generation_bits) - 1
+    }
+
+    /// How many values the generation has in a tag.
+    pub fn generations(&self) -> u64 {
+        1 << self.generation_bits
+    }
+
+    /// The tag of the next record of a place whose record has this tag, if the place may have
+    /// another one.
+    #[inline]
+    pub fn next_edition(&self, tag: u16) -> Option<u16> {
+        let next = u64::from(tag) + self.generations();
+        (next <= self.tag_mask).then_some(next as u16)
+    }
+
+    /// The tags of all records that a place may have in a chunk of this generation.
+    pub fn editions(&self, generation: u32) -> impl Iterator<Item = u16> + use<> {
+        let format = *self;
+        std::iter::successors(Some(self.tag(generation)), move |tag| format.next_edition(*tag))
+    }
+
+    /// Whether a tag is of a chunk of this generation.
+    #[inline]
+    pub fn is_of_generation(&self, tag: u16, generation: u32) -> bool {
+        (u64::from(tag) ^ u64::from(generation)) & self.generation_mask() == 0
     }
 
     /// The tag of a word.
@@ -104,7 +143,7 @@ impl SlotFormat {
     /// shows.
     #[inline]
     pub fn has_generation(&self, slot: Slot, generation: u32) -> bool {
-        slot.0 >> self.pointer_bits & self.tag_mask == u64::from(generation) & self.tag_mask
+        self.is_of_generation(self.tag_of(slot), generation)
     }
 }
 
@@ -291,7 +330,7 @@ pub struct KeyHash {
     pub split: u8,
     /// Eight bits, in the slot word.
     pub fingerprint: u8,
-    /// Fifteen bits. Ghosts have the low seven of them.
+    /// Fifteen bits. Ghosts have the low six of them.
     pub more: u16,
 }
 
@@ -334,7 +373,7 @@ mod tests {
     fn fields_survive_packing_at_their_edges() {
         for heap_bytes in [1 << 12, 1 << 30, 1 << 36, 1 << 42, 1 << 46] {
             let format = SlotFormat::new(heap_bytes);
-            let slot = format.live(0xff, RecordLength::of(300), heap_bytes - 16, 0xffff_fff7);
+            let slot = format.live(0xff, RecordLength::of(300), heap_bytes - 16, format.tag(0xffff_fff7));
             assert_eq!(format.heap_offset(slot), heap_bytes - 16);
             assert!(format.has_generation(slot, 0xffff_fff7));
             assert!(heap_bytes == 1 << 46 || !format.has_generation(slot, 0xffff_fff6));

@@ -183,6 +183,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                 self.stock.waiting.borrow_mut().push(chunk);
             } else {
                 let leaving = self.emptied(chunk).await?;
+                self.unlink_late(chunk, None).await?;
                 self.reuse_chunk(chunk, leaving).await?;
                 self.stock.backoff.take();
             }

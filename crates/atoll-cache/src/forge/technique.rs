@@ -74,6 +74,12 @@ pub trait Technique<E: Endpoint>: Default {
         true
     }
 
+    /// Whether a client may write a record in the place of one that it has replaced.
+    #[inline(always)]
+    fn reuses_places(&self) -> bool {
+        true
+    }
+
     /// Adds `by` to a queue's cursors and returns the old cursors.
     #[inline(always)]
     fn take_ticket(

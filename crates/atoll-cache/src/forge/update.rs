@@ -24,6 +24,7 @@ use super::operation::Operation;
 use super::search::{Found, Search};
 use super::slot::{KeyHash, RecordLength, Slot};
 use super::technique::{Section, Technique};
+use super::vacancies::Home;
 use super::{Forge, Hole};
 use crate::backoff::pause_ns;
 use crate::extent::chunks_needed;
@@ -76,6 +77,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let mut outcome = Err(CacheError::Damaged { what: "an object that stays unsound" });
         op.overtaken = None;
         op.notes.moved = None;
+        debug_assert!(op.notes.homeless.is_none(), "an operation ends with its stray record");
         for attempt in 0..ATTEMPTS_MAX {
             self.technique.lock(self, Section::Bucket(hash)).await?;
             let tried = self.try_change(op, hash, key, change).await;
@@ -107,6 +109,16 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                 break;
             }
         }
+        if let Some(homeless) = op.notes.homeless.take() {
+            let token = Some(homeless.token());
+            let ended = Box::pin(self.end_homeless(op, *homeless)).await;
+            // The change took place, and its object was evicted for want of room.
+            outcome = match (ended, outcome) {
+                (Ok(()), Err(CacheError::OutOfMemory)) => Ok(token),
+                (Ok(()), outcome) => outcome,
+                (Err(error), _) => Err(error),
+            };
+        }
         self.limit.release(&self.client, op);
         if !op.notes.chunks.is_empty() {
             self.stock.chunks.put_back(&mut op.notes.chunks);
@@ -124,6 +136,9 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         key: &[u8],
         change: &mut C,
     ) -> Result<Try, CacheError> {
+        if op.notes.homeless.is_some() {
+            return Box::pin(self.rehome(op)).await;
+        }
         let begun_ns = self.client.endpoint.now_ns();
         let recalled_ns = self.recall_absence(op, hash);
         let overtaken_at = op.overtaken.as_mut().and_then(|overtaken| overtaken.by.take());
@@ -309,7 +324,11 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             self.check_present(op.notes.bucket)?;
         }
         header.large = self.is_large(&header);
-        let (queue, carry) = self.queue_for(op, hash, found.as_ref());
+        let (mut queue, carry) = self.queue_for(op, hash, found.as_ref());
+        let vacancy = found.as_ref().and_then(|found| self.take_vacancy(&header, self.slot_at(found.slot)));
+        if let Some(vacancy) = &vacancy {
+            queue = vacancy.queue;
+        }
         header.main = queue == Queue::Main;
         let fresh_chunks = match body {
             Body::New(_) if header.large => {
@@ -318,7 +337,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             }
             _ => 0,
         };
-        let wanted = fresh_chunks + usize::from(!self.has_room(queue, header.record_bytes()));
+        let wanted = fresh_chunks + usize::from(vacancy.is_none() && !self.has_room(queue, header.record_bytes()));
         if !self.draw_stock(op, wanted) {
             op.notes.short_of = (fresh_chunks == 0).then(|| (queue, header.record_bytes()));
             return Ok(Try::Short(wanted));
@@ -343,12 +362,12 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         };
         let new = New { header, large, extents: Listing(extents) };
         let slot = self.home_slot(hash, found.as_ref().map_or(0, |found| found.slot));
-        let mut placed = self.take_place(queue, (slot, hash), carry, &header);
-        if placed.is_none() {
+        let mut taken = self.take_home(vacancy, (queue, carry), (slot, hash), &header);
+        if taken.is_none() {
             // Boxed, as every rare step here: its state would enlarge every change.
-            placed = Box::pin(self.open_place(op, (queue, carry), (slot, hash), &header)).await?;
+            taken = Box::pin(self.open_place(op, (queue, carry), (slot, hash), &header)).await?.map(Home::from);
         }
-        let Some(place) = placed else {
+        let Some(mut home) = taken else {
             // Other operations of this client have used the room.
             self.give_up_extents(written).await?;
             op.notes.short_of = (fresh_chunks == 0).then(|| (queue, header.record_bytes()));
@@ -356,28 +375,34 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         };
         let overwrites = found.is_some();
         let published = match found {
-            Some(found) => self.try_replace(op, (hash, key), value, &new, (&place, found), same_body).await,
-            None => self.try_insert(op, (hash, key), value, &new, &place).await,
+            Some(found) => {
+                let entry = ((slot, hash), carry);
+                self.try_replace(op, (entry, key), value, &new, (&mut home, found), same_body).await
+            }
+            None => self.try_insert(op, (hash, key), value, &new, &home.place).await,
         };
         match &published {
             Ok(true) => {
                 let extent_bytes = if new.large.is_some() { header.body_bytes() as u64 } else { 0 };
-                self.settle_place(&place, &header, Fate::Published { extent_bytes });
+                self.settle_home(op, home, (slot, hash), &header, Fate::Published { extent_bytes });
                 if let Some(extents) = new.extents.0 {
                     self.bind_extents(extents.extents());
                 }
                 self.stats.puts.add(1);
                 self.note_written(hash, overwrites);
+                if op.notes.homeless.is_some() {
+                    return Box::pin(self.rehome(op)).await;
+                }
                 return Ok(Try::Done(Some(header.token)));
             }
             Ok(false) => {
                 new.extents.end();
-                self.settle_place(&place, &header, Fate::Withdrawn);
+                self.settle_home(op, home, (slot, hash), &header, Fate::Withdrawn);
             }
             // A verb of this operation may still land. The group stays open until a repairer takes
             // it over.
             Err(CacheError::Verb(_)) => {}
-            Err(_) => self.settle_place(&place, &header, Fate::Published { extent_bytes: 0 }),
+            Err(_) => self.settle_place(&home.place, &header, Fate::Published { extent_bytes: 0 }),
         }
         published?;
         self.give_up_extents(written).await?;
@@ -402,7 +427,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         new: &New<'_>,
         place: &Place,
     ) -> Slot {
-        let generation = self.sealed_tag(self.shared.format.tag(place.generation));
+        let generation = self.sealed_tag(place.tag);
         let header = Header { number: place.number, generation, ..new.header };
         let length = match &new.large {
             Some(large) => {
@@ -416,7 +441,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         };
         let layout = &self.client.pool.layout;
         let heap_offset = u64::from(place.chunk.0) * layout.chunk_bytes + place.offset_bytes;
-        self.shared.format.live(hash.fingerprint, length, heap_offset, place.generation)
+        self.shared.format.live(hash.fingerprint, length, heap_offset, place.tag)
     }
 
     /// Allocates a place for a record in a chunk that the operation drew. `None` if the operation
@@ -449,21 +474,24 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     async fn try_replace(
         &self,
         op: &mut Operation,
-        (hash, key): (KeyHash, &[u8]),
+        ((entry, carry), key): (((u64, KeyHash), u8), &[u8]),
         value: &[u8],
         new: &New<'_>,
-        (place, found): (&Place, Found),
+        (home, found): (&mut Home, Found),
         same_body: bool,
     ) -> Result<bool, CacheError> {
-        let word = self.encode(op, hash, key, value, new, place).in_place_of(found.word);
+        let (hash, place) = (entry.1, home.place);
+        let word = self.encode(op, hash, key, value, new, &place).in_place_of(found.word);
         let slot = self.slot_at(found.slot);
-        let (at, record) = self.outgoing_record(op, place);
+        let (at, record) = self.outgoing_record(op, &place);
         let is_in_order = self.is_in_order(at, slot);
         let record = if is_in_order { record } else { Box::pin(self.write_first(at, record)).await? };
         let begun_ns = self.client.endpoint.now_ns();
         let mut batch = Batch::new();
+        self.add_entry(&mut batch, home, entry, carry);
         let written = Earlier::add(&mut batch, at, record, is_in_order);
         let swap = batch.compare_and_swap(slot, found.word.0, word.0);
+        let looks = self.add_looks(&mut batch, home, found.beside);
         new.extents.begin();
         let posted = self.client.endpoint.post(&mut batch).await;
         new.extents.note_posted(&posted);
@@ -474,8 +502,11 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             self.forget(key);
             return Ok(self.is_open(Hole::LostUpdate));
         }
+        self.note_looks(home, looks.as_ref(), &batch, (found.slot, word));
         self.learn(key, Known::of(found.slot, word, &Header { number: place.number, ..new.header }), begun_ns);
-        self.bury(found, same_body).await?;
+        if !self.keep_vacancy(op, (looks.as_ref(), &batch), found.word, &found.header) {
+            self.bury(found, same_body).await?;
+        }
         Ok(true)
     }
 }

@@ -111,7 +111,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let Some(header) = header else { return };
         let in_group = walk.descriptors[chunk.0 as usize].chunk.is_some_and(|found| {
             matches!(found.state, ChunkState::Open | ChunkState::Queued | ChunkState::Leaving)
-                && self.shared.format.tag(found.generation) == header.generation
+                && self.shared.format.is_of_generation(header.generation, found.generation)
         });
         if !in_group {
             walk.audit.fault(|| format!("slot {slot} points into chunk {}, which holds no group of its time", chunk.0));

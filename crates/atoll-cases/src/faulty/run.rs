@@ -50,7 +50,7 @@ impl<S: Subject> FaultyCase<S> {
     fn withhold(&self, sim: &Sim, settings: &PoolSettings) -> Result<(), String> {
         let layout = Layout::plan(settings, <Shared<S>>::engine_area(settings)).map_err(|error| error.to_string())?;
         let first = layout.chunk(ChunkId(CHUNKS_THERE));
-        sim.withhold(first, settings.home_bytes() - first.offset());
+        sim.withhold(first, settings.home_bytes().saturating_sub(first.offset()));
         for node in 1..settings.nodes as u8 {
             let heap = layout.member_heap(node);
             sim.withhold(Address::new(node, 0, heap), settings.member_bytes - heap);

@@ -131,7 +131,7 @@ pub fn slot_words(bytes: &[u8]) {
         assert!(slot.length().bytes() <= (1 << 18) && format.heap_offset(slot) < 2 * heap_bytes.max(2 * UNIT_BYTES));
         assert!(slot.ghost_position(hash).is_none() || slot.is_free());
         let _ = (slot.any_ghost_position(), slot.may_be(hash.fingerprint), format.has_generation(slot, word as u32));
-        let live = format.live(hash.fingerprint, RecordLength::of(word % (64 << 10) + 1), 0, word as u32);
+        let live = format.live(hash.fingerprint, RecordLength::of(word % (64 << 10) + 1), 0, format.tag(word as u32));
         assert!(live.is_live() && format.has_generation(live, word as u32) && !live.is_large());
         assert_eq!(MapEntry::from_word(word).word(), word);
         let _ = (Contents::from_word(word), Node::from_word(word));

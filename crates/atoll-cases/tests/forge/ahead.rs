@@ -129,7 +129,9 @@ fn an_evictor_at_work_evicts_nothing_that_fits() {
     let mut state = 88_172_645_463_325_252u64;
     for step in 0..6 * objects {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        set(&writer, if step < objects { step } else { (state >> 33) % objects }, 256);
+        // Of many lengths, so that few records get the place of one that has died.
+        let value_bytes = 64 + (state >> 12) as usize % 384;
+        set(&writer, if step < objects { step } else { (state >> 33) % objects }, value_bytes);
         if step % 8 == 0 {
             host.step();
         }

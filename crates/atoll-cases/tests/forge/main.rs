@@ -13,6 +13,7 @@
 //! | `growing` | the index grows while clients use it |
 //! | `expiry` | the bytes of dead objects are used again |
 //! | `fits` | what fits stays |
+//! | `vacancies` | records in the places of dead ones: each guard, taken away, is missed |
 //! | `ahead` | an evictor makes room ahead, and may die or stand still anywhere |
 //! | `timed`, `round_trips` | what verbs cost, in virtual time |
 //! | `processes` | shared memory, processes of several threads, their common history (`ticketed`) |
@@ -33,4 +34,5 @@ mod round_trips;
 mod ticketed;
 mod timed;
 mod torn_words;
+mod vacancies;
 mod variants;

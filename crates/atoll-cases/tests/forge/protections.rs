@@ -48,9 +48,11 @@ fn play(sim: &Sim, order: Order) -> Result<(), String> {
     {
         let (endpoint, pool, relies) = (sim.endpoint("operation's"), pool.clone(), relies.clone());
         sim.spawn("operation", async move {
-            let mut protections = [Protection::default(), Protection::default()];
-            let chunks = [OTHER, CHUNK];
-            for (protection, chunk) in protections.iter_mut().zip(chunks).skip(usize::from(!order.is_further)) {
+            // A far client has two first ones.
+            let mut protections: [Protection; 3] = Default::default();
+            let chunks = [OTHER, OTHER, CHUNK];
+            let skipped = if order.is_further { 0 } else { protections.len() - 1 };
+            for (protection, chunk) in protections.iter_mut().zip(chunks).skip(skipped) {
                 member.prepare(&endpoint, protection).await.unwrap();
                 let mut batch = Batch::new();
                 member.protect(&mut batch, protection, chunk);

@@ -133,6 +133,8 @@ fn verbs_for_a_dead_record(value_bytes: usize) -> f64 {
         let cache = Cache::new(sim::Forge::join(&pool, endpoint).await.unwrap());
         for set in 0..2 * KEYS {
             let key = (set % KEYS).to_le_bytes();
+            // A record of the same length would get the place of one that died.
+            let value_bytes = value_bytes + 16 * (set / KEYS) as usize;
             cache.set(&key, &vec![7; value_bytes], &SetOptions::default()).await.unwrap();
         }
         cache.into_engine().leave().await.unwrap();
@@ -150,6 +152,12 @@ fn of_small_records_that_die_every_second_is_counted() {
     assert!((0.48..0.53).contains(&small) && (0.99..1.13).contains(&longer), "{small:.2} and {longer:.2}");
 }
 
+/// A length at random, of at most so many bytes: seldom that of the record before, whose place this
+/// one would get.
+fn some_length(random: u64, most: usize) -> usize {
+    (random >> 8) as usize % (most + 1)
+}
+
 /// Verbs of cleaning for each SET by this many clients together, of keys most of which fit. The
 /// lower a key, the more often it is written.
 fn verbs_for_cleaning(clients: u16) -> f64 {
@@ -163,7 +171,7 @@ fn verbs_for_cleaning(clients: u16) -> f64 {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let unit = (state >> 11) as f64 / (1_u64 << 53) as f64;
             let key = ((unit * unit * unit * KEYS) as u64).to_le_bytes();
-            cache.set(&key, &[7; 232], &SetOptions::default()).await.unwrap();
+            cache.set(&key, &[7; 464][..some_length(state, 464)], &SetOptions::default()).await.unwrap();
         }
     });
     traffic.of(Purpose::Collection).verbs as f64 / SETS as f64
@@ -228,6 +236,29 @@ fn no_set_waits_for_room_that_its_client_makes_beside_it() {
 }
 
 #[test]
+fn overwriting_with_values_of_one_length_needs_no_cleaning() {
+    const KEYS: u64 = 5_000;
+    let settings = ForgeOptions::default().for_capacity(2 << 20);
+    let (sim, endpoint) = alone(&settings);
+    let stats = sim.block_on(async move {
+        let pool = sim::Forge::format(&endpoint, settings).await.unwrap();
+        let cache = Cache::new(sim::Forge::join(&pool, endpoint).await.unwrap());
+        let mut random = Random::stream(1, 7);
+        for set in 0..10 * KEYS {
+            let key = if set < KEYS { set } else { random.below(KEYS) };
+            cache.set(&key.to_le_bytes(), &[7; 232], &SetOptions::default()).await.unwrap();
+        }
+        let stats = cache.stats();
+        cache.into_engine().leave().await.unwrap();
+        stats
+    });
+    let stats = stats.unwrap();
+    // Now and then a place has had as many records as it may have.
+    assert!(stats.places_reused > 9 * 4 * KEYS / 5 && stats.strays == 0, "{stats:?}");
+    assert!(stats.groups_cleaned < 300 && stats.evictions == stats.evictions_index, "{stats:?}");
+}
+
+#[test]
 fn a_client_that_cleans_beside_its_operations_evicts_nothing_that_fits() {
     const KEYS: u64 = 5_000;
     let settings = ForgeOptions::default().for_capacity(2 << 20);
@@ -238,7 +269,8 @@ fn a_client_that_cleans_beside_its_operations_evicts_nothing_that_fits() {
         let mut random = Random::stream(1, 7);
         for set in 0..5 * KEYS {
             let key = if set < KEYS { set } else { random.below(KEYS) };
-            cache.set(&key.to_le_bytes(), &[7; 232], &SetOptions::default()).await.unwrap();
+            let value_bytes = some_length(random.below(u64::MAX), 464);
+            cache.set(&key.to_le_bytes(), &[7; 464][..value_bytes], &SetOptions::default()).await.unwrap();
         }
         let stats = cache.stats();
         cache.into_engine().leave().await.unwrap();

@@ -16,7 +16,9 @@ use std::ops::Range;
 /// Places whose notices are in one word.
 const BLOCK_PLACES: u32 = u64::BITS;
 /// Words of such a block: the notices, and the first protections.
-const BLOCK_WORDS: usize = 1 + BLOCK_PLACES as usize;
+const BLOCK_WORDS: usize = 1 + FIRSTS as usize * BLOCK_PLACES as usize;
+/// First protections of a place.
+pub(crate) const FIRSTS: u32 = 2;
 
 /// The firsts as they were READ.
 pub(crate) struct FirstWords(Buffer);
@@ -27,7 +29,7 @@ impl FirstWords {
 
     /// Bytes of the firsts of so many places.
     pub(crate) const fn bytes(places: u32) -> u64 {
-        8 * (places as u64 + places.div_ceil(BLOCK_PLACES) as u64)
+        8 * (FIRSTS as u64 * places as u64 + places.div_ceil(BLOCK_PLACES) as u64)
     }
 
     /// Which word has a place's notice.
@@ -40,9 +42,9 @@ impl FirstWords {
         1 << (slot % BLOCK_PLACES)
     }
 
-    /// Which word is a place's first protection.
+    /// Which word is the first of a place's first protections.
     pub(crate) const fn first(slot: u32) -> usize {
-        Self::notices(slot) + 1 + (slot % BLOCK_PLACES) as usize
+        Self::notices(slot) + 1 + (FIRSTS * (slot % BLOCK_PLACES)) as usize
     }
 
     /// READs those of all places that were ever taken. `known` is how many the caller knows of.
@@ -67,9 +69,9 @@ impl FirstWords {
         self.0.words()[Self::notices(slot)] & Self::notice(slot) != 0
     }
 
-    /// A place's first protection.
-    fn of(&self, slot: u32) -> u64 {
-        self.0.words()[Self::first(slot)]
+    /// A place's first protections.
+    fn of(&self, slot: u32) -> &[u64] {
+        &self.0.words()[Self::first(slot)..][..FIRSTS as usize]
     }
 }
 
@@ -106,7 +108,8 @@ pub async fn protected_among<E: Endpoint>(
 ) -> Result<(Vec<ChunkId>, u32), VerbError> {
     let (firsts, ever) = FirstWords::read(endpoint, pool, known.min(pool.settings.clients_max)).await?;
     let mut found = Found { wanted, protected: Vec::new() };
-    let names_wanted = |slot| chunk_in(firsts.of(slot)).is_some_and(|chunk| wanted.contains(&chunk));
+    let is_wanted = |word: &u64| chunk_in(*word).is_some_and(|chunk| wanted.contains(&chunk));
+    let names_wanted = |slot| firsts.of(slot).iter().any(is_wanted);
     let is_to_see = |slot: &u32| firsts.is_noticed(*slot) && me.looks_beyond_firsts() || names_wanted(*slot);
     let own = me.incarnation.slot;
     let ranges = ranges((0..ever).filter(|slot| *slot != own).filter(is_to_see));
@@ -116,7 +119,7 @@ pub async fn protected_among<E: Endpoint>(
             return;
         }
         let epoch = signal[0] & EPOCH_MASK;
-        found.note(firsts.of(slot), epoch);
+        firsts.of(slot).iter().for_each(|word| found.note(*word, epoch));
         found.note(signal[signal_word::PROTECTION], epoch);
         let announced = signal[signal_word::PROTECTIONS];
         let count = (announced & EPOCH_MASK).min(PROTECTIONS.into()) as u32;
@@ -165,7 +168,9 @@ mod tests {
             let words = FirstWords::bytes(places) as usize / 8;
             let mut of_notices: Vec<_> = (0..places).map(FirstWords::notices).collect();
             of_notices.dedup();
-            let mut all: Vec<_> = (0..places).map(FirstWords::first).chain(of_notices).collect();
+            let firsts =
+                (0..places).flat_map(|slot| (0..FIRSTS as usize).map(move |nth| FirstWords::first(slot) + nth));
+            let mut all: Vec<_> = firsts.chain(of_notices).collect();
             all.sort_unstable();
             assert_eq!(all, (0..words).collect::<Vec<_>>(), "{places} places");
         }

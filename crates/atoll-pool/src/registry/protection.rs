@@ -47,7 +47,7 @@
 //! | the reuser READs the protections before it unlinks | it overlooks an operation that began in between |
 
 use super::place::{Incarnation, PROTECTIONS};
-use super::protected::FirstWords;
+use super::protected::{FIRSTS, FirstWords};
 use crate::waiters::Waiters;
 use crate::{ChunkId, Pool, words};
 use atoll_fabric::{Address, Batch, Endpoint, VerbError};
@@ -68,6 +68,12 @@ impl Protection {
     #[inline(always)]
     pub fn is_ready(&self) -> bool {
         self.number.is_some()
+    }
+
+    /// Whether it names a chunk.
+    #[inline(always)]
+    pub fn is_held(&self) -> bool {
+        self.is_held
     }
 }
 
@@ -100,6 +106,7 @@ pub(super) struct Protections {
     waiting: Waiters,
     /// How many this client has announced, with its notice if there is one beyond the firsts.
     announced: Cell<u32>,
+    firsts: u32,
     #[cfg(feature = "holes")]
     hole: Cell<Option<Hole>>,
     /// The chunk that each names, plus one.
@@ -122,7 +129,8 @@ impl Protections {
             unsettled: Cell::new(0),
             waiting: Waiters::new(),
             // The first protection of a far client needs no announcement.
-            announced: Cell::new(u32::from(!is_near)),
+            announced: Cell::new(if is_near { 0 } else { FIRSTS }),
+            firsts: if is_near { 1 } else { FIRSTS },
             #[cfg(feature = "holes")]
             hole: Cell::new(None),
             chunks: [const { Cell::new(0) }; PROTECTIONS as usize],
@@ -151,7 +159,8 @@ impl Protections {
             self.unsettled.set(self.unsettled.get() & !(1 << number));
         }
         if number >= self.announced.get() {
-            Box::pin(self.announce(endpoint, number + 1)).await?;
+            // Twice as many each time: an announcement takes several round trips.
+            Box::pin(self.announce(endpoint, (number + 1).next_power_of_two())).await?;
         }
         Ok(())
     }
@@ -202,7 +211,10 @@ impl Protections {
     }
 
     fn word(&self, number: u32) -> Address {
-        if number == 0 { self.first } else { self.second.add(8 * u64::from(number - 1)) }
+        match number {
+            number if number < self.firsts => self.first.add(8 * u64::from(number)),
+            number => self.second.add(8 * u64::from(number - 1)),
+        }
     }
 
     /// Adds to `batch` the WRITE by which a protection that is ready names `chunk`.

@@ -331,3 +331,90 @@ async fn clean_while_a_group_is_closed(director: &Director) -> Result<bool, Cach
     director.finish(&looks, 1).await;
     Ok(true)
 }
+
+/// A case in which each object has a group of its own, and a client far from memory remembers what
+/// it has set.
+fn lonely_objects() -> Case {
+    Case { clients: 3, chunk_bytes: 256, group_objects_max: 1, distance: Distance::Far, ..Case::default() }
+}
+
+/// Client 1 sets a key, whose group is queued then. Returns its chunk.
+async fn set_and_queue(director: &Director, key: &str) -> Result<ChunkId, CacheError> {
+    director.tell(1, Command::Set(key.to_owned(), 60)).await;
+    let (chunk, _) = chunks_with_objects(director).await?[0];
+    director.tell(1, Command::Set("another".to_owned(), 60)).await;
+    assert_eq!(state_of(director, chunk).await?.state, ChunkState::Queued, "a full group is queued");
+    Ok(chunk)
+}
+
+/// A lookup has found where an object is. The next record but one of its key is written in the same
+/// place and not published; then the writer dies.
+#[test]
+fn a_lookup_never_gives_a_record_in_the_place_of_another_that_is_not_published() {
+    show_order(Hole::SameEdition, 1..2, &lonely_objects(), async |director| {
+        let chunk = set_and_queue(director, "k").await?;
+        let at = pool_of(director).layout.chunk(chunk);
+        let is_read = |operation: &Operation| matches!(operation, Operation::Read { .. });
+        let reads = director.stops(0).before(move |verb| verb.at == at && is_read(&verb.operation));
+        director.begin(0, Command::Get("k".to_owned()));
+        director.reached(&reads).await;
+        director.tell(1, Command::Set("k".to_owned(), 60)).await;
+        let slots: Vec<_> = words_of(director).slots().collect();
+        let publishes = director.stops(1).before_behind_write(at, move |verb| is_swap_of(verb, &slots, |_| true));
+        director.begin(1, Command::Set("k".to_owned(), 60));
+        director.reached(&publishes).await;
+        director.kill(1);
+        director.finish(&reads, 0).await;
+        director.get(b"k").await.map(drop)
+    });
+}
+
+/// Client 1 stops where it is about to write a record in the place of one that it has replaced.
+/// Meanwhile the group's next owner has READ its map, and lets the chunk wait.
+async fn come_to_a_stray(director: &Director) -> Result<Rc<Stop>, CacheError> {
+    let chunk = set_and_queue(director, "k").await?;
+    director.tell(1, Command::Set("k".to_owned(), 60)).await;
+    let layout = &pool_of(director).layout;
+    let entry = layout.chunk(chunk).add(layout.chunk_bytes - 8);
+    let is_write = |operation: &Operation| matches!(operation, Operation::WriteWord { .. });
+    let writes = director.stops(1).before(move |verb| verb.at == entry && is_write(&verb.operation));
+    director.begin(1, Command::Set("k".to_owned(), 60));
+    director.reached(&writes).await;
+    let mut keys = 0..300;
+    while state_of(director, chunk).await?.state == ChunkState::Queued {
+        let key = keys.next().expect("the group leaves its queue");
+        director.set_keys(0, "f", key..key + 1).await;
+    }
+    assert_eq!(state_of(director, chunk).await?.state, ChunkState::Leaving, "the chunk is protected");
+    Ok(writes)
+}
+
+#[test]
+fn a_record_that_was_published_in_a_group_with_an_owner_is_moved_at_once() {
+    show_order(Hole::UncheckedVacancy, 1..2, &lonely_objects(), async |director| {
+        let writes = come_to_a_stray(director).await?;
+        director.finish(&writes, 1).await;
+        // With the hole open nothing protects the chunk any more.
+        director.tell(0, Command::Repair).await;
+        director.set_keys(0, "g", 0..4).await;
+        match director.get(b"k").await? {
+            true => Ok(()),
+            false => Err(CacheError::Damaged { what: "a record was dropped" }),
+        }
+    });
+}
+
+#[test]
+fn no_slot_points_to_what_a_dead_client_published_in_a_group_with_an_owner() {
+    show_order(Hole::ForgottenStrays, 1..2, &lonely_objects(), async |director| {
+        let writes = come_to_a_stray(director).await?;
+        let published = director.stops(1).before_batch(0);
+        writes.release();
+        director.reached(&published).await;
+        director.kill(1);
+        director.tell(0, Command::Repair).await;
+        director.tell(0, Command::Repair).await;
+        director.set_keys(0, "g", 0..100).await;
+        Ok(())
+    });
+}

@@ -1,0 +1,388 @@
+//! Records in the places of dead ones: a client that replaces an object writes the next object that
+//! it replaces in the place of the last one. So overwriting what is stored makes no dead memory,
+//! and needs no cleaning.
+//!
+//! A **vacancy** is the place of a record that this client has replaced, in a queued group. The
+//! client keeps the protection of its chunk, under which it replaced the record. It may use a
+//! vacancy for a record of the same length that replaces another one:
+//!
+//! | verb of the batch | why it is in this place |
+//! |---|---|
+//! | WRITE the entry of the group's map | in front of the swap: who owns the group after it finds the object |
+//! | WRITE the record | in front of the swap that publishes it |
+//! | CAS slot | |
+//! | READ the descriptor of the group | behind the swap: if its word is still the one that the client knows, no one has owned the group since, and READ its map too early |
+//! | READ the descriptor of the replaced record's group | its place is the next vacancy, if the group is queued |
+//!
+//! | what could go wrong | excluded by |
+//! |---|---|
+//! | the chunk is reused before the record is written | the protection, which the client has kept since it replaced the record before |
+//! | a lookup that found the place by an old word reads a record that is not published yet | the **edition**: high bits of the tag, which go up with each record of a place. A place with the last edition is no vacancy |
+//! | an owner of the group has READ the map before the entry was written, and frees the chunk | the READ of the descriptor: the record is *stray*, and the client copies it to a group of its own (`rehome`), while its protection keeps the chunk |
+//! | the client dies with a stray record | before an owner reuses an emptied chunk that nobody protects, it READs the map once more, and evicts what is new there (`unlink_late`) |
+//! | the operation is dropped, or fails | the protection stays until the client leaves the pool as if it had died |
+//! | an owner of the group takes the slot's word from the map | the map's entry says that its place was used anew: such slots are READ |
+//! | a repairer makes a new map from the records | it knows a record of any edition |
+//!
+//! A client keeps as many vacancies as it has operations under way, at most 16. It gives them up
+//! if it finds no room, and when it tends if they are old: an evictor that meets a protected chunk
+//! lets it wait. Objects that expire get new places, because their group's descriptor says when
+//! they do.
+
+use super::group::MapEntry;
+use super::layout::Queue;
+use super::nodes::Earlier;
+use super::open_groups::{Fate, Place};
+use super::operation::Operation;
+use super::slot::{GHOST_MORE_MAX, KeyHash, RecordLength, Slot, UNIT_BYTES};
+use super::technique::Technique;
+use super::update::Try;
+use super::{Forge, Hole, Rule};
+use crate::CacheError;
+use crate::index::copies;
+use crate::index::{Index, SlotWord};
+use crate::record::{self, Header};
+use crate::removals::Cause;
+use atoll_fabric::{Address, Batch, Endpoint, Ticket};
+use atoll_pool::registry::Protection;
+use atoll_pool::{Chunk, ChunkId, ChunkState};
+use std::cell::{Cell, RefCell};
+
+/// A client that tends gives up the vacancies that it has kept for longer: nothing has used them.
+const KEPT_NS_MAX: u64 = 1_000_000;
+/// Most vacancies that a client keeps.
+const KEPT_MAX: usize = 16;
+/// With so many vacancies in operations, some of which were dropped or failed, a client uses no
+/// more.
+const IN_USE_MAX: u32 = 32;
+
+/// A place whose record this client has replaced.
+#[derive(Debug)]
+pub(crate) struct Vacancy {
+    place: Place,
+    pub(super) queue: Queue,
+    record_bytes: u64,
+    /// The word of its group's descriptor.
+    queued: u64,
+    protection: Protection,
+    /// Since when the client keeps it.
+    since_ns: u64,
+    /// The slot and word of the record that it got, once that is stray.
+    stray: Option<(u64, Slot)>,
+}
+
+/// The vacancies of a client.
+#[derive(Debug, Default)]
+pub(super) struct Vacancies {
+    kept: RefCell<Vec<Vacancy>>,
+    /// How many operations have one, or had one and did not end.
+    in_use: Cell<u32>,
+}
+
+impl Vacancies {
+    /// Whether operations have some.
+    pub(super) fn are_in_use(&self) -> bool {
+        self.in_use.get() > 0
+    }
+}
+
+/// Where a record is written.
+pub(super) struct Home {
+    pub(super) place: Place,
+    used: Option<Vacancy>,
+}
+
+/// What a client looks at behind the swap that replaces a record.
+pub(super) struct Looks {
+    replaced: Ticket,
+    used: Option<Ticket>,
+}
+
+/// A stray record, which its client copies to a group of its own. The record is the operation's
+/// `outgoing`.
+#[derive(Debug)]
+pub(crate) struct Homeless {
+    vacancy: Vacancy,
+    slot: u64,
+    word: Slot,
+    entry: (u64, KeyHash),
+    header: Header,
+}
+
+impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
+    /// Whether clients of this pool use vacancies. The paper's engine has none.
+    pub(super) fn has_vacancies(&self) -> bool {
+        self.shared.settings.options.rule != Rule::Paper && self.technique.reuses_places()
+    }
+
+    /// Whether there is a vacancy for a record with this header, whose slot is at `slot`.
+    pub(super) fn has_vacancy(&self, header: &Header, slot: Address) -> bool {
+        self.vacancy_for(header, slot).is_some()
+    }
+
+    /// Takes a vacancy for a record with this header, whose slot is at `slot`.
+    pub(super) fn take_vacancy(&self, header: &Header, slot: Address) -> Option<Vacancy> {
+        let index = self.vacancy_for(header, slot)?;
+        self.vacancies.in_use.set(self.vacancies.in_use.get() + 1);
+        Some(self.vacancies.kept.borrow_mut().swap_remove(index))
+    }
+
+    fn vacancy_for(&self, header: &Header, slot: Address) -> Option<usize> {
+        if header.large || header.expiry_ms.is_some() || self.vacancies.in_use.get() >= IN_USE_MAX {
+            return None;
+        }
+        let layout = &self.client.pool.layout;
+        let fits = |vacancy: &Vacancy| {
+            vacancy.record_bytes == header.record_bytes()
+                && self.is_in_order(layout.chunk(vacancy.place.chunk), slot)
+                && self.is_in_order(slot, layout.descriptor(vacancy.place.chunk))
+        };
+        self.vacancies.kept.borrow().iter().position(fits)
+    }
+
+    /// A place for a record: the vacancy, or the next one in the group that is filled for `queue`.
+    #[inline]
+    pub(super) fn take_home(
+        &self,
+        vacancy: Option<Vacancy>,
+        (queue, carry): (Queue, u8),
+        entry: (u64, KeyHash),
+        header: &Header,
+    ) -> Option<Home> {
+        match vacancy {
+            Some(vacancy) => Some(Home { place: vacancy.place, used: Some(vacancy) }),
+            None => self.take_place(queue, entry, carry, header).map(Home::from),
+        }
+    }
+
+    /// Adds the WRITE of the map's entry, if the place is a vacancy.
+    #[inline]
+    pub(super) fn add_entry(&self, batch: &mut Batch, home: &Home, (slot, hash): (u64, KeyHash), carry: u8) {
+        let Some(Vacancy { place, .. }) = &home.used else { return };
+        let layout = &self.client.pool.layout;
+        let (offset_units, more) = ((place.offset_bytes / UNIT_BYTES) as u16, hash.more & GHOST_MORE_MAX);
+        let fingerprint = hash.fingerprint;
+        let entry = MapEntry { slot, offset_units, carry, large: false, fingerprint, reused: true, more };
+        let at = layout.chunk(place.chunk).add(layout.chunk_bytes - 8 * (u64::from(place.number) + 1));
+        batch.write_word(at, entry.word());
+    }
+
+    /// Adds the READs behind the swap that replaces a record of the chunk `replaced`.
+    #[inline]
+    pub(super) fn add_looks(&self, batch: &mut Batch, home: &Home, replaced: ChunkId) -> Option<Looks> {
+        let layout = &self.client.pool.layout;
+        let look = |batch: &mut Batch, chunk| batch.read_word(layout.descriptor(chunk));
+        let used = home.used.as_ref().map(|vacancy| look(batch, vacancy.place.chunk));
+        self.has_vacancies().then(|| Looks { replaced: look(batch, replaced), used })
+    }
+
+    /// The record in a place was published, in the slot of this number: notes whether it is stray.
+    #[inline]
+    pub(super) fn note_looks(&self, home: &mut Home, looks: Option<&Looks>, batch: &Batch, published: (u64, Slot)) {
+        let (Some(vacancy), Some(used)) = (&mut home.used, looks.and_then(|looks| looks.used)) else { return };
+        let is_left = batch.word(used) != vacancy.queued;
+        vacancy.stray = (is_left && !self.is_open(Hole::UncheckedVacancy)).then_some(published);
+    }
+
+    /// Settles a place. A stray record is left to the operation.
+    #[inline]
+    pub(super) fn settle_home(
+        &self,
+        op: &mut Operation,
+        home: Home,
+        entry: (u64, KeyHash),
+        header: &Header,
+        fate: Fate,
+    ) {
+        let Home { place, used } = home;
+        match (used, fate) {
+            (None, fate) => self.settle_place(&place, header, fate),
+            (Some(vacancy), Fate::Withdrawn) => {
+                self.vacancies.in_use.set(self.vacancies.in_use.get() - 1);
+                self.vacancies.kept.borrow_mut().push(vacancy);
+            }
+            (Some(vacancy), Fate::Published { .. }) => match vacancy.stray {
+                None => {
+                    self.stats.places_reused.add(1);
+                    self.end_use(vacancy);
+                }
+                Some((slot, word)) => {
+                    self.stats.strays.add(1);
+                    op.notes.homeless = Some(Box::new(Homeless { vacancy, slot, word, entry, header: *header }));
+                }
+            },
+        }
+    }
+
+    /// Keeps the place of a record that this operation has replaced, and the protection of its
+    /// chunk. The slot had `word`. `false` if the place is no vacancy: its record is dead.
+    #[inline]
+    pub(super) fn keep_vacancy(
+        &self,
+        op: &mut Operation,
+        (looks, batch): (Option<&Looks>, &Batch),
+        word: Slot,
+        header: &Header,
+    ) -> bool {
+        let Some(looks) = looks.filter(|_| op.notes.protection.is_held()) else { return false };
+        if header.large || header.expiry_ms.is_some() || self.vacancies.in_use.get() >= IN_USE_MAX {
+            return false;
+        }
+        let (format, queued) = (&self.shared.format, batch.word(looks.replaced));
+        let is_queued = Chunk::from_word(queued)
+            .is_some_and(|found| found.state == ChunkState::Queued && format.has_generation(word, found.generation));
+        let span = self.record_span(word).filter(|_| is_queued);
+        let last = format.tag_of(word);
+        let next = if self.is_open(Hole::SameEdition) { Some(last) } else { format.next_edition(last) };
+        let (Some((at, bytes, chunk)), Some(tag)) = (span, next) else { return false };
+        let (record_bytes, settings) = (header.record_bytes(), &self.client.pool.settings);
+        let offset_bytes = at.offset() - self.client.pool.layout.chunk(chunk).offset();
+        // Something else than a client may have written its length and number.
+        let entries_bytes = 8 * (u64::from(header.number) + 1);
+        if RecordLength::of(record_bytes).bytes() != bytes as u64
+            || u32::from(header.number) >= settings.group_objects_max
+            || offset_bytes + record_bytes + entries_bytes > settings.chunk_bytes.into()
+        {
+            return false;
+        }
+        let mut protection = std::mem::take(&mut op.notes.protection);
+        if self.is_open(Hole::HastyVacancy) {
+            self.client.member().unprotect(&self.client.endpoint, &mut protection);
+        }
+        let since_ns = self.client.endpoint.now_ns();
+        let place = Place { chunk, tag, offset_bytes, number: header.number };
+        let queue = if header.main { Queue::Main } else { Queue::Small };
+        let oldest = {
+            let mut kept = self.vacancies.kept.borrow_mut();
+            kept.push(Vacancy { place, queue, record_bytes, queued, protection, since_ns, stray: None });
+            (kept.len() > (self.client.in_flight().count() as usize).clamp(1, KEPT_MAX)).then(|| kept.remove(0))
+        };
+        if let Some(oldest) = oldest {
+            self.give_up(oldest);
+        }
+        true
+    }
+
+    /// The place of a vacancy is dead memory from now on.
+    fn give_up(&self, mut vacancy: Vacancy) {
+        self.count_dead(vacancy.place.chunk, vacancy.record_bytes);
+        self.client.member().unprotect(&self.client.endpoint, &mut vacancy.protection);
+    }
+
+    /// Gives up all vacancies that no operation uses.
+    pub(super) fn give_up_vacancies(&self) {
+        for vacancy in self.vacancies.kept.take() {
+            self.give_up(vacancy);
+        }
+    }
+
+    /// Gives up the vacancies that this client has kept for long.
+    pub(super) fn give_up_old_vacancies(&self) {
+        if self.vacancies.kept.borrow().is_empty() {
+            return;
+        }
+        let now_ns = self.client.endpoint.now_ns();
+        let is_old = |vacancy: &mut Vacancy| now_ns.wrapping_sub(vacancy.since_ns) > KEPT_NS_MAX;
+        let old: Vec<_> = self.vacancies.kept.borrow_mut().extract_if(.., is_old).collect();
+        old.into_iter().for_each(|vacancy| self.give_up(vacancy));
+    }
+
+    /// The place of a vacancy has a record that others know of.
+    fn end_use(&self, mut vacancy: Vacancy) {
+        self.vacancies.in_use.set(self.vacancies.in_use.get() - 1);
+        self.client.member().unprotect(&self.client.endpoint, &mut vacancy.protection);
+    }
+
+    /// Copies a stray record to a group of this client. If no slot points to it any more, another
+    /// client has replaced, moved or removed the object.
+    #[cold]
+    pub(super) async fn rehome(&self, op: &mut Operation) -> Result<Try, CacheError> {
+        let mut homeless = op.notes.homeless.take().expect("the operation has a stray record");
+        let Homeless { slot, word, entry, header, .. } = *homeless;
+        let (queue, carry) = (homeless.vacancy.queue, 1);
+        let mut placed = None;
+        if self.draw_stock(op, usize::from(!self.has_room(queue, header.record_bytes()))) {
+            placed = self.take_place(queue, entry, carry, &header);
+            if placed.is_none() {
+                placed = self.open_place(op, (queue, carry), entry, &header).await?;
+            }
+        }
+        let Some(place) = placed else {
+            op.notes.homeless = Some(homeless);
+            op.notes.short_of = Some((queue, header.record_bytes()));
+            return Ok(Try::Short(1));
+        };
+        let layout = &self.client.pool.layout;
+        let header = Header { number: place.number, generation: self.sealed_tag(place.tag), ..header };
+        let mut copy = self.spares.take(0);
+        record::append_copy(&mut copy, &op.outgoing, &self.shared.hasher, &header);
+        let heap_offset = u64::from(place.chunk.0) * layout.chunk_bytes + place.offset_bytes;
+        let length = RecordLength::of(header.record_bytes());
+        let to = self.shared.format.live(word.fingerprint(), length, heap_offset, place.tag);
+        // Copies of the object stay right.
+        let to = to.in_place_of(word).shared_as(word.sharing());
+        let (at, slot) = (layout.chunk(place.chunk).add(place.offset_bytes), self.slot_at(slot));
+        let is_in_order = self.is_in_order(at, slot);
+        let copy = if is_in_order { copy } else { self.write_first(at, copy).await? };
+        let mut batch = Batch::new();
+        let written = Earlier::add(&mut batch, at, copy, is_in_order);
+        let swap = batch.compare_and_swap(slot, word.0, to.0);
+        self.client.endpoint.post(&mut batch).await?;
+        self.spares.keep(written.take(&mut batch));
+        let fate = if batch.swapped(swap) { Fate::Published { extent_bytes: 0 } } else { Fate::Withdrawn };
+        self.settle_place(&place, &header, fate);
+        if fate == Fate::Withdrawn
+            && let Some((slot, word)) = self.slot_of_stray(op, &homeless).await?
+        {
+            // Its bucket was split, or the state of its copies has changed.
+            (homeless.slot, homeless.word) = (slot, word);
+            op.notes.homeless = Some(homeless);
+            return Ok(Try::Anew);
+        }
+        self.count_dead(homeless.vacancy.place.chunk, header.record_bytes());
+        self.end_use(homeless.vacancy);
+        Ok(Try::Done(Some(header.token)))
+    }
+
+    /// The slot that points to a stray record, and its word.
+    async fn slot_of_stray(&self, op: &mut Operation, homeless: &Homeless) -> Result<Option<(u64, Slot)>, CacheError> {
+        let (format, (_, hash)) = (self.shared.format, homeless.entry);
+        self.read_bucket(op, hash).await?;
+        let is_its = |word: Slot| {
+            word.is_live()
+                && format.heap_offset(word) == format.heap_offset(homeless.word)
+                && format.tag_of(word) == format.tag_of(homeless.word)
+        };
+        let seen = op.candidates(hash).map(|place| op.seen(place)).find(|(word, _)| is_its(*word));
+        Ok(seen.map(|(word, slot)| (slot, word)))
+    }
+
+    /// An operation ends with a stray record for which it has found no room: evicts it.
+    #[cold]
+    pub(super) async fn end_homeless(&self, op: &mut Operation, homeless: Homeless) -> Result<(), CacheError> {
+        while let Some((slot, word)) = self.slot_of_stray(op, &homeless).await? {
+            let noted = self.removal_in(word, &op.outgoing, Cause::Evicted).await?;
+            if copies::take_out(self, slot, word).await? {
+                self.removals.note_read(noted);
+                self.stats.evictions.add(1);
+                self.count_removed(1).await?;
+            }
+        }
+        self.count_dead(homeless.vacancy.place.chunk, homeless.header.record_bytes());
+        self.end_use(homeless.vacancy);
+        Ok(())
+    }
+}
+
+impl Homeless {
+    /// The token of its object.
+    pub(super) fn token(&self) -> u64 {
+        self.header.token
+    }
+}
+
+impl From<Place> for Home {
+    fn from(place: Place) -> Self {
+        Self { place, used: None }
+    }
+}
