@@ -115,7 +115,7 @@ counters! {
     /// Records written in the place of one that had died.
     places_reused,
     /// Such records that were copied at once, because their group was leaving its queue.
-    strays,
+    orphans,
     /// Changes retried because another client was faster.
     conflicts,
     /// Lookups retried because the bytes that they read were being reused.

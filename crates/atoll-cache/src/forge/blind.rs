@@ -17,12 +17,12 @@
 //! The swap must not replace another key's object. The key's object could then be in another slot
 //! of the bucket, and the bucket would have two of them. Three facts exclude it:
 //!
-//! - A known word was live, and its record had the key. A place in a chunk whose record was live
-//!   gets no other record before the chunk is reused, and a reuse changes the generation. So a slot
-//!   with the same word has the same record, unless the chunk was reused as often as the tag has
-//!   values. The head that a READ tore is that of a chunk that was reused. The checksum of a head
-//!   is not checked: something else than a client that writes another key into a record has its
-//!   object replaced, not dropped.
+//! - A known word was live, and its record had the key. The next record of its place has another
+//!   tag: another edition, or another generation once the chunk is reused. So a slot with the same
+//!   word has the same record, unless the chunk was reused as often as the tag has generations. The
+//!   head that a READ tore is that of a place that was reused. The checksum of a head is not
+//!   checked: something else than a client that writes another key into a record has its object
+//!   replaced, not dropped.
 //! - The client uses a remembered word only while the pool's counts show that no chunk was reused
 //!   so often since it saw the word, and another word only for as long as an operation may (see
 //!   `reuse`).
@@ -44,7 +44,7 @@ use super::operation::Operation;
 use super::slot::{KeyHash, Slot};
 use super::technique::Technique;
 use super::update::{New, Try};
-use super::vacancies::Home;
+use super::vacancies::Placement;
 use super::{Forge, Hole};
 use crate::extent::unlisted::Listing;
 use crate::index::copies::{self, Sharing};
@@ -114,12 +114,12 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let hits = self.shared.hotness.count(guess.chunk, known.number, self.shared.format.tag_of(known.word));
         let carry = hits.saturating_add(1).min(3);
         let slot = (self.home_slot(hash, known.slot), hash);
-        let mut taken = self.take_home(vacancy, (queue, carry), slot, &header);
+        let mut taken = self.take_placement(vacancy, (queue, carry), slot, &header);
         if taken.is_none() {
-            taken = self.open_place(op, (queue, carry), slot, &header).await?.map(Home::from);
+            taken = self.open_place(op, (queue, carry), slot, &header).await?.map(Placement::from);
         }
         // Other operations of this client have used the room.
-        let Some(mut home) = taken else {
+        let Some(mut placement) = taken else {
             op.notes.short_of = Some((queue, record_bytes));
             return Ok(Some(Try::Short(1)));
         };
@@ -128,25 +128,25 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             false => self.is_outdated(begun_ns),
         };
         if is_outdated {
-            self.settle_home(op, home, slot, &header, Fate::Withdrawn);
+            self.settle_placement(op, placement, slot, &header, Fate::Withdrawn);
             return Ok(None);
         }
         let new = New { header, large: None, extents: Listing(None) };
-        let place = home.place;
+        let place = placement.place;
         let word = self.encode(op, hash, key, value, &new, &place).in_place_of(known.word);
         let (at, record) = self.outgoing_record(op, &place);
         if !self.is_in_order(at, guess.slot) {
             op.outgoing = record;
-            self.settle_home(op, home, slot, &header, Fate::Withdrawn);
+            self.settle_placement(op, placement, slot, &header, Fate::Withdrawn);
             return Ok(None);
         }
         let posted_ns = if guess.is_remembered { self.client.endpoint.now_ns() } else { begun_ns };
         let mut batch = Batch::new();
         self.client.member().protect(&mut batch, &mut op.notes.protection, guess.chunk);
-        self.add_entry(&mut batch, &home, slot, carry);
+        self.add_entry(&mut batch, &placement, slot, carry);
         let written = batch.write(at, record);
         let swap = batch.compare_and_swap(guess.slot, known.word.0, word.0);
-        let looks = self.add_looks(&mut batch, &home, guess.chunk);
+        let checks = self.add_checks(&mut batch, &placement, (guess.slot, guess.chunk));
         let behind = guess.is_remembered.then(|| {
             let old = batch.read(guess.at, guess.buffer(op, key));
             (old, self.add_look_at_reuses(&mut batch, posted_ns))
@@ -161,15 +161,15 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             }
         }
         if !batch.swapped(swap) {
-            self.settle_home(op, home, slot, &header, Fate::Withdrawn);
+            self.settle_placement(op, placement, slot, &header, Fate::Withdrawn);
             self.forget(key);
             self.stats.addresses_stale.add(u64::from(guess.is_remembered));
             let now = Slot(batch.word(swap));
             op.notes.moved = (now.may_be(hash.fingerprint) && !now.is_pending()).then_some((known.slot, now));
             return Ok(Some(Try::Anew));
         }
-        self.note_looks(&mut home, looks.as_ref(), &batch, (known.slot, word));
-        self.settle_home(op, home, slot, &header, Fate::Published { extent_bytes: 0 });
+        self.note_checks(&mut placement, &checks, &batch, (known.slot, word));
+        self.settle_placement(op, placement, slot, &header, Fate::Published { extent_bytes: 0 });
         if !guess.is_remembered && self.is_outdated(begun_ns) {
             op.record = self.client.endpoint.read(guess.at, guess.buffer(op, key)).await?;
         }
@@ -178,8 +178,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         if !is_its && !self.is_open(Hole::UncheckedSwap) {
             if self.is_of_another(op, &guess, key).await? {
                 self.withdraw(&guess, key, (&place, word, &header)).await?;
-                if let Some(homeless) = op.notes.homeless.take() {
-                    self.end_homeless(op, *homeless).await?;
+                if let Some(orphan) = op.notes.orphan.take() {
+                    self.evict_orphan(op, *orphan).await?;
                 }
                 return Ok(Some(Try::Anew));
             }
@@ -191,15 +191,15 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         self.note_written(hash, true);
         self.learn(key, Known::of(known.slot, word, &Header { number: place.number, ..header }), posted_ns);
         let is_sound = is_its && (!guess.is_remembered || old.number == known.number);
-        if !(is_sound && self.keep_vacancy(op, (looks.as_ref(), &batch), known.word, &old)) {
+        if !(is_sound && self.keep_vacancy(op, (&checks, &batch), known.word, &old)) {
             // Something else than a client may have written its lengths.
             self.count_dead(guess.chunk, old.record_bytes().min(guess.bytes as u64));
         }
         if is_its && !old.is_expired(now_ms) {
             change.decide(now_ms, Some(Old { meta: Meta::of(&old), value: &[] }));
         }
-        if op.notes.homeless.is_some() {
-            return Box::pin(self.rehome(op)).await.map(Some);
+        if op.notes.orphan.is_some() {
+            return Box::pin(self.copy_orphan(op)).await.map(Some);
         }
         Ok(Some(Try::Done(Some(token))))
     }

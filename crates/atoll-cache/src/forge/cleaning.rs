@@ -377,7 +377,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let frequencies = match self.technique.counts_by_chunk() {
             true => self.take_frequencies(queue, 0, *chunk, generation, objects).await?,
             false => (0..objects)
-                .map(|number| u16::from(self.shared.hotness.count(*chunk, number as u16, generation)))
+                .map(|number| u16::from(self.shared.hotness.count_of_place(*chunk, number as u16, generation)))
                 .collect(),
         };
         let owned = self.own_group(*chunk, *descriptor, frequencies, Slots::Always).await?;

@@ -99,7 +99,11 @@ crate::holes! {
         UncheckedVacancy => ["holds no group of its time", "points to no record of its own", NO_ORDER, "dropped"],
         /// An owner reuses a chunk without a look for records that a client published there
         /// meanwhile, which has died since (closed by READING the map once more).
-        ForgottenStrays => ["holds no group of its time", "points to no record of its own"],
+        ForgottenOrphans => ["holds no group of its time", "points to no record of its own"],
+        /// An owner that queues a group again writes over the map's entry of a record that a client
+        /// has published there meanwhile, which has died since (closed by READING the protections
+        /// and the map first).
+        OverwrittenEntry => ["holds no group of its time", "points to no record of its own"],
     }
 }
 

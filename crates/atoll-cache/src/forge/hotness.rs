@@ -3,15 +3,18 @@
 //!
 //! Every process has one map of counters: a byte for every object that the pool can hold. A byte is
 //! found by the object's chunk and its number in the group (the paper's object frequency map).
-//! Beside the count the byte holds low bits of the chunk's generation. So counts of an evicted
-//! group do not pass to the next group in its chunk:
+//! Beside the count the byte holds low bits of the chunk's generation and of the place's edition (see
+//! `slot`). So counts of an evicted group do not pass to the next group in its chunk, and counts of
+//! a dead record not to the next one in its place:
 //!
 //! ```text
-//! 7            4 3            0
-//! +--------------+--------------+
-//! |  generation  |    count     |
-//! +--------------+--------------+
+//! 7        6 5          4 3            0
+//! +---------+------------+--------------+
+//! | edition | generation |    count     |
+//! +---------+------------+--------------+
 //! ```
+//!
+//! In a pool whose tags have no editions, the generation has four bits.
 //!
 //! A process adds a group's counts to the pool when the group's ring position enters the eviction
 //! window: one fetch-and-add for four 16-bit counters. The paper packs eight counters of 8 bits,
@@ -26,6 +29,7 @@
 
 use super::Forge;
 use super::layout::Queue;
+use super::slot::SlotFormat;
 use super::technique::Technique;
 use crate::CacheError;
 use arrayvec::ArrayVec;
@@ -40,19 +44,20 @@ const HUGE_FROM: usize = 2 << 20;
 pub struct HotnessMap {
     counters: Vec<AtomicU8>,
     group_objects_max: usize,
+    format: SlotFormat,
     /// For each queue, how far the window has been flushed (positions of 32 bits; bit 32 is set
     /// once it has begun).
     flushed: [AtomicU64; 2],
 }
 
 impl HotnessMap {
-    pub(super) fn new(chunks: u32, group_objects_max: u32) -> Self {
+    pub(super) fn new(chunks: u32, group_objects_max: u32, format: SlotFormat) -> Self {
         let mut counters: Vec<AtomicU8> = bytemuck::zeroed_vec(chunks as usize * group_objects_max as usize);
         // Accesses touch them at random.
         if counters.len() >= HUGE_FROM {
             prefer_huge_pages(&mut counters);
         }
-        Self { counters, group_objects_max: group_objects_max as usize, flushed: Default::default() }
+        Self { counters, group_objects_max: group_objects_max as usize, format, flushed: Default::default() }
     }
 
     #[inline]
@@ -71,24 +76,45 @@ impl HotnessMap {
         }
     }
 
-    /// Counts an access, up to `max`.
+    /// The upper bits of the counter of a record with this tag.
     #[inline]
-    pub(super) fn touch(&self, chunk: ChunkId, number: u16, generation: u16, max: u8) {
-        let Some(counter) = self.counter(chunk, number as usize) else { return };
-        let (generation, now) = ((generation as u8) << 4, counter.load(Ordering::Relaxed));
-        let count = if now & 0xf0 == generation { now & 0x0f } else { 0 };
-        if count < max {
-            counter.store(generation | (count + 1), Ordering::Relaxed);
+    fn mark(&self, tag: u16) -> u8 {
+        match self.format.has_editions() {
+            true => (self.format.edition(tag) as u8) << 6 | (tag as u8 & 0x3) << 4,
+            false => (tag as u8) << 4,
         }
     }
 
-    /// The count of one object.
-    pub(super) fn count(&self, chunk: ChunkId, number: u16, generation: u16) -> u8 {
-        let now = self.counter(chunk, number as usize).map_or(0, |counter| counter.load(Ordering::Relaxed));
-        if now & 0xf0 == (generation as u8) << 4 { now & 0x0f } else { 0 }
+    /// The count in a counter, if it is of this generation, of whatever edition.
+    fn count_in(&self, now: u8, generation: u16) -> u8 {
+        let of_generation = if self.format.has_editions() { 0x30 } else { 0xf0 };
+        if (now ^ (generation as u8) << 4) & of_generation == 0 { now & 0x0f } else { 0 }
     }
 
-    /// Takes one object's count, leaving zero.
+    /// Counts an access to a record with this tag, up to `max`.
+    #[inline]
+    pub(super) fn touch(&self, chunk: ChunkId, number: u16, tag: u16, max: u8) {
+        let Some(counter) = self.counter(chunk, number as usize) else { return };
+        let (mark, now) = (self.mark(tag), counter.load(Ordering::Relaxed));
+        let count = if now & 0xf0 == mark { now & 0x0f } else { 0 };
+        if count < max {
+            counter.store(mark | (count + 1), Ordering::Relaxed);
+        }
+    }
+
+    /// The count of one record with this tag.
+    pub(super) fn count(&self, chunk: ChunkId, number: u16, tag: u16) -> u8 {
+        let now = self.counter(chunk, number as usize).map_or(0, |counter| counter.load(Ordering::Relaxed));
+        if now & 0xf0 == self.mark(tag) { now & 0x0f } else { 0 }
+    }
+
+    /// The count of what a place has in this generation.
+    pub(super) fn count_of_place(&self, chunk: ChunkId, number: u16, generation: u16) -> u8 {
+        let now = self.counter(chunk, number as usize).map_or(0, |counter| counter.load(Ordering::Relaxed));
+        self.count_in(now, generation)
+    }
+
+    /// Takes the count of what a place has in this generation, leaving zero.
     fn take(&self, chunk: ChunkId, number: usize, generation: u16) -> u8 {
         let Some(counter) = self.counter(chunk, number) else { return 0 };
         let now = counter.load(Ordering::Relaxed);
@@ -96,7 +122,7 @@ impl HotnessMap {
             return 0;
         }
         counter.store(0, Ordering::Relaxed);
-        if now & 0xf0 == (generation as u8) << 4 { now & 0x0f } else { 0 }
+        self.count_in(now, generation)
     }
 }
 
@@ -216,16 +242,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_stop_at_the_cap_and_die_with_their_generation() {
-        let map = HotnessMap::new(2, 8);
-        for _ in 0..20 {
-            map.touch(ChunkId(1), 3, 0x17, 3);
+    fn counts_stop_at_the_cap_and_die_with_their_generation_and_their_record() {
+        for heap_bytes in [1 << 30, 1 << 40] {
+            let format = SlotFormat::new(heap_bytes);
+            let map = HotnessMap::new(2, 8, format);
+            for _ in 0..20 {
+                map.touch(ChunkId(1), 3, 0x17, 3);
+            }
+            assert_eq!((map.count(ChunkId(1), 3, 0x17), map.count(ChunkId(1), 3, 0x18)), (3, 0));
+            map.touch(ChunkId(1), 3, 0x18, 3);
+            assert_eq!(map.count(ChunkId(1), 3, 0x18), 1);
+            if let Some(next) = format.next_edition(0x18) {
+                assert_eq!(map.count(ChunkId(1), 3, next), 0);
+                map.touch(ChunkId(1), 3, next, 3);
+                assert_eq!((map.count(ChunkId(1), 3, next), map.count_of_place(ChunkId(1), 3, 0x18)), (1, 1));
+            }
+            assert_eq!(map.take(ChunkId(1), 3, 0x18), 1);
+            assert_eq!(map.take(ChunkId(1), 3, 0x18), 0);
+            // A number from damaged bytes is ignored.
+            map.touch(ChunkId(1), 4095, 0, 3);
         }
-        assert_eq!((map.count(ChunkId(1), 3, 0x17), map.count(ChunkId(1), 3, 0x18)), (3, 0));
-        map.touch(ChunkId(1), 3, 0x18, 3);
-        assert_eq!(map.take(ChunkId(1), 3, 0x18), 1);
-        assert_eq!(map.take(ChunkId(1), 3, 0x18), 0);
-        // A number from damaged bytes is ignored.
-        map.touch(ChunkId(1), 4095, 0, 3);
     }
 }

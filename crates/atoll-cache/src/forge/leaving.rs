@@ -41,7 +41,7 @@ use crate::index::{ATTEMPTS_MAX, Index, SlotWord, bucket_of_slot};
 use crate::post_together;
 use crate::record::Record;
 use crate::removals::{Cause, Removal};
-use atoll_fabric::{BATCH_VERBS_MAX, Batch, Buffer, Endpoint, Intent};
+use atoll_fabric::{Address, BATCH_VERBS_MAX, Batch, Buffer, Endpoint, Intent};
 use atoll_pool::chunks::{self, Descriptor};
 use atoll_pool::{Chunk, ChunkId, ChunkState};
 
@@ -383,32 +383,28 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
 
     /// Whether a slot's word points to the entry's object.
     pub fn points_to(&self, word: Slot, chunk: ChunkId, generation: u32, entry: &MapEntry) -> bool {
-        let offset =
-            u64::from(chunk.0) * self.client.pool.layout.chunk_bytes + u64::from(entry.offset_units) * UNIT_BYTES;
-        word.is_live()
-            && self.shared.format.heap_offset(word) == offset
-            && self.shared.format.has_generation(word, generation)
+        self.is_at(word, chunk, entry) && self.shared.format.has_generation(word, generation)
     }
 
     /// Puts a whole group into a queue again, with the frequencies that its objects carry.
     pub(super) async fn put_back(&self, group: LeavingGroup, queue: Queue, segment: u8) -> Result<(), CacheError> {
         self.stats.groups_reinserted.add(1);
         let layout = self.client.pool.layout.clone();
-        let mut map = self.spares.take(0);
-        map.resize(8 * group.objects.len());
-        for (word, leaver) in map.words_mut().iter_mut().rev().zip(&group.objects) {
-            *word = MapEntry { carry: leaver.carry, ..leaver.entry }.word();
-        }
         let queued = group.state.back(ChunkState::Queued);
         let at = layout.chunk(group.chunk).add(layout.chunk_bytes - 8 * group.objects.len() as u64);
         let descriptor = layout.descriptor(group.chunk);
         let is_in_order = self.is_in_order(at, descriptor);
-        let map = if is_in_order { map } else { Box::pin(self.write_first(at, map)).await? };
+        let map = match self.map_again(&group, at).await? {
+            Some(map) if !is_in_order => Some(Box::pin(self.write_first(at, map)).await?),
+            map => map,
+        };
         let mut batch = Batch::new();
-        let written = Earlier::add(&mut batch, at, map, is_in_order);
+        let written = map.map(|map| Earlier::add(&mut batch, at, map, is_in_order));
         let swap = batch.compare_and_swap(descriptor, group.state.word(), queued.word());
         self.client.endpoint.post(&mut batch).await?;
-        self.spares.keep(written.take(&mut batch));
+        if let Some(written) = written {
+            self.spares.keep(written.take(&mut batch));
+        }
         if !batch.swapped(swap) {
             return Err(CacheError::Damaged { what: "another client changed the state of a leaving group" });
         }
@@ -421,6 +417,27 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         }
         let node = Node { chunk: group.chunk, generation: group.state.generation as u16, segment };
         self.enqueue(queue, node).await
+    }
+
+    /// The map of a group, at `at`, with the frequencies that its objects carry. `None` if the map
+    /// must stay as it is: a client that protects the chunk may write an entry meanwhile.
+    async fn map_again(&self, group: &LeavingGroup, at: Address) -> Result<Option<Buffer>, CacheError> {
+        let bytes = 8 * group.objects.len();
+        let may_differ = self.has_vacancies() && !self.is_open(Hole::OverwrittenEntry);
+        if may_differ && !self.client.protected_among(&[group.chunk]).await?.is_empty() {
+            return Ok(None);
+        }
+        let mut map = self.spares.take(bytes);
+        if may_differ {
+            map = self.client.endpoint.read(at, map).await?;
+        }
+        for (word, leaver) in map.words_mut().iter_mut().rev().zip(&group.objects) {
+            // The entry that a client has written since is that of a record in the same place.
+            if !may_differ || MapEntry::from_word(*word) == leaver.entry {
+                *word = MapEntry { carry: leaver.carry, ..leaver.entry }.word();
+            }
+        }
+        Ok(Some(map))
     }
 
     /// Moves the objects that stay to the open group of `to`, unlinks the rest, and takes the chunk
@@ -592,6 +609,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
 
     /// Takes an emptied chunk into the stock, or lets it wait if it is protected.
     async fn release_chunk(&self, group: &LeavingGroup, objects: &[Leaver]) -> Result<(), CacheError> {
+        self.give_up_vacancies_in(group.chunk);
         let is_blind = self.is_open(Hole::Protection) || self.is_open(Hole::ProtectedRoom) && self.is_evictor();
         let is_protected = !is_blind && !self.client.protected_among(&[group.chunk]).await?.is_empty();
         if is_protected {
@@ -603,10 +621,10 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     }
 
     /// Before an emptied chunk is reused, which no operation protects any more: evicts what a
-    /// client has published there since this one READ the map, and has not moved, because it died.
-    /// `known` are the objects as this client found them.
+    /// client has published there since this one READ the slots, and has not copied, because it
+    /// died. `known` are the objects as this client found them.
     pub(super) async fn unlink_late(&self, chunk: ChunkId, known: Option<&[Leaver]>) -> Result<(), CacheError> {
-        if !self.has_vacancies() || self.is_open(Hole::ForgottenStrays) {
+        if !self.has_vacancies() || self.is_open(Hole::ForgottenOrphans) {
             return Ok(());
         }
         let layout = self.client.pool.layout.clone();
@@ -619,42 +637,69 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         };
         let at = layout.chunk(chunk).add(layout.chunk_bytes - 8 * objects as u64);
         let map = self.client.endpoint.read(at, self.spares.take(8 * objects)).await?;
-        let entries = map.words().iter().rev().copied().map(MapEntry::from_word);
-        let is_known = |number: usize, entry: &MapEntry| {
-            known.and_then(|known| known.get(number)).is_some_and(|leaver| {
-                (leaver.entry.slot, leaver.entry.fingerprint, leaver.entry.reused)
-                    == (entry.slot, entry.fingerprint, true)
+        // An object that was alive is unlinked. Its place had no other record since.
+        let was_alive = |number: usize, entry: &MapEntry| {
+            let leaver = known.and_then(|known| known.get(number));
+            leaver.is_some_and(|leaver| {
+                leaver.word.is_some()
+                    && (leaver.entry.slot, leaver.entry.fingerprint) == (entry.slot, entry.fingerprint)
             })
         };
-        let late = entries.enumerate().filter(|(number, entry)| entry.reused && !is_known(*number, entry));
-        let late: Vec<MapEntry> = late.map(|(_, entry)| entry).collect();
+        let entries = map.words().iter().rev().copied().map(MapEntry::from_word).enumerate();
+        let mut late = entries.filter(|(number, entry)| entry.reused && !was_alive(*number, entry)).peekable();
+        if late.peek().is_some() {
+            let late: Vec<MapEntry> = late.map(|(_, entry)| entry).collect();
+            Box::pin(self.unlink_late_objects(chunk, late)).await?;
+        }
         self.spares.keep(map);
-        for entry in late {
-            self.unlink_late_object(chunk, &entry).await?;
+        Ok(())
+    }
+
+    /// Evicts the objects of these entries whose slots point to their places.
+    async fn unlink_late_objects(&self, chunk: ChunkId, mut late: Vec<MapEntry>) -> Result<(), CacheError> {
+        self.learn_buckets().await?;
+        // Something else than a client may have written an entry.
+        late.retain(|entry| entry.slot < self.homes_end());
+        let slots = late.iter().map(|entry| self.slot_at(self.slot_of_home(entry.slot)));
+        let words = post_together::read_words(&self.client.endpoint, slots).await?;
+        for (entry, word) in late.iter().zip(words) {
+            let word = Slot(word);
+            let size = self.growth.directory.size();
+            let is_settled =
+                !word.is_frozen() && word.depth() == size.depth(bucket_of_slot(self.slot_of_home(entry.slot)));
+            if !is_settled || self.is_at(word, chunk, entry) {
+                self.unlink_late_object(chunk, entry).await?;
+            }
         }
         Ok(())
     }
 
+    /// Whether a slot's word points to an entry's place. In whatever generation: an owner that left
+    /// the pool has queued the chunk in a new one.
+    fn is_at(&self, word: Slot, chunk: ChunkId, entry: &MapEntry) -> bool {
+        let offset =
+            u64::from(chunk.0) * self.client.pool.layout.chunk_bytes + u64::from(entry.offset_units) * UNIT_BYTES;
+        word.is_live() && self.shared.format.heap_offset(word) == offset
+    }
+
     #[cold]
     async fn unlink_late_object(&self, chunk: ChunkId, entry: &MapEntry) -> Result<(), CacheError> {
-        let offset = u64::from(chunk.0) * self.client.pool.layout.chunk_bytes;
-        let offset = offset + u64::from(entry.offset_units) * UNIT_BYTES;
-        if entry.slot >= self.homes_end() {
-            self.learn_buckets().await?;
-        }
-        while entry.slot < self.homes_end() {
+        loop {
             let word = self.settled_word(entry).await?;
-            // Of whatever generation: an owner that left the pool has queued the chunk in a new
-            // one.
-            if !word.is_live() || self.shared.format.heap_offset(word) != offset {
+            let Some((at, bytes, _)) = self.record_span(word).filter(|_| self.is_at(word, chunk, entry)) else {
                 return Ok(());
+            };
+            let mut noted = None;
+            if self.removals.is_on() {
+                let record = self.client.endpoint.read(at, self.spares.take(bytes)).await?;
+                noted = self.removal_in(word, &record, Cause::Evicted).await?;
+                self.spares.keep(record);
             }
             if copies::take_out(self, self.slot_of_home(entry.slot), word).await? {
+                self.removals.note_read(noted);
                 self.stats.evictions.add(1);
-                self.count_removed(1).await?;
-                return Ok(());
+                return self.count_removed(1).await.map(drop);
             }
         }
-        Ok(())
     }
 }

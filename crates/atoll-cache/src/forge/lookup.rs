@@ -5,7 +5,7 @@
 //! |---|---|
 //! | whole, of the slot's generation, this key | hit, as of the moment when the bucket was READ |
 //! | whole, of the slot's generation, another key | an equal fingerprint: the next slot |
-//! | torn, or of another generation | the chunk was reused meanwhile: retry |
+//! | torn, or of another generation or edition | the chunk or the place was reused meanwhile: retry |
 //! | anything, later than the client relies on tags (see `reuse`) | retry |
 //!
 //! The tag in the slot has up to 16 bits of the chunk's generation. A record that passes is the

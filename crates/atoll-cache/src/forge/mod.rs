@@ -205,7 +205,7 @@ impl<A: Annex> EnginePool for ForgePoolWith<A> {
         check_heap(&pool.layout, slot::HEAP_BYTES_MAX)?;
         let format = SlotFormat::new(pool.layout.heap_bytes_max());
         let hasher = Hasher::new(pool.settings.hash_seed);
-        let hotness = HotnessMap::new(pool.layout.chunks_max, pool.settings.group_objects_max);
+        let hotness = HotnessMap::new(pool.layout.chunks_max, pool.settings.group_objects_max, format);
         let (pool, reserve, pins) = (Arc::new(pool), Reserve::default(), Arc::default());
         Ok(Arc::new(Self { pool, settings, layout, format, hasher, hotness, reserve, pins, annex }))
     }
@@ -401,10 +401,10 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         crate::index::extents::recheck_bound(self).await?;
         self.client.tell_lookups(self.stats.lookups());
         self.client.endpoint.flush().await?;
-        // A group with an unsettled place is left to a repairer, and so is what an operation had in
-        // its hands that was dropped halfway.
-        let is_done =
-            !self.groups.borrow().is_closing() && !self.client.cut_off().has_happened() && !self.vacancies.are_in_use();
+        // A group with an unsettled place is left to a repairer, and so is what this client has not
+        // repaired, and what an operation had in its hands that was dropped halfway.
+        let has_unsettled = self.groups.borrow().is_closing() || self.stock.has_unsettled();
+        let is_done = !has_unsettled && !self.client.cut_off().has_happened() && !self.vacancies.are_in_use();
         match is_done {
             true => Ok(self.client.leave().await?),
             false => Ok(self.client.abandon().await?),

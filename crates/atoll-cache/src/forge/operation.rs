@@ -2,7 +2,7 @@
 
 use super::layout::{BUCKET_SLOTS, Queue};
 use super::slot::{KeyHash, Slot};
-use super::vacancies::Homeless;
+use super::vacancies::Orphan;
 use crate::extent::OpenChunk;
 use crate::index::first_slot;
 use crate::operation;
@@ -24,14 +24,14 @@ pub(crate) struct Notes {
     /// The slot and word where a blind swap of the last attempt may have found the key's object.
     pub(super) moved: Option<(u64, Slot)>,
     /// The record that the operation has published in a group that had an owner meanwhile.
-    pub(super) homeless: Option<Box<Homeless>>,
+    pub(super) orphan: Option<Box<Orphan>>,
 }
 
 impl operation::Notes for Notes {
     #[inline(always)]
     fn end<E: Endpoint>(&mut self, client: &Client<E>) {
         // Its chunk stays protected, until the client leaves as if it had died.
-        self.homeless = None;
+        self.orphan = None;
         // What a panicking thread has in the pool is a repairer's.
         if self.protection.is_ready() && !std::thread::panicking() {
             client.member().unprotect(&client.endpoint, &mut self.protection);

@@ -1,10 +1,11 @@
-//! How a change searches for a key's object under protection. The memory of the object that it
+//! How a change searches for a key's object under protection. The chunk of the object that it
 //! finds cannot be reused until the operation has ended.
 //!
 //! The client WRITEs the protection, READs the slot and READs the record. If the slot is unchanged,
-//! the memory of the record cannot be reused. A record that is unsound nevertheless is damaged, and
-//! the client drops its object (`unlink`). The steps after the search are the same for all engines:
-//! see [`crate::search`].
+//! the chunk cannot be reused, and the record's place only by a client that has replaced the record
+//! (see `vacancies`). A record that is unsound nevertheless is damaged, or the slot has changed: the
+//! client swaps the slot to empty (`unlink`), which fails if it has. The steps after the search are
+//! the same for all engines: see [`crate::search`].
 
 use super::operation::Operation;
 use super::slot::{KeyHash, Slot};

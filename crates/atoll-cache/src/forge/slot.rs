@@ -121,6 +121,18 @@ impl SlotFormat {
         (next <= self.tag_mask).then_some(next as u16)
     }
 
+    /// Whether a place may have several records in one life of its chunk.
+    #[inline]
+    pub fn has_editions(&self) -> bool {
+        self.tag_mask >= self.generations()
+    }
+
+    /// Which of the records of its place has this tag, from 0 up.
+    #[inline]
+    pub fn edition(&self, tag: u16) -> u16 {
+        ((u64::from(tag) & self.tag_mask) >> self.generation_bits) as u16
+    }
+
     /// The tags of all records that a place may have in a chunk of this generation.
     pub fn editions(&self, generation: u32) -> impl Iterator<Item = u16> + use<> {
         let format = *self;

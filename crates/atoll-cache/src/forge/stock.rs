@@ -39,6 +39,9 @@ pub(super) struct Stock {
     pub(super) turn: Lender<()>,
     /// Chunks that this client emptied and an operation of another client still protects.
     waiting: RefCell<Vec<ChunkId>>,
+    /// Chunks that this client has taken from a dead one, and settles when no other client protects
+    /// them.
+    unsettled: RefCell<Vec<ChunkId>>,
     /// When an update next checks whether the waiting chunks are still protected.
     backoff: Cell<Backoff>,
 }
@@ -54,6 +57,7 @@ impl Stock {
             wanted: Cell::default(),
             turn: Lender::new(()),
             waiting: RefCell::default(),
+            unsettled: RefCell::default(),
             backoff: Cell::default(),
         }
     }
@@ -94,10 +98,16 @@ impl Stock {
         self.aside.take().or_else(|| self.chunks.pop())
     }
 
-    /// Whether there are chunks that this client emptied and another client protects.
+    /// Whether there are chunks that this client emptied or has yet to settle, and another client
+    /// protects.
     #[inline]
     pub(super) fn has_waiting(&self) -> bool {
-        !self.waiting.borrow().is_empty()
+        !self.waiting.borrow().is_empty() || self.has_unsettled()
+    }
+
+    /// Whether there are chunks that this client has yet to settle.
+    pub(super) fn has_unsettled(&self) -> bool {
+        !self.unsettled.borrow().is_empty()
     }
 
     /// How many chunks this client emptied and another client protects.
@@ -109,6 +119,11 @@ impl Stock {
     pub(super) fn let_wait(&self, chunk: ChunkId) {
         self.waiting.borrow_mut().push(chunk);
         self.backoff.take();
+    }
+
+    /// Notes a chunk that this client has taken from a dead one, and another client protects.
+    pub(super) fn settle_later(&self, chunk: ChunkId) {
+        self.unsettled.borrow_mut().push(chunk);
     }
 
     fn is_look_due(&self) -> bool {
@@ -182,17 +197,21 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             if protected.contains(&chunk) {
                 self.stock.waiting.borrow_mut().push(chunk);
             } else {
-                let leaving = self.emptied(chunk).await?;
+                let leaving = self.leaving(chunk).await?;
                 self.unlink_late(chunk, None).await?;
                 self.reuse_chunk(chunk, leaving).await?;
                 self.stock.backoff.take();
             }
         }
+        for chunk in self.stock.unsettled.take() {
+            let leaving = self.leaving(chunk).await?;
+            Box::pin(self.settle_chunk(chunk, leaving)).await?;
+        }
         Ok(())
     }
 
-    /// The descriptor of a chunk that this client emptied.
-    async fn emptied(&self, chunk: ChunkId) -> Result<Chunk, CacheError> {
+    /// The descriptor of a chunk that this client owns because it leaves its queue.
+    async fn leaving(&self, chunk: ChunkId) -> Result<Chunk, CacheError> {
         let descriptor = chunks::descriptors(&self.client.endpoint, &self.client.pool.layout, chunk, 1).await?[0];
         let me = self.client.me();
         let ours = |found: &Chunk| *found == Chunk::owned(ChunkState::Leaving, me, found.generation);
@@ -213,7 +232,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// Puts an emptied group, which no node points to, into the small queue.
     async fn requeue_emptied(&self, chunk: ChunkId) -> Result<(), CacheError> {
         let layout = self.client.pool.layout.clone();
-        let leaving = self.emptied(chunk).await?;
+        let leaving = self.leaving(chunk).await?;
         // A new generation, because a group that was cleaned has left a node of its own behind.
         let generation = leaving.generation.wrapping_add(1);
         let queued = Chunk { state: ChunkState::Queued, generation, ..leaving };

@@ -24,7 +24,7 @@ use super::operation::Operation;
 use super::search::{Found, Search};
 use super::slot::{KeyHash, RecordLength, Slot};
 use super::technique::{Section, Technique};
-use super::vacancies::Home;
+use super::vacancies::Placement;
 use super::{Forge, Hole};
 use crate::backoff::pause_ns;
 use crate::extent::chunks_needed;
@@ -77,7 +77,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let mut outcome = Err(CacheError::Damaged { what: "an object that stays unsound" });
         op.overtaken = None;
         op.notes.moved = None;
-        debug_assert!(op.notes.homeless.is_none(), "an operation ends with its stray record");
+        debug_assert!(op.notes.orphan.is_none(), "an operation ends with its orphaned record");
         for attempt in 0..ATTEMPTS_MAX {
             self.technique.lock(self, Section::Bucket(hash)).await?;
             let tried = self.try_change(op, hash, key, change).await;
@@ -109,9 +109,9 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                 break;
             }
         }
-        if let Some(homeless) = op.notes.homeless.take() {
-            let token = Some(homeless.token());
-            let ended = Box::pin(self.end_homeless(op, *homeless)).await;
+        if let Some(orphan) = op.notes.orphan.take() {
+            let token = Some(orphan.token());
+            let ended = Box::pin(self.evict_orphan(op, *orphan)).await;
             // The change took place, and its object was evicted for want of room.
             outcome = match (ended, outcome) {
                 (Ok(()), Err(CacheError::OutOfMemory)) => Ok(token),
@@ -136,8 +136,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         key: &[u8],
         change: &mut C,
     ) -> Result<Try, CacheError> {
-        if op.notes.homeless.is_some() {
-            return Box::pin(self.rehome(op)).await;
+        if op.notes.orphan.is_some() {
+            return Box::pin(self.copy_orphan(op)).await;
         }
         let begun_ns = self.client.endpoint.now_ns();
         let recalled_ns = self.recall_absence(op, hash);
@@ -362,12 +362,12 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         };
         let new = New { header, large, extents: Listing(extents) };
         let slot = self.home_slot(hash, found.as_ref().map_or(0, |found| found.slot));
-        let mut taken = self.take_home(vacancy, (queue, carry), (slot, hash), &header);
+        let mut taken = self.take_placement(vacancy, (queue, carry), (slot, hash), &header);
         if taken.is_none() {
             // Boxed, as every rare step here: its state would enlarge every change.
-            taken = Box::pin(self.open_place(op, (queue, carry), (slot, hash), &header)).await?.map(Home::from);
+            taken = Box::pin(self.open_place(op, (queue, carry), (slot, hash), &header)).await?.map(Placement::from);
         }
-        let Some(mut home) = taken else {
+        let Some(mut placement) = taken else {
             // Other operations of this client have used the room.
             self.give_up_extents(written).await?;
             op.notes.short_of = (fresh_chunks == 0).then(|| (queue, header.record_bytes()));
@@ -377,32 +377,35 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let published = match found {
             Some(found) => {
                 let entry = ((slot, hash), carry);
-                self.try_replace(op, (entry, key), value, &new, (&mut home, found), same_body).await
+                self.try_replace(op, (entry, key), value, &new, (&mut placement, found), same_body).await
             }
-            None => self.try_insert(op, (hash, key), value, &new, &home.place).await,
+            None => self.try_insert(op, (hash, key), value, &new, &placement.place).await,
         };
         match &published {
             Ok(true) => {
                 let extent_bytes = if new.large.is_some() { header.body_bytes() as u64 } else { 0 };
-                self.settle_home(op, home, (slot, hash), &header, Fate::Published { extent_bytes });
+                self.settle_placement(op, placement, (slot, hash), &header, Fate::Published { extent_bytes });
                 if let Some(extents) = new.extents.0 {
                     self.bind_extents(extents.extents());
                 }
                 self.stats.puts.add(1);
                 self.note_written(hash, overwrites);
-                if op.notes.homeless.is_some() {
-                    return Box::pin(self.rehome(op)).await;
+                if op.notes.orphan.is_some() {
+                    return Box::pin(self.copy_orphan(op)).await;
                 }
                 return Ok(Try::Done(Some(header.token)));
             }
             Ok(false) => {
                 new.extents.end();
-                self.settle_home(op, home, (slot, hash), &header, Fate::Withdrawn);
+                self.settle_placement(op, placement, (slot, hash), &header, Fate::Withdrawn);
             }
             // A verb of this operation may still land. The group stays open until a repairer takes
             // it over.
             Err(CacheError::Verb(_)) => {}
-            Err(_) => self.settle_place(&home.place, &header, Fate::Published { extent_bytes: 0 }),
+            Err(_) => {
+                let fate = Fate::Published { extent_bytes: 0 };
+                self.settle_placement(op, placement, (slot, hash), &header, fate);
+            }
         }
         published?;
         self.give_up_extents(written).await?;
@@ -477,10 +480,10 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         ((entry, carry), key): (((u64, KeyHash), u8), &[u8]),
         value: &[u8],
         new: &New<'_>,
-        (home, found): (&mut Home, Found),
+        (placement, found): (&mut Placement, Found),
         same_body: bool,
     ) -> Result<bool, CacheError> {
-        let (hash, place) = (entry.1, home.place);
+        let (hash, place) = (entry.1, placement.place);
         let word = self.encode(op, hash, key, value, new, &place).in_place_of(found.word);
         let slot = self.slot_at(found.slot);
         let (at, record) = self.outgoing_record(op, &place);
@@ -488,10 +491,10 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let record = if is_in_order { record } else { Box::pin(self.write_first(at, record)).await? };
         let begun_ns = self.client.endpoint.now_ns();
         let mut batch = Batch::new();
-        self.add_entry(&mut batch, home, entry, carry);
+        self.add_entry(&mut batch, placement, entry, carry);
         let written = Earlier::add(&mut batch, at, record, is_in_order);
         let swap = batch.compare_and_swap(slot, found.word.0, word.0);
-        let looks = self.add_looks(&mut batch, home, found.beside);
+        let checks = self.add_checks(&mut batch, placement, (slot, found.beside));
         new.extents.begin();
         let posted = self.client.endpoint.post(&mut batch).await;
         new.extents.note_posted(&posted);
@@ -502,9 +505,9 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             self.forget(key);
             return Ok(self.is_open(Hole::LostUpdate));
         }
-        self.note_looks(home, looks.as_ref(), &batch, (found.slot, word));
+        self.note_checks(placement, &checks, &batch, (found.slot, word));
         self.learn(key, Known::of(found.slot, word, &Header { number: place.number, ..new.header }), begun_ns);
-        if !self.keep_vacancy(op, (looks.as_ref(), &batch), found.word, &found.header) {
+        if !self.keep_vacancy(op, (&checks, &batch), found.word, &found.header) {
             self.bury(found, same_body).await?;
         }
         Ok(true)

@@ -8,26 +8,28 @@
 //!
 //! | verb of the batch | why it is in this place |
 //! |---|---|
-//! | WRITE the entry of the group's map | in front of the swap: who owns the group after it finds the object |
+//! | WRITE the entry of the group's map | in front of the swap: an evictor that owns the group after the swap finds the object |
 //! | WRITE the record | in front of the swap that publishes it |
 //! | CAS slot | |
-//! | READ the descriptor of the group | behind the swap: if its word is still the one that the client knows, no one has owned the group since, and READ its map too early |
+//! | READ the descriptor of the group | behind the swap: if its word is still the one that the client knows, no evictor has owned the group since, and READ its map too early |
 //! | READ the descriptor of the replaced record's group | its place is the next vacancy, if the group is queued |
 //!
 //! | what could go wrong | excluded by |
 //! |---|---|
 //! | the chunk is reused before the record is written | the protection, which the client has kept since it replaced the record before |
 //! | a lookup that found the place by an old word reads a record that is not published yet | the **edition**: high bits of the tag, which go up with each record of a place. A place with the last edition is no vacancy |
-//! | an owner of the group has READ the map before the entry was written, and frees the chunk | the READ of the descriptor: the record is *stray*, and the client copies it to a group of its own (`rehome`), while its protection keeps the chunk |
-//! | the client dies with a stray record | before an owner reuses an emptied chunk that nobody protects, it READs the map once more, and evicts what is new there (`unlink_late`) |
+//! | an owner of the group has READ the map before the entry was written, and frees the chunk | the READ of the descriptor: the record is an *orphan*, and the client copies it to a group of its own (`copy_orphan`), while its protection keeps the chunk |
+//! | the client dies with an orphaned record | before an owner reuses an emptied chunk that nobody protects, it READs the map once more, and evicts what has been published since it READ the slots (`unlink_late`) |
+//! | the same, and an owner queues the group again with the map that it READ before | an owner queues a group with another map only if no client protects the chunk, and it READs the map again (`map_again`) |
 //! | the operation is dropped, or fails | the protection stays until the client leaves the pool as if it had died |
 //! | an owner of the group takes the slot's word from the map | the map's entry says that its place was used anew: such slots are READ |
-//! | a repairer makes a new map from the records | it knows a record of any edition |
+//! | a repairer makes a new map from the records | it knows a record of any edition, and waits while a client protects the chunk |
 //!
 //! A client keeps as many vacancies as it has operations under way, at most 16. It gives them up
-//! if it finds no room, and when it tends if they are old: an evictor that meets a protected chunk
-//! lets it wait. Objects that expire get new places, because their group's descriptor says when
-//! they do.
+//! if it finds no room, if it wants to reuse their chunk, and when it tends if they are old: an
+//! evictor that meets a protected chunk lets it wait. The protections of a client that does nothing
+//! count until other clients take it for dead. Objects that expire get new places, because their
+//! group's descriptor says when they do.
 
 use super::group::MapEntry;
 use super::layout::Queue;
@@ -44,7 +46,7 @@ use crate::index::{Index, SlotWord};
 use crate::record::{self, Header};
 use crate::removals::Cause;
 use atoll_fabric::{Address, Batch, Endpoint, Ticket};
-use atoll_pool::registry::Protection;
+use atoll_pool::registry::{PROTECTIONS, Protection};
 use atoll_pool::{Chunk, ChunkId, ChunkState};
 use std::cell::{Cell, RefCell};
 
@@ -55,6 +57,8 @@ const KEPT_MAX: usize = 16;
 /// With so many vacancies in operations, some of which were dropped or failed, a client uses no
 /// more.
 const IN_USE_MAX: u32 = 32;
+
+const _: () = assert!(KEPT_MAX as u32 + IN_USE_MAX <= PROTECTIONS / 2, "operations have the other half");
 
 /// A place whose record this client has replaced.
 #[derive(Debug)]
@@ -67,8 +71,8 @@ pub(crate) struct Vacancy {
     protection: Protection,
     /// Since when the client keeps it.
     since_ns: u64,
-    /// The slot and word of the record that it got, once that is stray.
-    stray: Option<(u64, Slot)>,
+    /// The slot and word of the record that it got, once that is an orphan.
+    orphan: Option<(u64, Slot)>,
 }
 
 /// The vacancies of a client.
@@ -87,21 +91,23 @@ impl Vacancies {
 }
 
 /// Where a record is written.
-pub(super) struct Home {
+pub(super) struct Placement {
     pub(super) place: Place,
     used: Option<Vacancy>,
 }
 
 /// What a client looks at behind the swap that replaces a record.
-pub(super) struct Looks {
-    replaced: Ticket,
+pub(super) struct Checks {
+    /// The descriptor of the replaced record's group, if its place may be a vacancy.
+    replaced: Option<Ticket>,
+    /// The descriptor of the group of the vacancy that was used.
     used: Option<Ticket>,
 }
 
-/// A stray record, which its client copies to a group of its own. The record is the operation's
+/// A orphaned record, which its client copies to a group of its own. The record is the operation's
 /// `outgoing`.
 #[derive(Debug)]
-pub(crate) struct Homeless {
+pub(crate) struct Orphan {
     vacancy: Vacancy,
     slot: u64,
     word: Slot,
@@ -131,34 +137,31 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         if header.large || header.expiry_ms.is_some() || self.vacancies.in_use.get() >= IN_USE_MAX {
             return None;
         }
-        let layout = &self.client.pool.layout;
         let fits = |vacancy: &Vacancy| {
-            vacancy.record_bytes == header.record_bytes()
-                && self.is_in_order(layout.chunk(vacancy.place.chunk), slot)
-                && self.is_in_order(slot, layout.descriptor(vacancy.place.chunk))
+            vacancy.record_bytes == header.record_bytes() && self.is_usable(vacancy.place.chunk, slot)
         };
         self.vacancies.kept.borrow().iter().position(fits)
     }
 
     /// A place for a record: the vacancy, or the next one in the group that is filled for `queue`.
     #[inline]
-    pub(super) fn take_home(
+    pub(super) fn take_placement(
         &self,
         vacancy: Option<Vacancy>,
         (queue, carry): (Queue, u8),
         entry: (u64, KeyHash),
         header: &Header,
-    ) -> Option<Home> {
+    ) -> Option<Placement> {
         match vacancy {
-            Some(vacancy) => Some(Home { place: vacancy.place, used: Some(vacancy) }),
-            None => self.take_place(queue, entry, carry, header).map(Home::from),
+            Some(vacancy) => Some(Placement { place: vacancy.place, used: Some(vacancy) }),
+            None => self.take_place(queue, entry, carry, header).map(Placement::from),
         }
     }
 
     /// Adds the WRITE of the map's entry, if the place is a vacancy.
     #[inline]
-    pub(super) fn add_entry(&self, batch: &mut Batch, home: &Home, (slot, hash): (u64, KeyHash), carry: u8) {
-        let Some(Vacancy { place, .. }) = &home.used else { return };
+    pub(super) fn add_entry(&self, batch: &mut Batch, placement: &Placement, (slot, hash): (u64, KeyHash), carry: u8) {
+        let Some(Vacancy { place, .. }) = &placement.used else { return };
         let layout = &self.client.pool.layout;
         let (offset_units, more) = ((place.offset_bytes / UNIT_BYTES) as u16, hash.more & GHOST_MORE_MAX);
         let fingerprint = hash.fingerprint;
@@ -167,48 +170,67 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         batch.write_word(at, entry.word());
     }
 
-    /// Adds the READs behind the swap that replaces a record of the chunk `replaced`.
+    /// Adds the READs behind the swap of `slot` that replaces a record of the chunk `replaced`.
     #[inline]
-    pub(super) fn add_looks(&self, batch: &mut Batch, home: &Home, replaced: ChunkId) -> Option<Looks> {
+    pub(super) fn add_checks(
+        &self,
+        batch: &mut Batch,
+        placement: &Placement,
+        (slot, replaced): (Address, ChunkId),
+    ) -> Checks {
         let layout = &self.client.pool.layout;
-        let look = |batch: &mut Batch, chunk| batch.read_word(layout.descriptor(chunk));
-        let used = home.used.as_ref().map(|vacancy| look(batch, vacancy.place.chunk));
-        self.has_vacancies().then(|| Looks { replaced: look(batch, replaced), used })
+        let check = |batch: &mut Batch, chunk| batch.read_word(layout.descriptor(chunk));
+        let used = placement.used.as_ref().map(|vacancy| check(batch, vacancy.place.chunk));
+        let is_of_use = self.has_vacancies() && self.is_usable(replaced, slot);
+        Checks { used, replaced: is_of_use.then(|| check(batch, replaced)) }
     }
 
-    /// The record in a place was published, in the slot of this number: notes whether it is stray.
+    /// Whether a place of this chunk can be used for the record of a slot: all verbs of the batch
+    /// must take effect in order.
+    fn is_usable(&self, chunk: ChunkId, slot: Address) -> bool {
+        let layout = &self.client.pool.layout;
+        self.is_in_order(layout.chunk(chunk), slot) && self.is_in_order(slot, layout.descriptor(chunk))
+    }
+
+    /// The record in a place was published, in the slot of this number: notes whether it is an orphan.
     #[inline]
-    pub(super) fn note_looks(&self, home: &mut Home, looks: Option<&Looks>, batch: &Batch, published: (u64, Slot)) {
-        let (Some(vacancy), Some(used)) = (&mut home.used, looks.and_then(|looks| looks.used)) else { return };
+    pub(super) fn note_checks(
+        &self,
+        placement: &mut Placement,
+        checks: &Checks,
+        batch: &Batch,
+        published: (u64, Slot),
+    ) {
+        let (Some(vacancy), Some(used)) = (&mut placement.used, checks.used) else { return };
         let is_left = batch.word(used) != vacancy.queued;
-        vacancy.stray = (is_left && !self.is_open(Hole::UncheckedVacancy)).then_some(published);
+        vacancy.orphan = (is_left && !self.is_open(Hole::UncheckedVacancy)).then_some(published);
     }
 
-    /// Settles a place. A stray record is left to the operation.
+    /// Settles a place. A orphaned record is left to the operation.
     #[inline]
-    pub(super) fn settle_home(
+    pub(super) fn settle_placement(
         &self,
         op: &mut Operation,
-        home: Home,
+        placement: Placement,
         entry: (u64, KeyHash),
         header: &Header,
         fate: Fate,
     ) {
-        let Home { place, used } = home;
+        let Placement { place, used } = placement;
         match (used, fate) {
             (None, fate) => self.settle_place(&place, header, fate),
             (Some(vacancy), Fate::Withdrawn) => {
                 self.vacancies.in_use.set(self.vacancies.in_use.get() - 1);
                 self.vacancies.kept.borrow_mut().push(vacancy);
             }
-            (Some(vacancy), Fate::Published { .. }) => match vacancy.stray {
+            (Some(vacancy), Fate::Published { .. }) => match vacancy.orphan {
                 None => {
                     self.stats.places_reused.add(1);
                     self.end_use(vacancy);
                 }
                 Some((slot, word)) => {
-                    self.stats.strays.add(1);
-                    op.notes.homeless = Some(Box::new(Homeless { vacancy, slot, word, entry, header: *header }));
+                    self.stats.orphans.add(1);
+                    op.notes.orphan = Some(Box::new(Orphan { vacancy, slot, word, entry, header: *header }));
                 }
             },
         }
@@ -220,15 +242,15 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     pub(super) fn keep_vacancy(
         &self,
         op: &mut Operation,
-        (looks, batch): (Option<&Looks>, &Batch),
+        (checks, batch): (&Checks, &Batch),
         word: Slot,
         header: &Header,
     ) -> bool {
-        let Some(looks) = looks.filter(|_| op.notes.protection.is_held()) else { return false };
+        let Some(replaced) = checks.replaced.filter(|_| op.notes.protection.is_held()) else { return false };
         if header.large || header.expiry_ms.is_some() || self.vacancies.in_use.get() >= IN_USE_MAX {
             return false;
         }
-        let (format, queued) = (&self.shared.format, batch.word(looks.replaced));
+        let (format, queued) = (&self.shared.format, batch.word(replaced));
         let is_queued = Chunk::from_word(queued)
             .is_some_and(|found| found.state == ChunkState::Queued && format.has_generation(word, found.generation));
         let span = self.record_span(word).filter(|_| is_queued);
@@ -252,14 +274,14 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let since_ns = self.client.endpoint.now_ns();
         let place = Place { chunk, tag, offset_bytes, number: header.number };
         let queue = if header.main { Queue::Main } else { Queue::Small };
+        let kept_max = (self.client.in_flight().count() as usize).clamp(1, KEPT_MAX);
         let oldest = {
             let mut kept = self.vacancies.kept.borrow_mut();
-            kept.push(Vacancy { place, queue, record_bytes, queued, protection, since_ns, stray: None });
-            (kept.len() > (self.client.in_flight().count() as usize).clamp(1, KEPT_MAX)).then(|| kept.remove(0))
+            kept.push(Vacancy { place, queue, record_bytes, queued, protection, since_ns, orphan: None });
+            let surplus = kept.len().saturating_sub(kept_max);
+            kept.drain(..surplus).collect::<Vec<_>>()
         };
-        if let Some(oldest) = oldest {
-            self.give_up(oldest);
-        }
+        oldest.into_iter().for_each(|vacancy| self.give_up(vacancy));
         true
     }
 
@@ -274,6 +296,13 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         for vacancy in self.vacancies.kept.take() {
             self.give_up(vacancy);
         }
+    }
+
+    /// Gives up the vacancies in a chunk that this client is about to reuse.
+    pub(super) fn give_up_vacancies_in(&self, chunk: ChunkId) {
+        let is_there = |vacancy: &mut Vacancy| vacancy.place.chunk == chunk;
+        let there: Vec<_> = self.vacancies.kept.borrow_mut().extract_if(.., is_there).collect();
+        there.into_iter().for_each(|vacancy| self.give_up(vacancy));
     }
 
     /// Gives up the vacancies that this client has kept for long.
@@ -293,13 +322,13 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         self.client.member().unprotect(&self.client.endpoint, &mut vacancy.protection);
     }
 
-    /// Copies a stray record to a group of this client. If no slot points to it any more, another
+    /// Copies an orphaned record to a group of this client. If no slot points to it any more, another
     /// client has replaced, moved or removed the object.
     #[cold]
-    pub(super) async fn rehome(&self, op: &mut Operation) -> Result<Try, CacheError> {
-        let mut homeless = op.notes.homeless.take().expect("the operation has a stray record");
-        let Homeless { slot, word, entry, header, .. } = *homeless;
-        let (queue, carry) = (homeless.vacancy.queue, 1);
+    pub(super) async fn copy_orphan(&self, op: &mut Operation) -> Result<Try, CacheError> {
+        let mut orphan = op.notes.orphan.take().expect("the operation has an orphaned record");
+        let Orphan { slot, word, entry, header, .. } = *orphan;
+        let (queue, carry) = (orphan.vacancy.queue, 1);
         let mut placed = None;
         if self.draw_stock(op, usize::from(!self.has_room(queue, header.record_bytes()))) {
             placed = self.take_place(queue, entry, carry, &header);
@@ -308,7 +337,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             }
         }
         let Some(place) = placed else {
-            op.notes.homeless = Some(homeless);
+            op.notes.orphan = Some(orphan);
             op.notes.short_of = Some((queue, header.record_bytes()));
             return Ok(Try::Short(1));
         };
@@ -332,56 +361,59 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let fate = if batch.swapped(swap) { Fate::Published { extent_bytes: 0 } } else { Fate::Withdrawn };
         self.settle_place(&place, &header, fate);
         if fate == Fate::Withdrawn
-            && let Some((slot, word)) = self.slot_of_stray(op, &homeless).await?
+            && let Some((slot, word)) = self.slot_of_orphan(op, &orphan).await?
         {
             // Its bucket was split, or the state of its copies has changed.
-            (homeless.slot, homeless.word) = (slot, word);
-            op.notes.homeless = Some(homeless);
+            (orphan.slot, orphan.word) = (slot, word);
+            op.notes.orphan = Some(orphan);
             return Ok(Try::Anew);
         }
-        self.count_dead(homeless.vacancy.place.chunk, header.record_bytes());
-        self.end_use(homeless.vacancy);
+        // Who replaced the record instead has counted it as dead.
+        if fate != Fate::Withdrawn {
+            self.count_dead(orphan.vacancy.place.chunk, header.record_bytes());
+        }
+        self.end_use(orphan.vacancy);
         Ok(Try::Done(Some(header.token)))
     }
 
-    /// The slot that points to a stray record, and its word.
-    async fn slot_of_stray(&self, op: &mut Operation, homeless: &Homeless) -> Result<Option<(u64, Slot)>, CacheError> {
-        let (format, (_, hash)) = (self.shared.format, homeless.entry);
+    /// The slot that points to an orphaned record, and its word.
+    async fn slot_of_orphan(&self, op: &mut Operation, orphan: &Orphan) -> Result<Option<(u64, Slot)>, CacheError> {
+        let (format, (_, hash)) = (self.shared.format, orphan.entry);
         self.read_bucket(op, hash).await?;
         let is_its = |word: Slot| {
             word.is_live()
-                && format.heap_offset(word) == format.heap_offset(homeless.word)
-                && format.tag_of(word) == format.tag_of(homeless.word)
+                && format.heap_offset(word) == format.heap_offset(orphan.word)
+                && format.tag_of(word) == format.tag_of(orphan.word)
         };
         let seen = op.candidates(hash).map(|place| op.seen(place)).find(|(word, _)| is_its(*word));
         Ok(seen.map(|(word, slot)| (slot, word)))
     }
 
-    /// An operation ends with a stray record for which it has found no room: evicts it.
+    /// An operation ends with an orphaned record for which it has found no room: evicts it.
     #[cold]
-    pub(super) async fn end_homeless(&self, op: &mut Operation, homeless: Homeless) -> Result<(), CacheError> {
-        while let Some((slot, word)) = self.slot_of_stray(op, &homeless).await? {
+    pub(super) async fn evict_orphan(&self, op: &mut Operation, orphan: Orphan) -> Result<(), CacheError> {
+        while let Some((slot, word)) = self.slot_of_orphan(op, &orphan).await? {
             let noted = self.removal_in(word, &op.outgoing, Cause::Evicted).await?;
             if copies::take_out(self, slot, word).await? {
                 self.removals.note_read(noted);
                 self.stats.evictions.add(1);
+                self.count_dead(orphan.vacancy.place.chunk, orphan.header.record_bytes());
                 self.count_removed(1).await?;
             }
         }
-        self.count_dead(homeless.vacancy.place.chunk, homeless.header.record_bytes());
-        self.end_use(homeless.vacancy);
+        self.end_use(orphan.vacancy);
         Ok(())
     }
 }
 
-impl Homeless {
+impl Orphan {
     /// The token of its object.
     pub(super) fn token(&self) -> u64 {
         self.header.token
     }
 }
 
-impl From<Place> for Home {
+impl From<Place> for Placement {
     fn from(place: Place) -> Self {
         Self { place, used: None }
     }

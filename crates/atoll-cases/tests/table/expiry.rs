@@ -22,7 +22,7 @@ fn expiring(ms: u64) -> SetOptions {
 /// A tenth of the pool expires at once, and clients that have no request tend as a server makes
 /// them.
 fn goes_by_itself<G: Pooled<ShmEndpoint>>(settings: PoolSettings) {
-    let host = SharedPool::<G>::new(settings);
+    let host = SharedPool::<G>::new(settings.clone());
     let mut clients: Vec<_> = (0..2).map(|_| host.client()).collect();
     let (stay, go) = (20_000u64, 6_000u64);
     for number in 0..stay + go {
@@ -34,8 +34,9 @@ fn goes_by_itself<G: Pooled<ShmEndpoint>>(settings: PoolSettings) {
     // On a slow machine some have expired, and were seen, before the last one is in, or meanwhile.
     let seen = clients[0].stats().expirations;
     let objects = run_ready(clients[0].objects()).unwrap();
-    let seen = objects + seen..=objects + clients[0].stats().expirations;
-    assert!(seen.contains(&(stay + go)), "{seen:?}");
+    let stats = clients[0].stats();
+    let seen = objects + seen..=objects + stats.expirations;
+    assert!(seen.contains(&(stay + go)), "{seen:?} {settings:?} {stats:?}");
     std::thread::sleep(Duration::from_millis(300));
     let expired_at = Instant::now();
     while run_ready(clients[0].objects()).unwrap() > stay {

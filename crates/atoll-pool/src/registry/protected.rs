@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! firsts:  notices of places 0..64 | first protections of 0..64 | notices of 64..128 | ...
-//!          8 B                     | 8 B a place                | 8 B
+//!          8 B                     | 2 * 8 B a place            | 8 B
 //! ```
 
 use super::member::Member;

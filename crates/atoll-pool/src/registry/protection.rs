@@ -3,14 +3,14 @@
 //!
 //! | where | word | fields | access |
 //! |---|---|---|---|
-//! | firsts | a place's | protection 0 of a far client: epoch 32, the chunk + 1 32 | owned |
+//! | firsts | a place's two | protections 0 and 1 of a far client: epoch 32, the chunk + 1 32 | owned |
 //! | firsts | notices of 64 places | a bit a place: its protections are not only among the firsts | atomics only |
 //! | signal | 1 | protection 0 of a near client, with the same fields | owned |
 //! | signal | 3 | epoch 32, the most protections that the client has had at once 32 | atomics only |
-//! | protections, 1 KiB | n | protection n, with the same fields; word 0 is unused | owned |
+//! | protections, 1 KiB | n | protection n, with the same fields; those of the firsts are unused | owned |
 //!
-//! The firsts lie side by side: one READ of eight bytes a client shows the protections of all far
-//! clients that run one operation at a time. Near clients would pass the lines of those words to
+//! The firsts lie side by side: one READ of sixteen bytes a client shows the protections of all far
+//! clients that have at most two. Near clients would pass the lines of those words to
 //! and fro between processors, so each has its word in its own line. Their notices are always set.
 //!
 //! An operation publishes its protection, READs the pointing word again, and only then relies on
@@ -25,7 +25,7 @@
 //! |---|---|
 //! | 1. announces the protection's number in word 3, at its first use | 1. unlinks the pointing word |
 //! | 2. sets its notice, at the first use of a protection outside the firsts | 2. READs the firsts with the notices |
-//! | 3. WRITEs the protection | 3. READs the signal of a place with a notice, or whose first protection names the chunk |
+//! | 3. WRITEs the protection | 3. READs the signal of a place with a notice, or of whose first protections one names the chunk |
 //! | 4. READs the pointing word behind it | 4. READs the further protections that word 3 announces |
 //!
 //! An operation relies on the chunk only if its step 4 took effect before the reuser's step 1. Then
@@ -106,6 +106,7 @@ pub(super) struct Protections {
     waiting: Waiters,
     /// How many this client has announced, with its notice if there is one beyond the firsts.
     announced: Cell<u32>,
+    /// How many of its protections are among the firsts, or in its signal.
     firsts: u32,
     #[cfg(feature = "holes")]
     hole: Cell<Option<Hole>>,
@@ -128,7 +129,7 @@ impl Protections {
             used: Cell::new(0),
             unsettled: Cell::new(0),
             waiting: Waiters::new(),
-            // The first protection of a far client needs no announcement.
+            // The first protections of a far client need no announcement.
             announced: Cell::new(if is_near { 0 } else { FIRSTS }),
             firsts: if is_near { 1 } else { FIRSTS },
             #[cfg(feature = "holes")]

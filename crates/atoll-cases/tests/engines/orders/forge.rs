@@ -371,7 +371,7 @@ fn a_lookup_never_gives_a_record_in_the_place_of_another_that_is_not_published()
 
 /// Client 1 stops where it is about to write a record in the place of one that it has replaced.
 /// Meanwhile the group's next owner has READ its map, and lets the chunk wait.
-async fn come_to_a_stray(director: &Director) -> Result<Rc<Stop>, CacheError> {
+async fn come_to_an_orphan(director: &Director) -> Result<Rc<Stop>, CacheError> {
     let chunk = set_and_queue(director, "k").await?;
     director.tell(1, Command::Set("k".to_owned(), 60)).await;
     let layout = &pool_of(director).layout;
@@ -392,7 +392,7 @@ async fn come_to_a_stray(director: &Director) -> Result<Rc<Stop>, CacheError> {
 #[test]
 fn a_record_that_was_published_in_a_group_with_an_owner_is_moved_at_once() {
     show_order(Hole::UncheckedVacancy, 1..2, &lonely_objects(), async |director| {
-        let writes = come_to_a_stray(director).await?;
+        let writes = come_to_an_orphan(director).await?;
         director.finish(&writes, 1).await;
         // With the hole open nothing protects the chunk any more.
         director.tell(0, Command::Repair).await;
@@ -404,10 +404,140 @@ fn a_record_that_was_published_in_a_group_with_an_owner_is_moved_at_once() {
     });
 }
 
+/// Client 1 publishes a record in a group, for whose map it writes this entry, and dies.
+async fn publish_and_die(director: &Director, (entry, key): (Address, &str), meanwhile: impl AsyncFnOnce()) {
+    let is_write = |operation: &Operation| matches!(operation, Operation::WriteWord { .. });
+    let writes = director.stops(1).before(move |verb| verb.at == entry && is_write(&verb.operation));
+    director.begin(1, Command::Set(key.to_owned(), 60));
+    director.reached(&writes).await;
+    meanwhile().await;
+    let published = director.stops(1).before_batch(0);
+    writes.release();
+    director.reached(&published).await;
+    director.kill(1);
+}
+
+/// Where entry `number` of a chunk's map is. The map begins with its last entry.
+fn entry_of(director: &Director, chunk: ChunkId, number: u64) -> Address {
+    let layout = &pool_of(director).layout;
+    layout.chunk(chunk).add(layout.chunk_bytes - 8 * (number + 1))
+}
+
+fn is_write_to(at: Address) -> impl Fn(&Verb) -> bool + 'static {
+    move |verb| verb.at == at && matches!(verb.operation, Operation::Write { .. })
+}
+
+/// A ticket without a node says that a group has no owner. A repairer queues it again.
+#[test]
+fn a_repairer_writes_over_no_entry_of_a_map() {
+    let case = Case { chunk_bytes: 512, group_objects_max: 2, ..lonely_objects() };
+    show_order(Hole::OverwrittenEntry, 1..2, &case, async |director| {
+        for key in ["k", "l", "m"] {
+            director.tell(1, Command::Set(key.to_owned(), 60)).await;
+        }
+        let (chunk, _) = chunks_with_objects(director).await?[0];
+        director.tell(1, Command::Set("k".to_owned(), 60)).await;
+        let writes = director.stops(0).before(is_write_to(entry_of(director, chunk, 1)));
+        publish_and_die(director, (entry_of(director, chunk, 0), "m"), async || {
+            let mut ticket = Batch::new();
+            ticket.fetch_and_add(words_of(director).cursors(Queue::Small), 1);
+            director.endpoint().post(&mut ticket).await.expect("the pool is there");
+            director.begin(0, Command::Repair);
+            director.stops_at(&writes, 0).await;
+        })
+        .await;
+        director.finish(&writes, 0).await;
+        director.tell(0, Command::Repair).await;
+        director.tell(0, Command::Repair).await;
+        director.set_keys(0, "g", 0..100).await;
+        Ok(())
+    });
+}
+
+/// The word of a key's slot. No other key here has its fingerprint.
+async fn word_of(director: &Director, key: &str) -> Result<Slot, CacheError> {
+    let pool = director.cache.engine().shared();
+    let hasher = Hasher::new(pool.pool().settings.hash_seed);
+    let hash = KeyHash::new(hasher.hash(key.as_bytes()), pool.settings().buckets);
+    for slot in words_of(director).slots() {
+        let word = Slot(read_word(director.endpoint(), slot).await?);
+        if word.is_live() && word.fingerprint() == hash.fingerprint {
+            return Ok(word);
+        }
+    }
+    panic!("{key} is there");
+}
+
+/// An evictor puts a group back into its queue, because all its objects were looked up.
+#[test]
+fn an_evictor_writes_over_no_entry_of_a_map() {
+    let case = Case { chunk_bytes: 512, group_objects_max: 2, ..lonely_objects() };
+    show_order(Hole::OverwrittenEntry, 1..2, &case, async |director| {
+        let layout = &pool_of(director).layout;
+        let heap_offset = |word: Slot| SlotFormat::new(layout.heap_bytes_max()).heap_offset(word);
+        let chunk_of = |word| ChunkId((heap_offset(word) / layout.chunk_bytes) as u32);
+        let look_up = async |key: &str| {
+            for _ in 0..3 {
+                director.tell(0, Command::Get(key.to_owned())).await;
+            }
+        };
+        for key in ["k", "l"] {
+            director.tell(0, Command::Set(key.to_owned(), 60)).await;
+            look_up(key).await;
+        }
+        let first = chunk_of(word_of(director, "k").await?);
+        // Whatever is set is looked up, and so goes to the main queue.
+        let mut keys = 0..1000;
+        let begin_to_fill = |keys: &mut std::ops::Range<u64>| {
+            let key = format!("f{}", keys.next().expect("the queues turn"));
+            director.begin(0, Command::Set(key.clone(), 60));
+            key
+        };
+        let mut chunk = first;
+        while chunk == first || state_of(director, chunk).await?.state != ChunkState::Queued {
+            let key = begin_to_fill(&mut keys);
+            director.ended(0).await;
+            look_up(&key).await;
+            chunk = chunk_of(word_of(director, "k").await?);
+        }
+        let (k, l) = (word_of(director, "k").await?, word_of(director, "l").await?);
+        let number = u64::from(heap_offset(k) > heap_offset(l));
+        let generation = state_of(director, chunk).await?.generation as u16;
+        assert_eq!(chunk_of(l), chunk);
+        for key in ["k", "l"] {
+            look_up(key).await;
+        }
+        for key in ["m", "k"] {
+            director.tell(1, Command::Set(key.to_owned(), 60)).await;
+        }
+        let writes = director.stops(0).before(is_write_to(entry_of(director, chunk, 1)));
+        publish_and_die(director, (entry_of(director, chunk, number), "m"), async || {
+            for _ in 0..200 {
+                let key = begin_to_fill(&mut keys);
+                if director.stops_at(&writes, 0).await {
+                    break;
+                }
+                look_up(&key).await;
+            }
+        })
+        .await;
+        director.finish(&writes, 0).await;
+        director.tell(0, Command::Repair).await;
+        director.tell(0, Command::Repair).await;
+        // Until the chunk is reused.
+        while state_of(director, chunk).await?.generation as u16 == generation {
+            let key = begin_to_fill(&mut keys);
+            director.ended(0).await;
+            look_up(&key).await;
+        }
+        Ok(())
+    });
+}
+
 #[test]
 fn no_slot_points_to_what_a_dead_client_published_in_a_group_with_an_owner() {
-    show_order(Hole::ForgottenStrays, 1..2, &lonely_objects(), async |director| {
-        let writes = come_to_a_stray(director).await?;
+    show_order(Hole::ForgottenOrphans, 1..2, &lonely_objects(), async |director| {
+        let writes = come_to_an_orphan(director).await?;
         let published = director.stops(1).before_batch(0);
         writes.release();
         director.reached(&published).await;
