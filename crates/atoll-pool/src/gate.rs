@@ -15,6 +15,10 @@
 //! | WRITE | none |
 //! | fetch-and-add | 0 |
 //! | compare-and-swap | it fails: it finds 0, or, where 0 was expected, a word that no client writes |
+//!
+//! Other clients use the new region once those without the node have left or were shut out. So the
+//! zeros are right only while the client is not shut out. With a batch of such verbs alone, the
+//! gate READs a word of the home, which fails for a client that was shut out.
 
 use atoll_fabric::batch::{Operation, Verb};
 use atoll_fabric::pass_on;
@@ -140,11 +144,27 @@ impl<E: Endpoint> Gate<E> {
         outcome
     }
 
+    /// READs the first word of the home.
+    ///
+    /// # Errors
+    /// [`VerbError::Fenced`] if the client was shut out.
+    async fn see_home(&self) -> Result<(), VerbError> {
+        let mut batch = Batch::new();
+        batch.read_word(Address::new(0, 0, 0));
+        self.endpoint.post(&mut batch).await
+    }
+
+    async fn read_absent(&self, mut into: Buffer) -> Result<Buffer, VerbError> {
+        self.see_home().await?;
+        into.words_mut().fill(0);
+        Ok(into)
+    }
+
     /// Posts a batch with verbs on absent nodes.
     async fn post_apart(&self, batch: &mut Batch) -> Result<(), VerbError> {
         let absent = self.absent.get();
         let (mut present, mask) = batch.take_out(|verb| !is_on(absent, verb.at));
-        let posted = if present.is_empty() { Ok(()) } else { self.endpoint.post(&mut present).await };
+        let posted = if present.is_empty() { self.see_home().await } else { self.endpoint.post(&mut present).await };
         batch.put_back(present, mask);
         batch.verbs_mut().iter_mut().filter(|verb| is_on(absent, verb.at)).for_each(imagine);
         posted
@@ -172,13 +192,10 @@ impl<E: Endpoint> Endpoint for Gate<E> {
     }
 
     #[inline(always)]
-    fn read(&self, at: Address, mut into: Buffer) -> impl Future<Output = Result<Buffer, VerbError>> {
+    fn read(&self, at: Address, into: Buffer) -> impl Future<Output = Result<Buffer, VerbError>> {
         let read = match self.is_shut.get() {
             true => None,
-            false if self.is_absent(at) => {
-                into.words_mut().fill(0);
-                Some(Either::Rare(Box::pin(std::future::ready(Ok(into)))))
-            }
+            false if self.is_absent(at) => Some(Either::Rare(Box::pin(self.read_absent(into)))),
             false => Some(Either::Usual(self.endpoint.read(at, into))),
         };
         Checked::new(read, |read| self.noted(read.unwrap_or_else(|| Err(self.told()))))
@@ -188,7 +205,7 @@ impl<E: Endpoint> Endpoint for Gate<E> {
         self.pass()?;
         if self.is_absent(at) {
             into.fill(0);
-            return Ok(());
+            return self.noted(self.see_home().await);
         }
         self.noted(self.endpoint.read_into(at, into, spare).await)
     }
@@ -266,4 +283,31 @@ impl<E: Endpoint> Endpoint for Gate<E> {
     pass_on!(endpoint: expect purpose export follow region_attributes region_bytes provided);
     pass_on!(endpoint: note_provided charge wait arrivals pause now_ns unix_ms agent_ms boot random);
     pass_on!(endpoint: traffic limits is_near keeps_order identity origin fabric);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use atoll_fabric::Kind;
+    use atoll_sim::sim::region;
+    use atoll_sim::{Fencing, Sim, SimOptions};
+
+    #[test]
+    fn a_client_that_was_shut_out_sees_no_zeros_on_an_absent_node() {
+        let options = SimOptions::with_nodes(1, vec![vec![region(4096, Kind::Host)], vec![region(4096, Kind::Host)]]);
+        let sim = Sim::new(SimOptions { fencing: Fencing::Forced, ..options });
+        let (gate, other) = (Gate::new(sim.endpoint("client")), sim.endpoint("other"));
+        gate.set_absent(1 << 1);
+        let at = Address::new(1, 0, 0);
+        let outcomes = sim.block_on(async move {
+            let mut batch = Batch::new();
+            batch.read_word(at);
+            let before = gate.post(&mut batch).await;
+            let read = gate.read(at, Buffer::sized(8)).await.map(|zeros| zeros.words()[0]);
+            let is_out = other.shut_out(gate.identity()).await;
+            (before, read, is_out, gate.read(at, Buffer::sized(8)).await.map(drop))
+        });
+        let told = (Ok(()), Ok(0), Ok(true), Err(VerbError::Fenced));
+        assert_eq!(outcomes.unwrap(), told);
+    }
 }

@@ -3,9 +3,9 @@
 //!
 //! Every process has one map of counters: a byte for every object that the pool can hold. A byte is
 //! found by the object's chunk and its number in the group (the paper's object frequency map).
-//! Beside the count the byte holds low bits of the chunk's generation and of the place's edition (see
-//! `slot`). So counts of an evicted group do not pass to the next group in its chunk, and counts of
-//! a dead record not to the next one in its place:
+//! Beside the count the byte holds low bits of the chunk's generation and of the place's edition
+//! (see `slot`). So counts of an evicted group do not pass to the next group in its chunk, and
+//! counts of a dead record not to the next one in its place:
 //!
 //! ```text
 //! 7        6 5          4 3            0

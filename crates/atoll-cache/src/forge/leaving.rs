@@ -423,7 +423,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// must stay as it is: a client that protects the chunk may write an entry meanwhile.
     async fn map_again(&self, group: &LeavingGroup, at: Address) -> Result<Option<Buffer>, CacheError> {
         let bytes = 8 * group.objects.len();
-        let may_differ = self.has_vacancies() && !self.is_open(Hole::OverwrittenEntry);
+        let may_differ = self.has_vacancies_in(group.chunk) && !self.is_open(Hole::OverwrittenEntry);
         if may_differ && !self.client.protected_among(&[group.chunk]).await?.is_empty() {
             return Ok(None);
         }
@@ -624,7 +624,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// client has published there since this one READ the slots, and has not copied, because it
     /// died. `known` are the objects as this client found them.
     pub(super) async fn unlink_late(&self, chunk: ChunkId, known: Option<&[Leaver]>) -> Result<(), CacheError> {
-        if !self.has_vacancies() || self.is_open(Hole::ForgottenOrphans) {
+        if !self.has_vacancies_in(chunk) || self.is_open(Hole::ForgottenOrphans) {
             return Ok(());
         }
         let layout = self.client.pool.layout.clone();

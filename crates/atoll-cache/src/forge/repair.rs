@@ -28,7 +28,8 @@
 //! 4. frees the chunk, if there is no such slot, as soon as no operation protects it. Otherwise it
 //!    writes a new map and puts the group into its queue.
 //!
-//! While a client protects the chunk, a repairer waits before step 2: see `vacancies`.
+//! If a client has protected the chunk before step 2, a repairer does not write the map, and takes
+//! these steps again later: see `vacancies`.
 //!
 //! Every step is one compare-and-swap from the word that was seen. So several clients may repair at
 //! once, and any of them may die.
@@ -151,18 +152,16 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     }
 
     /// Frees a chunk that this client owns as `leaving`, or queues it with a new map, according to
-    /// its records. Later, if a client protects the chunk: it may be writing a record there, and
-    /// the entry of its map.
+    /// its records. It queues the chunk later, if a client protects it: that client may be writing
+    /// a record there, and the entry of its map.
     pub(super) async fn settle_chunk(&self, chunk: ChunkId, leaving: Chunk) -> Result<Settled, CacheError> {
         assert_eq!(leaving.state, ChunkState::Leaving, "a client settles only chunks that it owns");
         let op = &mut *self.operations.take(&self.client);
         let layout = self.client.pool.layout.clone();
         self.give_up_vacancies_in(chunk);
-        let may_be_written = self.has_vacancies() && !self.is_open(Hole::OverwrittenEntry);
-        if may_be_written && !self.client.protected_among(&[chunk]).await?.is_empty() {
-            self.stock.settle_later(chunk);
-            return Ok(Settled::default());
-        }
+        let may_be_written = self.has_vacancies_in(chunk)
+            && !self.is_open(Hole::OverwrittenEntry)
+            && !self.client.protected_among(&[chunk]).await?.is_empty();
         let mut buffer = Buffer::new();
         buffer.resize(layout.chunk_bytes as usize);
         let mut buffer = self.client.endpoint.read(layout.chunk(chunk), buffer).await?;
@@ -204,7 +203,9 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         // No frozen slot may point to the chunk either.
         split::learn(self).await?;
         split::thaw_last(self).await?;
-        if settled.objects > 0 {
+        if settled.objects > 0 && may_be_written {
+            self.stock.settle_later(chunk);
+        } else if settled.objects > 0 {
             let queue = if records[0].header.main { Queue::Main } else { Queue::Small };
             self.queue_group(queue, 0, &mut group, leaving).await?;
         } else if !self.client.protected_among(&[chunk]).await?.is_empty() {

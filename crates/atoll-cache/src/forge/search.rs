@@ -3,9 +3,9 @@
 //!
 //! The client WRITEs the protection, READs the slot and READs the record. If the slot is unchanged,
 //! the chunk cannot be reused, and the record's place only by a client that has replaced the record
-//! (see `vacancies`). A record that is unsound nevertheless is damaged, or the slot has changed: the
-//! client swaps the slot to empty (`unlink`), which fails if it has. The steps after the search are
-//! the same for all engines: see [`crate::search`].
+//! (see `vacancies`). A record that is unsound nevertheless is damaged, or the slot has changed:
+//! the client swaps the slot to empty (`unlink`), which fails if it has. The steps after the search
+//! are the same for all engines: see [`crate::search`].
 
 use super::operation::Operation;
 use super::slot::{KeyHash, Slot};

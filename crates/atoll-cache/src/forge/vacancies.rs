@@ -23,7 +23,7 @@
 //! | the same, and an owner queues the group again with the map that it READ before | an owner queues a group with another map only if no client protects the chunk, and it READs the map again (`map_again`) |
 //! | the operation is dropped, or fails | the protection stays until the client leaves the pool as if it had died |
 //! | an owner of the group takes the slot's word from the map | the map's entry says that its place was used anew: such slots are READ |
-//! | a repairer makes a new map from the records | it knows a record of any edition, and waits while a client protects the chunk |
+//! | a repairer makes a new map from the records | it knows a record of any edition, and writes no map while a client protects the chunk |
 //!
 //! A client keeps as many vacancies as it has operations under way, at most 16. It gives them up
 //! if it finds no room, if it wants to reuse their chunk, and when it tends if they are old: an
@@ -121,6 +121,18 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         self.shared.settings.options.rule != Rule::Paper && self.technique.reuses_places()
     }
 
+    /// Whether places of this chunk may be vacancies. The verbs of a batch with the place, a slot
+    /// and the descriptor must take effect in order. So all three are on the home.
+    pub(super) fn has_vacancies_in(&self, chunk: ChunkId) -> bool {
+        let layout = &self.client.pool.layout;
+        self.has_vacancies() && self.is_in_order(layout.chunk(chunk), layout.descriptor(chunk))
+    }
+
+    /// Whether a place of this chunk may become a vacancy, or be one, for the record of a slot.
+    fn is_usable(&self, chunk: ChunkId, slot: Address) -> bool {
+        self.has_vacancies_in(chunk) && self.is_in_order(slot, self.client.pool.layout.descriptor(chunk))
+    }
+
     /// Whether there is a vacancy for a record with this header, whose slot is at `slot`.
     pub(super) fn has_vacancy(&self, header: &Header, slot: Address) -> bool {
         self.vacancy_for(header, slot).is_some()
@@ -181,18 +193,12 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let layout = &self.client.pool.layout;
         let check = |batch: &mut Batch, chunk| batch.read_word(layout.descriptor(chunk));
         let used = placement.used.as_ref().map(|vacancy| check(batch, vacancy.place.chunk));
-        let is_of_use = self.has_vacancies() && self.is_usable(replaced, slot);
-        Checks { used, replaced: is_of_use.then(|| check(batch, replaced)) }
+        let replaced = self.is_usable(replaced, slot).then(|| check(batch, replaced));
+        Checks { used, replaced }
     }
 
-    /// Whether a place of this chunk can be used for the record of a slot: all verbs of the batch
-    /// must take effect in order.
-    fn is_usable(&self, chunk: ChunkId, slot: Address) -> bool {
-        let layout = &self.client.pool.layout;
-        self.is_in_order(layout.chunk(chunk), slot) && self.is_in_order(slot, layout.descriptor(chunk))
-    }
-
-    /// The record in a place was published, in the slot of this number: notes whether it is an orphan.
+    /// The record in a place was published, in the slot of this number: notes whether it is an
+    /// orphan.
     #[inline]
     pub(super) fn note_checks(
         &self,
@@ -322,8 +328,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         self.client.member().unprotect(&self.client.endpoint, &mut vacancy.protection);
     }
 
-    /// Copies an orphaned record to a group of this client. If no slot points to it any more, another
-    /// client has replaced, moved or removed the object.
+    /// Copies an orphaned record to a group of this client. If no slot points to it any more,
+    /// another client has replaced, moved or removed the object.
     #[cold]
     pub(super) async fn copy_orphan(&self, op: &mut Operation) -> Result<Try, CacheError> {
         let mut orphan = op.notes.orphan.take().expect("the operation has an orphaned record");

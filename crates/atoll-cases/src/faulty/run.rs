@@ -33,9 +33,11 @@ pub struct RunSummary {
 const CHUNKS_THERE: u32 = 2;
 
 impl<S: Subject> FaultyCase<S> {
-    /// Plays the case's load under a seed; returns the fault, if there was one.
+    /// Plays the case's load under a seed; returns the fault, if there was one. Prints the last
+    /// events then, as many as `ATOLL_SIM_TRACE` says.
     pub fn run(&self, seed: u64) -> Result<RunSummary, String> {
-        self.run_on(&Sim::new(self.options(seed)))
+        let sim = Sim::new(self.options(seed));
+        self.run_on(&sim).inspect_err(|_| eprint!("{}", sim.trace()))
     }
 
     /// The same with the last events in words.

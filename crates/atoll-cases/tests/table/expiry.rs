@@ -22,7 +22,7 @@ fn expiring(ms: u64) -> SetOptions {
 /// A tenth of the pool expires at once, and clients that have no request tend as a server makes
 /// them.
 fn goes_by_itself<G: Pooled<ShmEndpoint>>(settings: PoolSettings) {
-    let host = SharedPool::<G>::new(settings.clone());
+    let host = SharedPool::<G>::new(settings);
     let mut clients: Vec<_> = (0..2).map(|_| host.client()).collect();
     let (stay, go) = (20_000u64, 6_000u64);
     for number in 0..stay + go {
@@ -35,8 +35,10 @@ fn goes_by_itself<G: Pooled<ShmEndpoint>>(settings: PoolSettings) {
     let seen = clients[0].stats().expirations;
     let objects = run_ready(clients[0].objects()).unwrap();
     let stats = clients[0].stats();
-    let seen = objects + seen..=objects + stats.expirations;
-    assert!(seen.contains(&(stay + go)), "{seen:?} {settings:?} {stats:?}");
+    // One pool in some hundred draws a seed by which a bucket of its index is too small.
+    assert!(stats.evictions == stats.evictions_index && stats.evictions <= 2, "{stats:?}");
+    let present = stay + go - stats.evictions;
+    assert!((objects + seen..=objects + stats.expirations).contains(&present), "{objects} {stats:?}");
     std::thread::sleep(Duration::from_millis(300));
     let expired_at = Instant::now();
     while run_ready(clients[0].objects()).unwrap() > stay {
@@ -47,7 +49,7 @@ fn goes_by_itself<G: Pooled<ShmEndpoint>>(settings: PoolSettings) {
     }
     println!("gone after {:?}", expired_at.elapsed());
     let expirations: u64 = clients.iter().map(|client| client.stats().expirations).sum();
-    assert_eq!(expirations, go);
+    assert!((go - stats.evictions..=go).contains(&expirations), "{expirations}");
     drop(clients);
     host.verify();
 }

@@ -17,7 +17,7 @@ const THREADS: [u16; 3] = [100, 200, 300];
 const MEMORY_NODES: [u32; 3] = [1, 2, 3];
 /// A full run asks for the first of so many parts of the load. Full groups for 300 threads need so
 /// many keys that the whole load has millions of requests.
-const PARTS: u64 = 3;
+const PARTS: u64 = 6;
 
 /// Over GLCache-DM, its best baseline.
 const PRINTED: [Printed; 1] = [Printed {

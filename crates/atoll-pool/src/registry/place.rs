@@ -71,8 +71,8 @@ const _: () = assert!(ORIGIN_WORDS <= account_word::USED_NODES);
 const _: () = assert!(account_word::ABSENT_NODES < account_word::OBJECTS);
 const _: () = assert!(8 * account_word::LOOKUPS + LOOKUPS_BYTES == ACCOUNT_BYTES as usize);
 
-/// Protections of a client: one for each operation that may run, and as many for other work, such as
-/// a round, and for what an engine protects between operations.
+/// Protections of a client: one for each operation that may run, and as many for other work, such
+/// as a round, and for what an engine protects between operations.
 pub const PROTECTIONS: u32 = 2 * OPERATIONS_MAX;
 /// Bytes of a client's protections.
 pub const PROTECTIONS_BYTES: u64 = 8 * PROTECTIONS as u64;
