@@ -39,7 +39,7 @@
 //! | an ended client goes on using a silent node | the fabric keeps it from that: see [`Endpoint::forsake`] |
 //! | a slot that pointed into the old region is followed into the new one | all such slots are empty before "cleared", and only clients that may use the old region write such words |
 //! | a client that has not noticed writes such a word later | "cleared" waits until it has ended or was shut out |
-//! | a client misses a key that another client has stored on the new region | "ready" waits until every client without the node has ended or was shut out, and the gate of one that was finds it out |
+//! | a client misses a key that another client has stored on the new region | "ready" waits until every client without the node has ended or was shut out; a client that was shut out sees no zeros any more (see [`gate`](crate::gate)) |
 //! | a chunk of the node has two owners | its descriptor is on the home, and changes by the same swaps as ever |
 //!
 //! A client that joins waits for at most ten seconds, then gets an error. A client that stands

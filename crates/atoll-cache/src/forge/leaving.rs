@@ -637,11 +637,12 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         };
         let at = layout.chunk(chunk).add(layout.chunk_bytes - 8 * objects as u64);
         let map = self.client.endpoint.read(at, self.spares.take(8 * objects)).await?;
-        // An object that was alive is unlinked. Its place had no other record since.
+        // An object whose slot was READ, and that was alive then, is unlinked. Its place had no
+        // other record since. Of an entry that is not `reused` the word may be derived.
         let was_alive = |number: usize, entry: &MapEntry| {
             let leaver = known.and_then(|known| known.get(number));
             leaver.is_some_and(|leaver| {
-                leaver.word.is_some()
+                (leaver.entry.reused && leaver.word.is_some())
                     && (leaver.entry.slot, leaver.entry.fingerprint) == (entry.slot, entry.fingerprint)
             })
         };
@@ -658,15 +659,14 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// Evicts the objects of these entries whose slots point to their places.
     async fn unlink_late_objects(&self, chunk: ChunkId, mut late: Vec<MapEntry>) -> Result<(), CacheError> {
         self.learn_buckets().await?;
+        let size = self.growth.directory.size();
         // Something else than a client may have written an entry.
         late.retain(|entry| entry.slot < self.homes_end());
-        let slots = late.iter().map(|entry| self.slot_at(self.slot_of_home(entry.slot)));
+        let slots = late.iter().map(|entry| self.slot_at(size.slot_of_home(entry.slot)));
         let words = post_together::read_words(&self.client.endpoint, slots).await?;
         for (entry, word) in late.iter().zip(words) {
-            let word = Slot(word);
-            let size = self.growth.directory.size();
-            let is_settled =
-                !word.is_frozen() && word.depth() == size.depth(bucket_of_slot(self.slot_of_home(entry.slot)));
+            let (word, bucket) = (Slot(word), bucket_of_slot(size.slot_of_home(entry.slot)));
+            let is_settled = !word.is_frozen() && word.depth() == size.depth(bucket);
             if !is_settled || self.is_at(word, chunk, entry) {
                 self.unlink_late_object(chunk, entry).await?;
             }

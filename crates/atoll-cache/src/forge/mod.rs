@@ -403,8 +403,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         self.client.endpoint.flush().await?;
         // A group with an unsettled place is left to a repairer, and so is what this client has not
         // repaired, and what an operation had in its hands that was dropped halfway.
-        let has_unsettled = self.groups.borrow().is_closing() || self.stock.has_unsettled();
-        let is_done = !has_unsettled && !self.client.cut_off().has_happened() && !self.vacancies.are_in_use();
+        let is_left = self.groups.borrow().is_closing() || self.stock.has_postponed();
+        let is_done = !is_left && !self.client.cut_off().has_happened() && !self.vacancies.are_in_use();
         match is_done {
             true => Ok(self.client.leave().await?),
             false => Ok(self.client.abandon().await?),

@@ -204,7 +204,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         split::learn(self).await?;
         split::thaw_last(self).await?;
         if settled.objects > 0 && may_be_written {
-            self.stock.settle_later(chunk);
+            self.stock.postpone(chunk);
+            settled.is_postponed = true;
         } else if settled.objects > 0 {
             let queue = if records[0].header.main { Queue::Main } else { Queue::Small };
             self.queue_group(queue, 0, &mut group, leaving).await?;
@@ -213,6 +214,25 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         } else {
             self.unlink_late(chunk, None).await?;
             self.client.free_own(chunk, leaving).await?;
+        }
+        Ok(settled)
+    }
+
+    /// Settles the chunks that clients protected before, and do not now. Returns how many.
+    async fn settle_postponed(&self) -> Result<u64, CacheError> {
+        let mut postponed = self.stock.take_postponed();
+        let mut settled = 0;
+        if postponed.chunks.is_empty() {
+            return Ok(settled);
+        }
+        let protected = self.client.protected_among(&postponed.chunks).await?;
+        while let Some(next) = postponed.chunks.iter().position(|chunk| !protected.contains(chunk)) {
+            let chunk = postponed.chunks[next];
+            // If an earlier call was dropped halfway, the chunk may be settled.
+            if let Some(leaving) = self.leaving_now(chunk).await? {
+                settled += u64::from(!self.settle_chunk(chunk, leaving).await?.is_postponed);
+            }
+            postponed.chunks.swap_remove(next);
         }
         Ok(settled)
     }
@@ -294,9 +314,9 @@ impl<E: Endpoint, T: Technique<E>> Estate for Forge<E, T> {
         for standing in nodes.iter().filter(|standing| chunks.contains(&standing.head.node.chunk)) {
             self.empty_node(standing.queue, standing.head.position, standing.head.word).await?;
         }
-        let mut settled = stolen.len() as u64;
+        let mut settled = 0;
         for (chunk, leaving) in stolen {
-            self.settle_chunk(chunk, leaving).await?;
+            settled += u64::from(!self.settle_chunk(chunk, leaving).await?.is_postponed);
         }
         settled += split::free_unlisted(self, seen).await?;
         if !self.is_open(Hole::LeakedExtents) {
@@ -312,7 +332,7 @@ impl<E: Endpoint, T: Technique<E>> Estate for Forge<E, T> {
     }
 
     async fn settle_own(&self) -> Result<u64, CacheError> {
-        extents::recheck_bound(self).await
+        Ok(self.settle_postponed().await? + extents::recheck_bound(self).await?)
     }
 
     async fn count_objects(&self) -> Result<u64, CacheError> {
@@ -348,4 +368,6 @@ pub(super) struct Settled {
     pub(super) objects: u64,
     /// Insertions that were never decided.
     pub(super) pending: u64,
+    /// Whether the chunk is settled later, because a client protects it.
+    pub(super) is_postponed: bool,
 }

@@ -39,11 +39,22 @@ pub(super) struct Stock {
     pub(super) turn: Lender<()>,
     /// Chunks that this client emptied and an operation of another client still protects.
     waiting: RefCell<Vec<ChunkId>>,
-    /// Chunks that this client has taken from a dead one, and settles when no other client protects
-    /// them.
-    unsettled: RefCell<Vec<ChunkId>>,
+    /// Chunks that this client owns as a repairer. It settles them when no client protects them.
+    postponed: RefCell<Vec<ChunkId>>,
     /// When an update next checks whether the waiting chunks are still protected.
     backoff: Cell<Backoff>,
+}
+
+/// Chunks that this client settles now, because it could not before.
+pub(super) struct Postponed<'s> {
+    pub(super) chunks: Vec<ChunkId>,
+    of: &'s RefCell<Vec<ChunkId>>,
+}
+
+impl Drop for Postponed<'_> {
+    fn drop(&mut self) {
+        self.of.borrow_mut().append(&mut self.chunks);
+    }
 }
 
 impl Stock {
@@ -57,7 +68,7 @@ impl Stock {
             wanted: Cell::default(),
             turn: Lender::new(()),
             waiting: RefCell::default(),
-            unsettled: RefCell::default(),
+            postponed: RefCell::default(),
             backoff: Cell::default(),
         }
     }
@@ -98,16 +109,10 @@ impl Stock {
         self.aside.take().or_else(|| self.chunks.pop())
     }
 
-    /// Whether there are chunks that this client emptied or has yet to settle, and another client
-    /// protects.
+    /// Whether there are chunks that this client emptied and another client protects.
     #[inline]
     pub(super) fn has_waiting(&self) -> bool {
-        !self.waiting.borrow().is_empty() || self.has_unsettled()
-    }
-
-    /// Whether there are chunks that this client has yet to settle.
-    pub(super) fn has_unsettled(&self) -> bool {
-        !self.unsettled.borrow().is_empty()
+        !self.waiting.borrow().is_empty()
     }
 
     /// How many chunks this client emptied and another client protects.
@@ -121,9 +126,19 @@ impl Stock {
         self.backoff.take();
     }
 
-    /// Notes a chunk that this client has taken from a dead one, and another client protects.
-    pub(super) fn settle_later(&self, chunk: ChunkId) {
-        self.unsettled.borrow_mut().push(chunk);
+    /// Notes a chunk that this client owns as a repairer, and a client protects.
+    pub(super) fn postpone(&self, chunk: ChunkId) {
+        self.postponed.borrow_mut().push(chunk);
+    }
+
+    /// Whether there are chunks that this client settles later.
+    pub(super) fn has_postponed(&self) -> bool {
+        !self.postponed.borrow().is_empty()
+    }
+
+    /// Takes those chunks. What is left of them when the guard is dropped is postponed again.
+    pub(super) fn take_postponed(&self) -> Postponed<'_> {
+        Postponed { chunks: self.postponed.take(), of: &self.postponed }
     }
 
     fn is_look_due(&self) -> bool {
@@ -203,20 +218,21 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                 self.stock.backoff.take();
             }
         }
-        for chunk in self.stock.unsettled.take() {
-            let leaving = self.leaving(chunk).await?;
-            Box::pin(self.settle_chunk(chunk, leaving)).await?;
-        }
         Ok(())
     }
 
     /// The descriptor of a chunk that this client owns because it leaves its queue.
     async fn leaving(&self, chunk: ChunkId) -> Result<Chunk, CacheError> {
+        let damaged = CacheError::Damaged { what: "another client changed the state of a leaving group" };
+        self.leaving_now(chunk).await?.ok_or(damaged)
+    }
+
+    /// The same; `None` if this client does not own the chunk for that reason.
+    pub(super) async fn leaving_now(&self, chunk: ChunkId) -> Result<Option<Chunk>, CacheError> {
         let descriptor = chunks::descriptors(&self.client.endpoint, &self.client.pool.layout, chunk, 1).await?[0];
         let me = self.client.me();
         let ours = |found: &Chunk| *found == Chunk::owned(ChunkState::Leaving, me, found.generation);
-        let damaged = CacheError::Damaged { what: "another client changed the state of a leaving group" };
-        descriptor.chunk.filter(ours).ok_or(damaged)
+        Ok(descriptor.chunk.filter(ours))
     }
 
     /// Queues all waiting chunks again, because the client leaves the pool. The next evictor of

@@ -19,7 +19,7 @@
 //! | the chunk is reused before the record is written | the protection, which the client has kept since it replaced the record before |
 //! | a lookup that found the place by an old word reads a record that is not published yet | the **edition**: high bits of the tag, which go up with each record of a place. A place with the last edition is no vacancy |
 //! | an owner of the group has READ the map before the entry was written, and frees the chunk | the READ of the descriptor: the record is an *orphan*, and the client copies it to a group of its own (`copy_orphan`), while its protection keeps the chunk |
-//! | the client dies with an orphaned record | before an owner reuses an emptied chunk that nobody protects, it READs the map once more, and evicts what has been published since it READ the slots (`unlink_late`) |
+//! | the client dies with an orphaned record | before an owner reuses an emptied chunk that no client protects, it READs the map once more, and evicts what has been published since it READ the slots (`unlink_late`) |
 //! | the same, and an owner queues the group again with the map that it READ before | an owner queues a group with another map only if no client protects the chunk, and it READs the map again (`map_again`) |
 //! | the operation is dropped, or fails | the protection stays until the client leaves the pool as if it had died |
 //! | an owner of the group takes the slot's word from the map | the map's entry says that its place was used anew: such slots are READ |
@@ -104,7 +104,7 @@ pub(super) struct Checks {
     used: Option<Ticket>,
 }
 
-/// A orphaned record, which its client copies to a group of its own. The record is the operation's
+/// An orphaned record, which its client copies to a group of its own. The record is the operation's
 /// `outgoing`.
 #[derive(Debug)]
 pub(crate) struct Orphan {
@@ -212,7 +212,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         vacancy.orphan = (is_left && !self.is_open(Hole::UncheckedVacancy)).then_some(published);
     }
 
-    /// Settles a place. A orphaned record is left to the operation.
+    /// Settles a place. An orphaned record is left to the operation.
     #[inline]
     pub(super) fn settle_placement(
         &self,
@@ -304,11 +304,15 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         }
     }
 
-    /// Gives up the vacancies in a chunk that this client is about to reuse.
+    /// Gives up the vacancies in a chunk that this client owns.
     pub(super) fn give_up_vacancies_in(&self, chunk: ChunkId) {
         let is_there = |vacancy: &mut Vacancy| vacancy.place.chunk == chunk;
         let there: Vec<_> = self.vacancies.kept.borrow_mut().extract_if(.., is_there).collect();
-        there.into_iter().for_each(|vacancy| self.give_up(vacancy));
+        for mut vacancy in there {
+            // The owner has looked at what is alive, and the descriptor counts for the next group.
+            self.note_died(vacancy.record_bytes);
+            self.client.member().unprotect(&self.client.endpoint, &mut vacancy.protection);
+        }
     }
 
     /// Gives up the vacancies that this client has kept for long.
@@ -374,7 +378,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             op.notes.orphan = Some(orphan);
             return Ok(Try::Anew);
         }
-        // Who replaced the record instead has counted it as dead.
+        // The client that replaced the record instead has counted it as dead.
         if fate != Fate::Withdrawn {
             self.count_dead(orphan.vacancy.place.chunk, header.record_bytes());
         }

@@ -5,7 +5,8 @@
 //! | `HastyVacancy` | the protection that a client keeps | `no_record_is_written_over_another_group` |
 //! | `SameEdition` | editions | `a_lookup_never_gives_a_record_in_the_place_of_another_that_is_not_published`, a script in `orders` |
 //! | `UncheckedVacancy` | a READ of the descriptor behind the swap | `a_record_that_was_published_in_a_group_with_an_owner_is_moved_at_once`, a script in `orders` |
-//! | `ForgottenOrphans` | another READ of the map before the chunk is reused | `no_slot_points_to_what_a_dead_client_published_in_a_group_with_an_owner`, a script in `orders` |
+//! | `ForgottenOrphans` | another READ of the map before the chunk is reused | `no_slot_points_to_what_a_dead_client_published_in_a_group_with_an_owner`, `an_owner_takes_no_object_for_known_whose_slot_it_has_not_read`, scripts in `orders` |
+//! | `OverwrittenEntry` | READs of the protections and the map before a new map is written | `a_repairer_writes_over_no_entry_of_a_map`, `an_evictor_writes_over_no_entry_of_a_map`, scripts in `orders` |
 
 use atoll_cache::forge::Hole;
 use atoll_cases::holes::show_case;

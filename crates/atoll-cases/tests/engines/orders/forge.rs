@@ -374,10 +374,7 @@ fn a_lookup_never_gives_a_record_in_the_place_of_another_that_is_not_published()
 async fn come_to_an_orphan(director: &Director) -> Result<Rc<Stop>, CacheError> {
     let chunk = set_and_queue(director, "k").await?;
     director.tell(1, Command::Set("k".to_owned(), 60)).await;
-    let layout = &pool_of(director).layout;
-    let entry = layout.chunk(chunk).add(layout.chunk_bytes - 8);
-    let is_write = |operation: &Operation| matches!(operation, Operation::WriteWord { .. });
-    let writes = director.stops(1).before(move |verb| verb.at == entry && is_write(&verb.operation));
+    let writes = director.stops(1).before(is_word_written_to(entry_of(director, chunk, 0)));
     director.begin(1, Command::Set("k".to_owned(), 60));
     director.reached(&writes).await;
     let mut keys = 0..300;
@@ -404,10 +401,44 @@ fn a_record_that_was_published_in_a_group_with_an_owner_is_moved_at_once() {
     });
 }
 
+/// The dead client has published the object in the place where it was when the owner READ the map.
+#[test]
+fn an_owner_takes_no_object_for_known_whose_slot_it_has_not_read() {
+    let case = Case { clients: 4, ..lonely_objects() };
+    show_order(Hole::ForgottenOrphans, 1..2, &case, async |director| {
+        let chunk = set_and_queue(director, "k").await?;
+        director.tell(1, Command::Set("k".to_owned(), 60)).await;
+        let writes = director.stops(1).before(is_word_written_to(entry_of(director, chunk, 0)));
+        director.begin(1, Command::Set("k".to_owned(), 60));
+        director.reached(&writes).await;
+        let mut keys = 0..300;
+        let looks = loop {
+            let layout = pool_of(director).layout.clone();
+            let is_firsts = move |at| layout.describe(at).is_some_and(|name| name.starts_with("first protections"));
+            let looks = director
+                .stops(0)
+                .before(move |verb| matches!(verb.operation, Operation::Read { .. }) && is_firsts(verb.at));
+            let key = keys.next().expect("the group leaves its queue");
+            director.begin(0, Command::Set(format!("f{key}"), 60));
+            if director.stops_at(&looks, 0).await && state_of(director, chunk).await?.state == ChunkState::Leaving {
+                break looks;
+            }
+            looks.release();
+            director.ended(0).await;
+        };
+        let published = director.stops(1).before_batch(0);
+        writes.release();
+        director.reached(&published).await;
+        director.kill(1);
+        director.tell(2, Command::Repair).await;
+        director.finish(&looks, 0).await;
+        Ok(())
+    });
+}
+
 /// Client 1 publishes a record in a group, for whose map it writes this entry, and dies.
 async fn publish_and_die(director: &Director, (entry, key): (Address, &str), meanwhile: impl AsyncFnOnce()) {
-    let is_write = |operation: &Operation| matches!(operation, Operation::WriteWord { .. });
-    let writes = director.stops(1).before(move |verb| verb.at == entry && is_write(&verb.operation));
+    let writes = director.stops(1).before(is_word_written_to(entry));
     director.begin(1, Command::Set(key.to_owned(), 60));
     director.reached(&writes).await;
     meanwhile().await;
@@ -421,6 +452,10 @@ async fn publish_and_die(director: &Director, (entry, key): (Address, &str), mea
 fn entry_of(director: &Director, chunk: ChunkId, number: u64) -> Address {
     let layout = &pool_of(director).layout;
     layout.chunk(chunk).add(layout.chunk_bytes - 8 * (number + 1))
+}
+
+fn is_word_written_to(at: Address) -> impl Fn(&Verb) -> bool + 'static {
+    move |verb| verb.at == at && matches!(verb.operation, Operation::WriteWord { .. })
 }
 
 fn is_write_to(at: Address) -> impl Fn(&Verb) -> bool + 'static {
