@@ -394,7 +394,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let at = layout.chunk(group.chunk).add(layout.chunk_bytes - 8 * group.objects.len() as u64);
         let descriptor = layout.descriptor(group.chunk);
         let is_in_order = self.is_in_order(at, descriptor);
-        let map = match self.map_again(&group, at).await? {
+        let map = match self.remake_map(&group, at).await? {
             Some(map) if !is_in_order => Some(Box::pin(self.write_first(at, map)).await?),
             map => map,
         };
@@ -421,7 +421,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
 
     /// The map of a group, at `at`, with the frequencies that its objects carry. `None` if the map
     /// must stay as it is: a client that protects the chunk may write an entry meanwhile.
-    async fn map_again(&self, group: &LeavingGroup, at: Address) -> Result<Option<Buffer>, CacheError> {
+    async fn remake_map(&self, group: &LeavingGroup, at: Address) -> Result<Option<Buffer>, CacheError> {
         let bytes = 8 * group.objects.len();
         let may_differ = self.has_vacancies_in(group.chunk) && !self.is_open(Hole::OverwrittenEntry);
         if may_differ && !self.client.protected_among(&[group.chunk]).await?.is_empty() {

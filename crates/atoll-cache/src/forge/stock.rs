@@ -1,5 +1,6 @@
-//! The chunks in a client's stock, all in state Open. It also has chunks that it emptied but cannot
-//! reuse yet, because an operation of another client protects them.
+//! The chunks in a client's stock, all in state Open. Beside it are chunks that other clients
+//! protect: those that this client emptied and cannot reuse yet, and those that it settles later as
+//! a repairer.
 //!
 //! A chunk comes here from a group that was evicted or cleaned, or from the pool's free chunks (see
 //! `room`). An operation draws the chunks that it fills. The client frees the chunks that it does

@@ -20,7 +20,7 @@
 //! | a lookup that found the place by an old word reads a record that is not published yet | the **edition**: high bits of the tag, which go up with each record of a place. A place with the last edition is no vacancy |
 //! | an owner of the group has READ the map before the entry was written, and frees the chunk | the READ of the descriptor: the record is an *orphan*, and the client copies it to a group of its own (`copy_orphan`), while its protection keeps the chunk |
 //! | the client dies with an orphaned record | before an owner reuses an emptied chunk that no client protects, it READs the map once more, and evicts what has been published since it READ the slots (`unlink_late`) |
-//! | the same, and an owner queues the group again with the map that it READ before | an owner queues a group with another map only if no client protects the chunk, and it READs the map again (`map_again`) |
+//! | the same, and an owner queues the group again with the map that it READ before | an owner queues a group with another map only if no client protects the chunk, and it READs the map again (`remake_map`) |
 //! | the operation is dropped, or fails | the protection stays until the client leaves the pool as if it had died |
 //! | an owner of the group takes the slot's word from the map | the map's entry says that its place was used anew: such slots are READ |
 //! | a repairer makes a new map from the records | it knows a record of any edition, and writes no map while a client protects the chunk |
