@@ -50,9 +50,9 @@ impl<E: Endpoint> Core<E> {
     async fn forget_absent_cells(&self) -> Result<bool, CacheError> {
         let (first, mut are_empty) = (self.shared.layout.cells(0), true);
         for (number, word) in (0..).zip(self.all_cells().await?) {
-            let Some(cell) = Cell::from_word(word) else { continue };
-            let chunk = ChunkId((cell.block.heap_offset() / self.client.pool.layout.chunk_bytes) as u32);
-            if self.client.is_chunk_absent(chunk) {
+            // Something else than a client may have written a block outside the heap.
+            let span = Cell::from_word(word).and_then(|cell| self.block_span(cell.block));
+            if span.is_some_and(|(_, chunk)| self.client.is_chunk_absent(chunk)) {
                 are_empty &= self.swap_cell(first.add(8 * number), word, 0).await?;
             }
         }

@@ -370,13 +370,19 @@ fn a_lookup_never_gives_a_record_in_the_place_of_another_that_is_not_published()
 }
 
 /// Client 1 stops where it is about to write a record in the place of one that it has replaced.
-/// Meanwhile the group's next owner has READ its map, and lets the chunk wait.
-async fn come_to_an_orphan(director: &Director) -> Result<Rc<Stop>, CacheError> {
+/// Returns the chunk, and the stop.
+async fn come_to_a_vacancy(director: &Director) -> Result<(ChunkId, Rc<Stop>), CacheError> {
     let chunk = set_and_queue(director, "k").await?;
     director.tell(1, Command::Set("k".to_owned(), 60)).await;
     let writes = director.stops(1).before(is_word_written_to(entry_of(director, chunk, 0)));
     director.begin(1, Command::Set("k".to_owned(), 60));
     director.reached(&writes).await;
+    Ok((chunk, writes))
+}
+
+/// The same. Meanwhile the group's next owner has READ its map, and lets the chunk wait.
+async fn come_to_an_orphan(director: &Director) -> Result<Rc<Stop>, CacheError> {
+    let (chunk, writes) = come_to_a_vacancy(director).await?;
     let mut keys = 0..300;
     while state_of(director, chunk).await?.state == ChunkState::Queued {
         let key = keys.next().expect("the group leaves its queue");
@@ -406,11 +412,7 @@ fn a_record_that_was_published_in_a_group_with_an_owner_is_moved_at_once() {
 fn an_owner_takes_no_object_for_known_whose_slot_it_has_not_read() {
     let case = Case { clients: 4, ..lonely_objects() };
     show_order(Hole::ForgottenOrphans, 1..2, &case, async |director| {
-        let chunk = set_and_queue(director, "k").await?;
-        director.tell(1, Command::Set("k".to_owned(), 60)).await;
-        let writes = director.stops(1).before(is_word_written_to(entry_of(director, chunk, 0)));
-        director.begin(1, Command::Set("k".to_owned(), 60));
-        director.reached(&writes).await;
+        let (chunk, writes) = come_to_a_vacancy(director).await?;
         let mut keys = 0..300;
         let looks = loop {
             let layout = pool_of(director).layout.clone();
