@@ -1,5 +1,5 @@
-//! A near cache under an engine: lookups of what is hot are answered from this process's own
-//! memory. The copies, and why they are never old, are in [`atoll_near::values`]; what a slot says
+//! A near cache under an engine: lookups of what is hot are answered from memory of this compute
+//! node. The copies, and why they are never old, are in [`atoll_near::values`]; what a slot says
 //! of them is in `index::copies`.
 //!
 //! | operation | with a near cache |
@@ -16,7 +16,7 @@ use crate::{Attributes, CacheError, Change, Engine, Lookup, Mark, Meta, Removals
 use atoll_fabric::{Arrivals, Endpoint};
 use atoll_near::NearError;
 use atoll_near::values::words::{Follower, Sample, Words};
-use atoll_near::values::{Copy, Found, NearValues, Values};
+use atoll_near::values::{Found, MetaWords, NearValues, Values};
 use atoll_pool::sharers::Hole;
 use atoll_pool::{Client, PoolError};
 use std::cell::{Cell, RefCell};
@@ -27,17 +27,11 @@ use std::sync::Arc;
 const HIT_NS: u64 = 150;
 /// Of so many accesses to copies the pool is told at once.
 const UNTOLD_MAX: usize = 16;
+/// As an expiry: the object does not expire.
+const NO_EXPIRY: u64 = u64::MAX;
 
-/// What is known of a value that has a copy, besides its bytes.
-#[derive(Clone, Copy, Debug)]
-pub struct CopiedMeta {
-    expiry_ms: Option<u64>,
-    token: u64,
-    attributes: Attributes,
-}
-
-/// The near cache that the clients of a process share.
-pub type NearCache = Values<CopiedMeta>;
+/// The near cache of a compute node, which its clients share.
+pub type NearCache = Values;
 
 /// An engine of whose objects copies can be kept.
 #[allow(async_fn_in_trait)]
@@ -105,21 +99,13 @@ impl Copies<'_> {
 
 /// What a near cache has of a value.
 enum Looked {
-    /// A copy that may be served.
-    Copy(Arc<Copy<CopiedMeta>>),
+    /// A copy that may be served; it was loaded.
+    Copy,
     /// The copy of an object that has expired. The engine is to find that, and to remove it.
     Expired,
     Nothing,
     /// The copy of an object that had this token, which ended.
     Ended(u64),
-}
-
-/// What came of one of many lookups.
-enum Got {
-    /// A copy.
-    Copy(Arc<Copy<CopiedMeta>>),
-    /// What the pool has.
-    Far(Lookup, Value),
 }
 
 /// One of many lookups that goes to the pool.
@@ -135,14 +121,15 @@ struct Far {
 /// Many lookups.
 #[derive(Default)]
 struct Looks {
-    results: Vec<Option<Got>>,
+    /// What came of each, from here or from the pool.
+    results: Vec<Option<(Lookup, Value)>>,
     far: Vec<Far>,
 }
 
-/// An engine with the near cache of its process, or without one.
+/// An engine with the near cache of its compute node, or without one.
 pub struct Near<G: Copied> {
     // Dropped before the engine, whose endpoint exports its words.
-    near: Option<NearValues<CopiedMeta>>,
+    near: Option<NearValues>,
     /// Without a near cache: the way to the words of its process.
     follower: Option<Follower>,
     engine: G,
@@ -167,12 +154,12 @@ impl<G: Copied> Near<G> {
         Self { follower: Some(Follower::new(words)), ..Self::without(engine) }
     }
 
-    /// An engine whose client uses its process's near cache.
+    /// An engine whose client uses a near cache.
     pub fn with(engine: G, cache: Arc<NearCache>) -> Self {
         Self { near: Some(NearValues::new(cache)), ..Self::without(engine) }
     }
 
-    /// Makes sure that the process has a part in the coherence of near caches. Otherwise a client
+    /// Makes sure that the client has a part in the coherence of near caches. Otherwise a client
     /// does that at its first copy.
     ///
     /// # Errors
@@ -189,7 +176,7 @@ impl<G: Copied> Near<G> {
         self.near.as_ref().map(NearValues::follower).or(self.follower.as_ref())
     }
 
-    /// From now on the client uses its process's near cache.
+    /// From now on the client uses this near cache.
     pub fn attach(&mut self, cache: Arc<NearCache>) {
         self.near = Some(NearValues::new(cache));
     }
@@ -213,30 +200,41 @@ impl<G: Copied> Near<G> {
         }
     }
 
-    /// What the near cache has of a key's value.
+    /// What the near cache has of a key's value, which it loads if it may be served.
     #[inline]
-    async fn look(&self, near: &NearValues<CopiedMeta>, stripe: u64, key: &[u8]) -> Result<Looked, CacheError> {
+    async fn look(&self, near: &NearValues, stripe: u64, key: &[u8], into: &mut Value) -> Result<Looked, CacheError> {
         let client = self.engine.pool_client();
-        let copy = match near.find(&client.endpoint, stripe, key) {
-            Found::Valid(copy) => copy,
-            Found::Outdated(copy) => {
-                self.outdated.set(self.outdated.get() + 1);
-                return Ok(Looked::Ended(copy.meta.token));
+        let mut buffer = into.emptied();
+        let mut found = near.find(&client.endpoint, stripe, key, &mut buffer);
+        if found == Found::Unfollowed {
+            let follower = near.follower();
+            // Boxed, as every rare step: its state would enlarge every lookup.
+            if let Ok(true) = Box::pin(follower.follow(&*client.endpoint, &client.pool.layout)).await {
+                found = near.find(&client.endpoint, stripe, key, &mut buffer);
             }
-            Found::Nothing => return Ok(Looked::Nothing),
+        }
+        into.buffer = buffer;
+        let (meta, is_to_be_told) = match found {
+            Found::Valid(words, is_to_be_told) => (meta_of(words, into.buffer.len()), is_to_be_told),
+            Found::Outdated(words) => {
+                self.outdated.set(self.outdated.get() + 1);
+                return Ok(Looked::Ended(meta_of(words, 0).token));
+            }
+            Found::Nothing | Found::Unfollowed => return Ok(Looked::Nothing),
         };
-        if let Some(expiry_ms) = copy.meta.expiry_ms
+        if let Some(expiry_ms) = meta.expiry_ms
             && expiry_ms <= self.engine.now_ms().await?
         {
             return Ok(Looked::Expired);
         }
-        if near.is_to_be_told(&copy) {
+        if is_to_be_told {
             self.untold.borrow_mut().push(key.into());
         } else {
             self.hits.set(self.hits.get() + 1);
         }
         client.endpoint.charge(HIT_NS);
-        Ok(Looked::Copy(copy))
+        into.meta = meta;
+        Ok(Looked::Copy)
     }
 
     /// Tells the pool of accesses to copies, once it is worth a lookup of many keys.
@@ -258,7 +256,7 @@ impl<G: Copied> Near<G> {
     /// worth it. Tells the pool of accesses in the same batches.
     async fn get_all_far(
         &self,
-        near: &NearValues<CopiedMeta>,
+        near: &NearValues,
         keys: &[&[u8]],
         bytes_max: usize,
         looks: &mut Looks,
@@ -281,7 +279,7 @@ impl<G: Copied> Near<G> {
             if let Some(token) = ended {
                 self.note_ended(*token, lookup, value.meta());
             }
-            results[*index] = Some(Got::Far(lookup, std::mem::take(value)));
+            results[*index] = Some((lookup, std::mem::take(value)));
         };
         self.engine.get_many_permitting(&far_keys, bytes_max, copies, note).await
     }
@@ -296,7 +294,7 @@ impl<G: Copied> Near<G> {
     /// Looks a key up in the pool, and keeps a copy if it is worth one.
     async fn get_far(
         &self,
-        near: &NearValues<CopiedMeta>,
+        near: &NearValues,
         stripe: u64,
         key: &[u8],
         into: &mut Value,
@@ -308,7 +306,7 @@ impl<G: Copied> Near<G> {
     }
 
     /// Before a lookup in the pool: what a copy would depend on, if the key is worth one.
-    async fn sample_if_worth(&self, near: &NearValues<CopiedMeta>, stripe: u64) -> Option<Sample> {
+    async fn sample_if_worth(&self, near: &NearValues, stripe: u64) -> Option<Sample> {
         let client = self.engine.pool_client();
         near.before_lookup(&client.endpoint, &client.pool.layout, stripe).await
     }
@@ -316,7 +314,7 @@ impl<G: Copied> Near<G> {
     /// Looks a key up in the pool, and keeps a copy.
     async fn get_and_keep(
         &self,
-        near: &NearValues<CopiedMeta>,
+        near: &NearValues,
         sample: Sample,
         key: &[u8],
         into: &mut Value,
@@ -330,27 +328,32 @@ impl<G: Copied> Near<G> {
     }
 
     /// Keeps a copy of a value whose slot has permitted it since the sample was taken.
-    fn keep(&self, near: &NearValues<CopiedMeta>, sample: Sample, key: &[u8], value: &Value) {
+    fn keep(&self, near: &NearValues, sample: Sample, key: &[u8], value: &Value) {
         let sample = self.late_sample(near, key).unwrap_or(sample);
-        let Meta { expiry_ms, token, attributes, .. } = value.meta();
-        if near.keep(key, sample, CopiedMeta { expiry_ms, token, attributes }, value.bytes()) {
+        if near.keep(self.engine.stripe(key), key, sample, meta_words(value.meta()), value.bytes()) {
             self.copies.set(self.copies.get() + 1);
         }
     }
 
     /// With an open hole, what a copy depends on by a look that comes too late.
     #[inline]
-    fn late_sample(&self, near: &NearValues<CopiedMeta>, key: &[u8]) -> Option<Sample> {
+    fn late_sample(&self, near: &NearValues, key: &[u8]) -> Option<Sample> {
         let client = self.engine.pool_client();
         let is_late = client.pool.layout.lacks(Hole::SampleFirst);
         if is_late { near.follower().sample(&client.endpoint, self.engine.stripe(key)) } else { None }
     }
 }
 
-/// The metadata of a copied value.
-fn meta_of(copy: &Copy<CopiedMeta>) -> Meta {
-    let CopiedMeta { expiry_ms, token, attributes } = copy.meta;
-    Meta { expiry_ms, token, value_bytes: copy.bytes.len(), attributes }
+/// What is kept with a copy, of a value's metadata.
+fn meta_words(meta: Meta) -> MetaWords {
+    let Meta { expiry_ms, token, attributes: Attributes { kind, flags }, .. } = meta;
+    [expiry_ms.unwrap_or(NO_EXPIRY), token, u64::from(kind) << 32 | u64::from(flags)]
+}
+
+/// The metadata of a copied value of so many bytes.
+fn meta_of([expiry_ms, token, attributes]: MetaWords, value_bytes: usize) -> Meta {
+    let attributes = Attributes { kind: (attributes >> 32) as u8, flags: attributes as u32 };
+    Meta { expiry_ms: Some(expiry_ms).filter(|expiry_ms| *expiry_ms != NO_EXPIRY), token, value_bytes, attributes }
 }
 
 impl<G: Copied> Deref for Near<G> {
@@ -368,9 +371,8 @@ impl<G: Copied> Engine for Near<G> {
     async fn get(&self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError> {
         let Some(near) = &self.near else { return self.engine.get(key, into).await };
         let stripe = self.engine.stripe(key);
-        match self.look(near, stripe, key).await? {
-            Looked::Copy(copy) => {
-                into.assign(&copy.bytes, meta_of(&copy));
+        match self.look(near, stripe, key, into).await? {
+            Looked::Copy => {
                 self.tell_accesses().await;
                 Ok(Lookup::Hit)
             }
@@ -389,13 +391,13 @@ impl<G: Copied> Engine for Near<G> {
         let stripe = self.engine.stripe(key);
         // A long value goes from the pool into the caller's memory.
         let mut value = Value { defers_from: 0, ..Value::new() };
-        match self.look(near, stripe, key).await? {
-            Looked::Copy(copy) => {
-                if let Some(place) = into.get_mut(..copy.bytes.len()) {
-                    place.copy_from_slice(&copy.bytes);
+        match self.look(near, stripe, key, &mut value).await? {
+            Looked::Copy => {
+                if let Some(place) = into.get_mut(..value.meta.value_bytes) {
+                    place.copy_from_slice(value.bytes());
                 }
                 self.tell_accesses().await;
-                Ok((Lookup::Hit, meta_of(&copy)))
+                Ok((Lookup::Hit, value.meta()))
             }
             Looked::Expired => self.engine.get_to(key, into).await,
             looked @ (Looked::Nothing | Looked::Ended(_)) => {
@@ -419,10 +421,10 @@ impl<G: Copied> Engine for Near<G> {
         P: Fn(Meta) -> Range<usize> + 'static,
     {
         if let Some(near) = &self.near
-            && let Looked::Copy(copy) = self.look(near, self.engine.stripe(key), key).await?
+            && let Looked::Copy = self.look(near, self.engine.stripe(key), key, into).await?
         {
-            let meta = meta_of(&copy);
-            into.assign(&copy.bytes[part(meta)], meta);
+            let meta = into.meta();
+            into.narrow(part(meta));
             self.tell_accesses().await;
             return Ok((Lookup::Hit, meta));
         }
@@ -439,9 +441,10 @@ impl<G: Copied> Engine for Near<G> {
         let mut looks = Looks::default();
         for (index, key) in keys.iter().enumerate() {
             let stripe = self.engine.stripe(key);
-            let (sample, ended) = match self.look(near, stripe, key).await? {
-                Looked::Copy(copy) => {
-                    looks.results.push(Some(Got::Copy(copy)));
+            let mut value = Value::new();
+            let (sample, ended) = match self.look(near, stripe, key, &mut value).await? {
+                Looked::Copy => {
+                    looks.results.push(Some((Lookup::Hit, value)));
                     continue;
                 }
                 Looked::Nothing => (self.sample_if_worth(near, stripe).await, None),
@@ -452,14 +455,9 @@ impl<G: Copied> Engine for Near<G> {
             looks.far.push(Far { index, sample, ended });
         }
         self.get_all_far(near, keys, bytes_max, &mut looks).await?;
-        let (mut value, mut room) = (Value::new(), Room::new(bytes_max));
+        let mut room = Room::new(bytes_max);
         // The engine's lookups may have ended early.
-        for (index, result) in looks.results.into_iter().map_while(|result| result).enumerate() {
-            let mut lookup = Lookup::Hit;
-            match result {
-                Got::Copy(copy) => value.assign(&copy.bytes, meta_of(&copy)),
-                Got::Far(looked, far) => (lookup, value) = (looked, far),
-            }
+        for (index, (lookup, mut value)) in looks.results.into_iter().map_while(|result| result).enumerate() {
             let is_last = room.is_used_up_by(lookup, &value);
             found(index, lookup, &mut value);
             if is_last {

@@ -297,15 +297,17 @@ pub trait Endpoint {
         Err(VerbError::export_absent(node, region, "this fabric has no exports"))
     }
 
-    /// From now on this process follows an exported region of its own: [`Endpoint::own_word`]
-    /// answers for it. Another endpoint's verb that changes a word of it completes once this
-    /// process sees the change, or will get no answer from `own_word` any more. So a process that
-    /// stands still delays others for a bounded time only. Each endpoint of the process that asks
-    /// calls this first. A control-plane call.
+    /// From now on this process follows an exported region of its host: [`Endpoint::own_word`]
+    /// answers for it. The endpoint that exports the region calls this first; then others of its
+    /// process and of further processes of the host can. Another endpoint's verb that changes a
+    /// word of it completes once this process sees the change, or will get no answer from
+    /// `own_word` any more; so does any verb that finds that the region has ended. So a process
+    /// that stands still delays others for a bounded time only. Each endpoint that asks calls this
+    /// first. A control-plane call.
     ///
     /// # Errors
-    /// [`FabricError::NoExport`] if the region is not of this process, has ended, or the fabric
-    /// has no exports that can be followed.
+    /// [`FabricError::NoExport`] if the region is not of this host, has ended, or the fabric has no
+    /// exports that can be followed.
     fn follow(&self, at: Address) -> Result<(), FabricError> {
         let _ = at;
         let bytes = 0;

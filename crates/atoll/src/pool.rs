@@ -139,15 +139,15 @@ impl<F: PoolFabric> Opened<F> {
         let reach = fabric.reach(home);
         let endpoint = reach.endpoint();
         let chosen = block_on(&endpoint, ChosenPool::open(&endpoint, bytes))?;
-        Ok(Self::of(fabric, reach, chosen))
+        Ok(Self::of(fabric, reach, chosen)?)
     }
 
     /// A pool whose threads have not begun.
-    fn of(fabric: &F, reach: F::Reach, chosen: ChosenPool) -> Self {
+    fn of(fabric: &F, reach: F::Reach, chosen: ChosenPool) -> Result<Self, NearError> {
         let (fabric, reach, provider) = (fabric.clone(), Arc::new(reach), Provider::default());
         let (evictor, near) = (Mutex::new(Evictor::NONE), OnceLock::new());
-        let words = Arc::new(Words::new(WORDS_LOG2));
-        Self { fabric, reach, chosen, reformatted: false, provider, evictor, near, words }
+        let words = Arc::new(Words::new(WORDS_LOG2)?);
+        Ok(Self { fabric, reach, chosen, reformatted: false, provider, evictor, near, words })
     }
 
     /// Ends the evictor that there is, and begins another one if it is wanted.
@@ -334,7 +334,7 @@ impl<F: PoolFabric> Pool<F> {
         }
         let endpoint = reach.endpoint();
         let chosen = block_on(&endpoint, ChosenPool::format(&endpoint, settings))?;
-        Self::opened(Opened::of(fabric, reach, chosen))
+        Self::opened(Opened::of(fabric, reach, chosen)?)
     }
 
     /// As [`Pool::open`], on a given fabric.
@@ -429,24 +429,28 @@ impl<F: PoolFabric> Pool<F> {
         Ok(Client::new(atoll_cache::Cache::new(engine), self.clone()))
     }
 
-    /// From now on the clients that join through this handle, or a clone of it, share a near cache:
-    /// at most `bytes` of this process's memory for copies of what they look up often. A hit costs
-    /// no access to the pool. Before an object changes, whichever process changes it ends all
-    /// copies first, so lookups stay linearizable. Keys that are written much get no copies.
+    /// From now on the clients that join through this handle, or a clone of it, use a near cache: at
+    /// most `bytes` of this host's memory for copies of what is looked up often. The processes of
+    /// the host that give the same size for the same pool, and run as the same user, share one. A
+    /// hit costs no access to the pool. Before an object changes, whichever process changes it ends
+    /// all copies first, so lookups stay linearizable. Keys that are written much get no copies.
     ///
     /// It pays where the pool is on another host. Of objects that have copies, a change takes two
-    /// round trips more. Up to [`SHARERS_MAX`](atoll_pool::sharers::SHARERS_MAX) processes of a
-    /// pool can have near caches.
+    /// round trips more. Up to [`SHARERS_MAX`](atoll_pool::sharers::SHARERS_MAX) near caches can be
+    /// on a pool.
+    ///
+    /// The memory is in `/dev/shm`, of which it takes more as it fills, and the last process that
+    /// uses it removes it. Where there is no such directory, a process has memory of its own.
     ///
     /// # Errors
     /// [`OpenError::NoRoomNear`] if the host lacks the memory. [`OpenError::Near`] if it is too
-    /// small, or the fabric or the pool lets this process have none; then it has none.
+    /// small or too large, or the fabric or the pool lets this process have none; then it has none.
     pub fn near(&self, bytes: u64) -> Result<(), OpenError> {
         // Its memory is allocated as it fills, so that nothing else refuses what the host lacks.
         if let Some(room) = Room::of_memory(None).filter(|room| room.usable_bytes() < bytes) {
             return Err(OpenError::NoRoomNear { bytes, why: room.to_string() });
         }
-        NearCache::new(bytes, 0)?;
+        NearCache::check(bytes)?;
         self.0.near_bytes.store(bytes, Ordering::Release);
         let followed = self.client().and_then(|client| client.follow());
         if followed.is_err() {
@@ -455,7 +459,7 @@ impl<F: PoolFabric> Pool<F> {
         followed
     }
 
-    /// The near cache that clients of this process share, if there is one.
+    /// The near cache that clients of this process use, if there is one.
     pub fn near_cache(&self) -> Result<Option<Arc<NearCache>>, OpenError> {
         let bytes = self.0.near_bytes.load(Ordering::Acquire);
         if bytes == 0 {
@@ -465,7 +469,11 @@ impl<F: PoolFabric> Pool<F> {
         if let Some(cache) = opened.near.get() {
             return Ok(Some(cache.clone()));
         }
-        let made = NearCache::new(bytes, opened.chosen.pool().settings.hash_seed)?;
+        let made = match opened.reach.home().name() {
+            Some(_) => NearCache::of_host(&format!("{:016x}", opened.chosen.pool().id), bytes)?,
+            // No other process has the pool.
+            None => NearCache::of_process(bytes)?,
+        };
         Ok(Some(opened.near.get_or_init(|| Arc::new(made)).clone()))
     }
 

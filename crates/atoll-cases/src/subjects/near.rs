@@ -4,7 +4,7 @@ use crate::compiled::Compiled;
 use crate::endpoint::CaseEndpoint;
 use crate::subject::{ServerSpawner, Shared, Subject};
 use crate::subjects::{DittoSubject, ForgeSubject};
-use atoll_cache::{Copied, EnginePool, Near, NearCache, Pooled};
+use atoll_cache::{Copied, Near, NearCache, Pooled};
 use atoll_fabric::RegionAttributes;
 use atoll_pool::PoolSettings;
 use atoll_pool::sharers::Hole;
@@ -93,10 +93,9 @@ impl<S: CopiedSubject> Subject for NearSubject<S> {
         self.engine.configure(engine.engine_mut(), hole);
         #[cfg(feature = "holes")]
         engine.client().pool.layout.open_hole_of_sharers(self.hole);
-        let seed = engine.shared().pool().settings.hash_seed;
         let (caches, joined) = &mut *self.caches.borrow_mut();
         if joined.is_multiple_of(self.process_clients) {
-            caches.push(Arc::new(NearCache::new(BYTES, seed).expect("enough bytes").eager()));
+            caches.push(Arc::new(NearCache::of_process(BYTES).expect("enough bytes").eager()));
         }
         *joined += 1;
         engine.attach(caches.last().expect("the first of each process makes one").clone());

@@ -20,7 +20,7 @@ fn reader(make: impl Fn(NearCache) -> NearCache) -> (Sim, Rc<Cache<Near<sim::For
     let nodes = vec![vec![region(settings.capacity_bytes, Kind::Host)]];
     let sim = Sim::new(SimOptions::timed(1, nodes, Network::new(profiles::CX5_100G, 1)));
     let endpoints = [(); 2].map(|()| CaseEndpoint::new(sim.endpoint("client")));
-    let near = Arc::new(make(NearCache::new(1 << 20, 7).unwrap()));
+    let near = Arc::new(make(NearCache::of_process(1 << 20).unwrap()));
     let [maker, endpoint] = endpoints;
     let cache = sim.block_on(async move {
         let pool = sim::Forge::format(&maker, settings).await.unwrap();

@@ -20,10 +20,17 @@ pub(super) fn cases<E: Endpoint + 'static>() -> Vec<Case<E>> {
 }
 
 pub(super) fn followed<E: Endpoint + 'static>() -> Vec<Case<E>> {
-    vec![Case::new("the_owner_of_a_region_sees_its_words_without_a_verb", CLIENTS, |e, c, r| match c {
-        0 => Box::pin(follow(e, r)),
-        _ => Box::pin(change(e, r)),
-    })]
+    vec![
+        Case::new("the_owner_of_a_region_sees_its_words_without_a_verb", CLIENTS, |e, c, r| match c {
+            0 => Box::pin(follow(e, r)),
+            _ => Box::pin(change(e, r)),
+        }),
+        Case::new("others_of_its_host_see_them_too_until_it_ends", CLIENTS, |e, c, r| match c {
+            0 => Box::pin(own(e)),
+            1 => Box::pin(follow_another(e, r)),
+            _ => Box::pin(change_until_it_ends(e, r)),
+        }),
+    ]
 }
 
 const CLIENTS: usize = 3;
@@ -150,4 +157,49 @@ async fn change<E: Endpoint>(endpoint: E, rounds: u64) {
         fetch_and_add(&endpoint, at.add(64), 1).await;
         fetch_and_add(&endpoint, word(DONE), 1).await;
     }
+}
+
+/// The owner of a region that another client follows; it ends once that one has seen enough.
+async fn own<E: Endpoint>(endpoint: E) {
+    let at = endpoint.export(wanted(&endpoint)).expect("there is room");
+    endpoint.follow(at).expect("it is this endpoint's own");
+    write(&endpoint, word(PLACES), at.to_bits()).await;
+    wait_for(&endpoint, word(PLACES + 1), 1).await;
+}
+
+/// Follows the region of client 0. No change of client 2 has completed that is not seen here, until
+/// the region gives no word any more.
+async fn follow_another<E: Endpoint>(endpoint: E, rounds: u64) {
+    let at = published(&endpoint, 0).await;
+    endpoint.follow(at).expect("its owner follows it");
+    write(&endpoint, word(PLACES + 2), 1).await;
+    let mut told = false;
+    loop {
+        let completed = read(&endpoint, word(DONE)).await;
+        let Some(seen) = endpoint.own_word(at.add(64)) else { break };
+        assert!(seen >= completed, "{completed} changes have completed, {seen} are seen");
+        if !told && seen >= rounds {
+            told = true;
+            write(&endpoint, word(PLACES + 1), 1).await;
+        }
+        endpoint.pause(100).await;
+    }
+    write(&endpoint, word(PLACES + 3), 1).await;
+}
+
+/// Changes the region of client 0 as long as it is there.
+async fn change_until_it_ends<E: Endpoint>(endpoint: E, _rounds: u64) {
+    let at = published(&endpoint, 0).await;
+    wait_for(&endpoint, word(PLACES + 2), 1).await;
+    while endpoint.reach_export(at).is_ok() {
+        let mut batch = crate::Batch::new();
+        batch.fetch_and_add(at.add(64), 1);
+        if endpoint.post(&mut batch).await.is_err() {
+            break;
+        }
+        fetch_and_add(&endpoint, word(DONE), 1).await;
+    }
+    // The region is gone: whoever followed it answers for it no more, so that this is unseen.
+    fetch_and_add(&endpoint, word(DONE), 1 << 32).await;
+    wait_for(&endpoint, word(PLACES + 3), 1).await;
 }

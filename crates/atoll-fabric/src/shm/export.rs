@@ -11,6 +11,10 @@
 //! dead holder left. A process that finds the number free does the same. Removing the pool removes
 //! all names. A region whose name was removed lives on in existing mappings; no new mapping is
 //! made.
+//!
+//! **Who removes a name marks the region as ended first**, behind its bytes. So a client that is
+//! told that there is no such region knows that processes which follow it answer for it no more
+//! (`follow`).
 
 use super::endpoint::ShmEndpoint;
 use super::lock::RegionLock;
@@ -22,13 +26,11 @@ use crate::{
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 
-/// Removes the names of a compute node whose lock this process has.
-fn remove_names(home: &str, node: u16) {
+/// Ends the regions of a compute node whose lock this process has.
+fn end_regions(home: &str, node: u16) -> Result<(), FabricError> {
     // They are created in order, and removed from the last on: the first that is absent is the end.
     let made = (0..REGIONS_MAX).take_while(|region| ShmRegion::exists(&export_name(home, (node, *region)))).count();
-    for region in (0..made as u8).rev() {
-        let _ = ShmRegion::remove(&export_name(home, (node, region)));
-    }
+    (0..made as u8).rev().try_for_each(|region| ShmRegion::end_exported(&export_name(home, (node, region))))
 }
 
 /// Removes the names of all compute nodes of a pool whose home is about to be removed.
@@ -57,16 +59,19 @@ impl ShmEndpoint {
         self.home().name.as_deref().filter(|name| self.home().presence.is_named(name))
     }
 
-    /// This endpoint's number; the first call acquires it.
-    fn compute_node(&self) -> Option<u16> {
+    /// This endpoint's number; the first call acquires it. `None` if all are taken, or cannot be
+    /// locked.
+    fn compute_node(&self) -> Result<Option<u16>, FabricError> {
         if self.exports.node.get().is_none() {
-            let node = self.home().presence.lend_node()?;
-            if let Some(home) = self.home_name() {
-                remove_names(home, node);
+            let Some(node) = self.home().presence.lend_node() else { return Ok(None) };
+            let ended = self.home_name().map_or(Ok(()), |home| end_regions(home, node));
+            if let Err(error) = ended {
+                self.home().presence.release_node(node);
+                return Err(error);
             }
             self.exports.node.set(Some(node));
         }
-        self.exports.node.get()
+        Ok(self.exports.node.get())
     }
 
     /// See [`Endpoint::export`](crate::Endpoint::export).
@@ -93,15 +98,13 @@ impl ShmEndpoint {
         if self.home().name.is_some() && self.home_name().is_none() {
             return Err(refused("the pool was removed"));
         }
-        let node = self.compute_node().ok_or(refused("all numbers of compute nodes are taken, or cannot be locked"))?;
-        let exported = match &self.home().name {
-            Some(home) => Arc::new(ShmRegion::create(&export_name(home, (node, region)), wanted.bytes)?),
-            None => {
-                let exported = Arc::new(ShmRegion::anonymous(wanted.bytes)?);
-                self.table().insert((node, region), exported.clone());
-                exported
-            }
-        };
+        let node =
+            self.compute_node()?.ok_or(refused("all numbers of compute nodes are taken, or cannot be locked"))?;
+        let name = self.home().name.as_ref().map(|home| export_name(home, (node, region)));
+        let exported = Arc::new(ShmRegion::create_exported(name.as_deref(), wanted.bytes)?);
+        if name.is_none() {
+            self.table().insert((node, region), exported.clone());
+        }
         self.exports.count.set(region + 1);
         self.exports.insert((node, region), exported);
         Ok(Address::on_compute(node, region, 0))
@@ -135,23 +138,27 @@ impl ShmEndpoint {
     /// may have too many files open.
     fn map_export(&self, place: Place) -> Result<(), VerbError> {
         let absent = |why: &str| VerbError::export_absent(place.0, place.1, why);
+        let unopened = |error: FabricError| VerbError::export_unopened(place.0, place.1, error.to_string());
         let presence = &self.home().presence;
         if !presence.is_node_alive(place.0) {
-            if let Some(home) = self.home_name() {
-                // A killed process left the region. It is removed only under the number's lock.
-                presence.with_node(place.0, || remove_names(home, place.0));
-            }
-            return Err(absent("no endpoint that lives has this number"));
+            // A killed process left the region. It is ended only under the number's lock.
+            let ended = || self.home_name().map_or(Ok(()), |home| end_regions(home, place.0));
+            return Err(match presence.with_node(place.0, ended) {
+                Some(Ok(())) => absent("no endpoint that lives has this number"),
+                Some(Err(error)) => unopened(error),
+                // Whoever has the lock ends it, and may not have done so yet.
+                None => VerbError::export_unopened(place.0, place.1, "another process ends it".to_owned()),
+            });
         }
         let exported = match &self.home().name {
             Some(_) if self.home_name().is_none() => return Err(absent("the pool was removed")),
-            Some(home) => match ShmRegion::open(&export_name(home, place)) {
+            Some(home) => match ShmRegion::open_exported(&export_name(home, place)) {
                 Ok(region) => Arc::new(region),
                 // An empty file is a region that its owner makes just now, or was killed over.
                 Err(FabricError::Absent(_) | FabricError::BadSize { bytes: 0, .. }) => {
                     return Err(absent("its owner exports no such region"));
                 }
-                Err(error) => return Err(VerbError::export_unopened(place.0, place.1, error.to_string())),
+                Err(error) => return Err(unopened(error)),
             },
             None => self.table().get(&place).cloned().ok_or(absent("its owner exports no such region"))?,
         };
@@ -166,9 +173,12 @@ impl ShmEndpoint {
     /// Drops the endpoint's part: its regions are removed, then its number is free.
     pub(super) fn end_exports(&self) {
         let Some(node) = self.exports.node.get().filter(|_| !self.is_fork()) else { return };
-        self.end_following();
+        (0..self.exports.count.get())
+            .filter_map(|region| self.exports.region(node, region))
+            .for_each(|region| region.mark_ended());
         match &self.home().name {
-            Some(_) => self.home_name().into_iter().for_each(|home| remove_names(home, node)),
+            // What cannot be removed is by whoever finds the number free.
+            Some(_) => drop(self.home_name().map(|home| end_regions(home, node))),
             None => self.table().retain(|place, _| place.0 != node),
         }
         self.home().presence.release_node(node);

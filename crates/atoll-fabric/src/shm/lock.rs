@@ -291,7 +291,6 @@ impl Presence {
     }
 
     /// Whether no other process has it open, from now on until [`Presence::share`].
-    #[cfg(feature = "tcp")]
     pub(super) fn try_alone(&self) -> io::Result<bool> {
         self.file.as_ref().map_or(Ok(true), |file| file.try_set(Lock::Alone, PRESENCE))
     }
@@ -392,19 +391,21 @@ impl Presence {
         found.into_iter().collect()
     }
 
-    /// Runs `does` under the number's lock, if no endpoint has it.
-    pub(super) fn with_node(&self, number: u16, does: impl FnOnce()) {
+    /// Runs `does` under the number's lock, if no endpoint has it; otherwise `None`.
+    pub(super) fn with_node<R>(&self, number: u16, does: impl FnOnce() -> R) -> Option<R> {
         if self.is_fork() {
-            return;
+            return None;
         }
         let own = self.nodes.own();
         let try_lock = |file: &LockFile| file.try_set(Lock::Alone, byte_of_node(number));
-        if !own.contains(&number) && self.file.as_ref().map_or(Ok(true), try_lock).unwrap_or(false) {
-            does();
-            if let Some(file) = &self.file {
-                let _ = file.set(Lock::Free, byte_of_node(number));
-            }
+        if own.contains(&number) || !self.file.as_ref().map_or(Ok(true), try_lock).unwrap_or(false) {
+            return None;
         }
+        let done = does();
+        if let Some(file) = &self.file {
+            let _ = file.set(Lock::Free, byte_of_node(number));
+        }
+        Some(done)
     }
 
     /// Releases the identity of an endpoint that has ended.

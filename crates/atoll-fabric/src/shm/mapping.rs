@@ -23,9 +23,11 @@ const BYTES_MIN: u64 = 4096;
 
 /// A shared mapping, unmapped when dropped.
 pub(super) struct Mapping {
-    /// Aligned to 2 MiB; `bytes` from it are mapped readable and writable until drop.
+    /// Aligned to 2 MiB; `bytes` and `tail` from it are mapped readable and writable until drop.
     base: NonNull<u8>,
     bytes: usize,
+    /// Bytes behind those that verbs reach.
+    tail: usize,
     /// The file behind it; `None` for anonymous memory.
     file: Option<File>,
 }
@@ -37,13 +39,13 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Anonymous memory of this process alone, without pages.
-    pub(super) fn anonymous(bytes: u64) -> Result<Self, FabricError> {
-        Self::map("an anonymous region", None, bytes)
+    /// Anonymous memory of this process alone, without pages, and a tail behind it.
+    pub(super) fn anonymous(bytes: u64, tail: u64) -> Result<Self, FabricError> {
+        Self::map("an anonymous region", None, bytes, tail)
     }
 
-    /// A new file of `bytes`, without pages.
-    pub(super) fn create(name: &str, bytes: u64) -> Result<(Self, FileId), FabricError> {
+    /// A new file of `bytes` and a tail, without pages.
+    pub(super) fn create(name: &str, bytes: u64, tail: u64) -> Result<(Self, FileId), FabricError> {
         use std::os::unix::fs::OpenOptionsExt;
         let path = path_of(name)?;
         check_size(name, bytes)?;
@@ -54,25 +56,25 @@ impl Mapping {
             _ => system(name, "create the file", error),
         })?;
         let made = || {
-            file.set_len(bytes).map_err(|error| system(name, "size the file", error))?;
+            file.set_len(bytes + tail).map_err(|error| system(name, "size the file", error))?;
             let id = id_of(&file).map_err(|error| system(name, "look at the file", error))?;
-            Ok((Self::map(name, Some(file), bytes)?, id))
+            Ok((Self::map(name, Some(file), bytes, tail)?, id))
         };
         // A region that could not be made leaves no file behind.
         made().inspect_err(|_| drop(std::fs::remove_file(&path)))
     }
 
-    /// An existing file.
-    pub(super) fn open(name: &str) -> Result<(Self, FileId), FabricError> {
+    /// An existing file, of which the last `tail` bytes are the tail.
+    pub(super) fn open(name: &str, tail: u64) -> Result<(Self, FileId), FabricError> {
         let path = path_of(name)?;
         let file = OpenOptions::new().read(true).write(true).open(&path).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => FabricError::Absent(name.to_owned()),
             _ => system(name, "open the file", error),
         })?;
-        let bytes = file.metadata().map_err(|error| system(name, "size the file", error))?.len();
+        let bytes = file.metadata().map_err(|error| system(name, "size the file", error))?.len().saturating_sub(tail);
         check_size(name, bytes)?;
         let id = id_of(&file).map_err(|error| system(name, "look at the file", error))?;
-        Ok((Self::map(name, Some(file), bytes)?, id))
+        Ok((Self::map(name, Some(file), bytes, tail)?, id))
     }
 
     /// Whether it is no file's.
@@ -86,17 +88,34 @@ impl Mapping {
         self.base
     }
 
-    /// Length of the mapping.
+    /// Length of the mapping, without its tail.
     #[inline]
     pub(super) fn bytes(&self) -> u64 {
         self.bytes as u64
     }
 
-    fn map(name: &str, file: Option<File>, bytes: u64) -> Result<Self, FabricError> {
+    /// Bytes behind those that verbs reach.
+    #[inline]
+    pub(super) fn tail_bytes(&self) -> u64 {
+        self.tail as u64
+    }
+
+    /// Makes sure that the page of the tail is there; `false` if the host has none left.
+    pub(super) fn provide_tail(&self) -> bool {
+        self.tail == 0 || self.provide(self.bytes(), self.tail_bytes())
+    }
+
+    /// Bytes of whole pages that are mapped.
+    fn mapped_bytes(&self) -> u64 {
+        (self.bytes + self.tail).next_multiple_of(PAGE_BYTES as usize) as u64
+    }
+
+    fn map(name: &str, file: Option<File>, bytes: u64, tail: u64) -> Result<Self, FabricError> {
         check_size(name, bytes)?;
         let too_large = || system(name, "map", io::ErrorKind::OutOfMemory.into());
-        let bytes = usize::try_from(bytes).map_err(|_| too_large())?;
-        let reserved = bytes.checked_add(HUGE_PAGE_BYTES).ok_or_else(too_large)?;
+        let (bytes, tail) = (usize::try_from(bytes).map_err(|_| too_large())?, tail as usize);
+        let all = bytes.checked_add(tail).ok_or_else(too_large)?;
+        let reserved = all.checked_add(HUGE_PAGE_BYTES).ok_or_else(too_large)?;
         let (flags, fd) = match &file {
             Some(file) => (libc::MAP_SHARED, file.as_raw_fd()),
             None => (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1),
@@ -111,12 +130,12 @@ impl Mapping {
         }
         let lead = (start as usize).next_multiple_of(HUGE_PAGE_BYTES) - start as usize;
         let base = start.cast::<u8>().wrapping_add(lead);
-        let mapped_bytes = bytes.next_multiple_of(PAGE_BYTES as usize);
+        let mapped_bytes = all.next_multiple_of(PAGE_BYTES as usize);
         // SAFETY: `base .. base + mapped_bytes` lies inside the address space reserved above, which
         // no other code knows of.
         let mapped = unsafe {
             let protection = libc::PROT_READ | libc::PROT_WRITE;
-            libc::mmap(base.cast(), bytes, protection, flags | libc::MAP_FIXED, fd, 0)
+            libc::mmap(base.cast(), all, protection, flags | libc::MAP_FIXED, fd, 0)
         };
         // SAFETY: gives back the reserved address space before and behind the mapping, which is
         // PROT_NONE and ours.
@@ -129,13 +148,13 @@ impl Mapping {
             if lead > 0 {
                 libc::munmap(start, lead);
             }
-            let tail = reserved - lead - mapped_bytes;
-            if tail > 0 {
-                libc::munmap(base.wrapping_add(mapped_bytes).cast(), tail);
+            let behind = reserved - lead - mapped_bytes;
+            if behind > 0 {
+                libc::munmap(base.wrapping_add(mapped_bytes).cast(), behind);
             }
         }
         let base = NonNull::new(base).expect("a mapping is not at address zero");
-        let mapping = Self { base, bytes, file };
+        let mapping = Self { base, bytes, tail, file };
         // Asked for before the first touch, so that pages of anonymous memory are huge from the
         // start.
         let _ = mapping.advise_span(0, mapped_bytes as u64, libc::MADV_HUGEPAGE);
@@ -168,7 +187,7 @@ impl Mapping {
     pub(super) fn provide(&self, start: u64, bytes: u64) -> bool {
         const PIECE: u64 = HUGE_PAGE_BYTES as u64;
         let mut next = start / PAGE_BYTES * PAGE_BYTES;
-        let end = start.saturating_add(bytes).min(self.bytes()).next_multiple_of(PAGE_BYTES);
+        let end = start.saturating_add(bytes).next_multiple_of(PAGE_BYTES).min(self.mapped_bytes());
         while next < end {
             let piece_end = (next / PIECE + 1) * PIECE;
             let bytes = end.min(piece_end) - next;
@@ -219,7 +238,7 @@ impl Mapping {
 
     /// For a span of whole pages that lies in the mapping.
     fn advise_span(&self, start: u64, bytes: u64, advice: i32) -> io::Result<()> {
-        debug_assert!(start.is_multiple_of(PAGE_BYTES) && start + bytes <= self.bytes().next_multiple_of(PAGE_BYTES));
+        debug_assert!(start.is_multiple_of(PAGE_BYTES) && start + bytes <= self.mapped_bytes());
         // SAFETY: the span lies in our own mapping. Advice that discards its contents makes zeros
         // of them, which for memory that is only ever read and written as atomic words is a store
         // like any other.
@@ -234,7 +253,7 @@ impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: unmaps exactly what `map` mapped; every `Words` borrows a region that keeps this
         // value alive.
-        unsafe { libc::munmap(self.base.as_ptr().cast::<c_void>(), self.bytes.next_multiple_of(PAGE_BYTES as usize)) };
+        unsafe { libc::munmap(self.base.as_ptr().cast::<c_void>(), self.mapped_bytes() as usize) };
     }
 }
 

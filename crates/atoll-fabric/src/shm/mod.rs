@@ -20,7 +20,8 @@
 //! | `endpoint`, `execute`, `order`, `words` | an endpoint, its verbs, their barriers, their words |
 //! | `remote` | verbs that an agent executes for clients on other hosts |
 //! | `export`, `exports` | regions that endpoints export, as compute nodes |
-//! | `follow` | exported regions whose words their own process reads without a verb |
+//! | `follow` | exported regions whose words processes of the host read without a verb |
+//! | `host_memory` | memory that processes of the host share without a fabric |
 //! | `watched` | exported regions of an agent whose changes a follower is told of |
 //! | `mailbox`, `messenger`, `futex` | messages, and sleeping until one arrives |
 //! | `process`, `fork` | what a process is, for display; a process that forks |
@@ -36,6 +37,7 @@ mod follow;
 pub mod fork;
 mod futex;
 pub mod host;
+mod host_memory;
 pub(crate) mod lock;
 mod lock_bytes;
 mod mailbox;
@@ -58,6 +60,7 @@ mod words;
 
 pub use endpoint::ShmEndpoint;
 pub use fabric::{ShmFabric, ShmReach};
+pub use host_memory::{HostMemory, HostUser};
 pub use lock::RegionLock;
 pub use nodes::{NODES_MAX, ShmNodes};
 pub use process::ForkGuard;

@@ -12,9 +12,21 @@ use super::process;
 use super::watched::Watched;
 use crate::{Domain, FabricError, Identity, Kind, Lifetime, PeerState, Peers, Region, RegionAttributes};
 use std::collections::HashMap;
-use std::sync::atomic::AtomicI64;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
+
+/// Bytes behind an exported region: a word, zero until the region has ended.
+const MARK_BYTES: u64 = 8;
+
+/// The mark behind an exported region.
+#[inline]
+fn mark_of(mapping: &Mapping) -> &AtomicU64 {
+    assert_eq!(mapping.tail_bytes(), MARK_BYTES, "an exported region");
+    // SAFETY: the tail is mapped, and its pages are there, for as long as the mapping; it is
+    // aligned as the region's bytes are a multiple of eight, and is only accessed atomically.
+    unsafe { mapping.base().add(mapping.bytes() as usize).cast::<AtomicU64>().as_ref() }
+}
 
 /// A region of shared memory that this process has mapped, and has locked as in use.
 pub struct ShmRegion {
@@ -44,8 +56,65 @@ impl ShmRegion {
     /// [reserved](ShmRegion::reserve).
     pub fn anonymous_sparse(bytes: u64, there: u64) -> Result<Self, FabricError> {
         let name = "an anonymous region";
-        let region = Room::check(name, None, bytes).and_then(|()| Mapping::anonymous(bytes))?;
+        let region = Room::check(name, None, bytes).and_then(|()| Mapping::anonymous(bytes, 0))?;
         Self::new(region, None, Presence::anonymous(), 0).with_pages(name, there)
+    }
+
+    /// Memory that an endpoint exports, all pages reserved: a new file of this name, or anonymous
+    /// memory. Behind it is the mark that it [has ended](ShmRegion::has_ended).
+    pub(super) fn create_exported(name: Option<&str>, bytes: u64) -> Result<Self, FabricError> {
+        match name {
+            Some(name) => Self::create_with(name, bytes, MARK_BYTES, bytes),
+            None => {
+                let name = "an anonymous region";
+                let region = Room::check(name, None, bytes).and_then(|()| Mapping::anonymous(bytes, MARK_BYTES))?;
+                Self::new(region, None, Presence::anonymous(), 0).with_pages(name, bytes)
+            }
+        }
+    }
+
+    /// Opens what [`ShmRegion::create_exported`] made.
+    pub(super) fn open_exported(name: &str) -> Result<Self, FabricError> {
+        Self::open_there(name, MARK_BYTES, u64::MAX)
+    }
+
+    /// Opens what [`ShmRegion::create_exported`] made, marks it as ended, and removes its name.
+    pub(super) fn end_exported(name: &str) -> Result<(), FabricError> {
+        match Mapping::open(name, MARK_BYTES) {
+            // Nobody follows a region that was not made to its end.
+            Err(FabricError::BadSize { .. }) => {}
+            Err(FabricError::Absent(_)) => return Ok(()),
+            Err(error) => return Err(error),
+            Ok((mapping, _)) => mark_of(&mapping).store(1, Ordering::SeqCst),
+        }
+        Self::remove(name)
+    }
+
+    /// The word at an offset of a region all of whose pages are there.
+    #[inline]
+    pub(super) fn word_at(&self, offset: u64) -> Option<&AtomicU64> {
+        let is_word = offset.is_multiple_of(8) && offset.checked_add(8)? <= self.mapping.bytes();
+        // SAFETY: the word lies in the mapping, which lives as long as `self`, and its page is
+        // there; it is aligned, and every access to a mapping in this crate is atomic.
+        is_word.then(|| unsafe { self.mapping.base().add(offset as usize).cast::<AtomicU64>().as_ref() })
+    }
+
+    /// Whether no other process has the file open that it has, and that file has this name. None
+    /// opens it from now on.
+    pub(super) fn is_last_of(&self, name: &str) -> bool {
+        self.try_alone() && self.presence.is_named(name)
+    }
+
+    /// Marks what this endpoint exports as ended.
+    pub(super) fn mark_ended(&self) {
+        mark_of(&self.mapping).store(1, Ordering::SeqCst);
+    }
+
+    /// Whether an exported region has ended. Until then, a change that another endpoint has made
+    /// was seen here.
+    #[inline]
+    pub(super) fn has_ended(&self) -> bool {
+        mark_of(&self.mapping).load(Ordering::Acquire) != 0
     }
 
     /// Creates the region `name` (`shm:/NAME` or a path) of `bytes` zero bytes, all pages reserved.
@@ -57,9 +126,13 @@ impl ShmRegion {
     /// beyond that is reserved first; if the host has no memory for it, the verb ends in
     /// [`VerbError::NoMemory`](crate::VerbError::NoMemory).
     pub fn create_sparse(name: &str, bytes: u64, there: u64) -> Result<Self, FabricError> {
+        Self::create_with(name, bytes, 0, there)
+    }
+
+    fn create_with(name: &str, bytes: u64, tail: u64, there: u64) -> Result<Self, FabricError> {
         let directory = path_of(name)?;
         Room::check(name, directory.parent(), bytes)?;
-        let (mapping, file) = Mapping::create(name, bytes)?;
+        let (mapping, file) = Mapping::create(name, bytes, tail)?;
         let presence = Presence::shared(name)?;
         // Another process may have removed it already, and made one of this name.
         if !presence.is_of(file) {
@@ -72,19 +145,19 @@ impl ShmRegion {
 
     /// Opens a region that exists, and that has all its pages, once no process makes it anew.
     pub fn open(name: &str) -> Result<Self, FabricError> {
-        Self::open_there(name, u64::MAX)
+        Self::open_there(name, 0, u64::MAX)
     }
 
     /// Opens a region that exists and of whose pages nothing is known: see
     /// [`ShmRegion::create_sparse`].
     pub fn open_sparse(name: &str) -> Result<Self, FabricError> {
-        Self::open_there(name, 0)
+        Self::open_there(name, 0, 0)
     }
 
-    fn open_there(name: &str, there: u64) -> Result<Self, FabricError> {
+    fn open_there(name: &str, tail: u64, there: u64) -> Result<Self, FabricError> {
         loop {
             let presence = Presence::shared(name)?;
-            if let Some(opened) = Self::open_with(name, presence, there)? {
+            if let Some(opened) = Self::open_with(name, presence, tail, there)? {
                 return Ok(opened);
             }
         }
@@ -94,14 +167,14 @@ impl ShmRegion {
     /// so until [`ShmRegion::share`]; `None` if one has it open.
     pub fn open_alone(name: &str) -> Result<Option<Self>, FabricError> {
         match Presence::alone(name)? {
-            Some(presence) => Self::open_with(name, presence, 0),
+            Some(presence) => Self::open_with(name, presence, 0, 0),
             None => Ok(None),
         }
     }
 
     /// `None` if the file that has the name is not the one that was locked any more.
-    fn open_with(name: &str, presence: Presence, there: u64) -> Result<Option<Self>, FabricError> {
-        let (mapping, file) = Mapping::open(name)?;
+    fn open_with(name: &str, presence: Presence, tail: u64, there: u64) -> Result<Option<Self>, FabricError> {
+        let (mapping, file) = Mapping::open(name, tail)?;
         Ok(presence.is_of(file).then(|| Self::new(mapping, Some(name.to_owned()), presence, there)))
     }
 
@@ -121,7 +194,8 @@ impl ShmRegion {
     }
 
     fn with_pages(self, name: &str, there: u64) -> Result<Self, FabricError> {
-        if self.reserve(0, there.min(self.mapping.bytes())) {
+        let there = there.min(self.mapping.bytes());
+        if self.reserve(0, there) && self.mapping.provide_tail() {
             return Ok(self);
         }
         let why = self.room().map_or_else(|| "the host has no memory left".to_owned(), |room| room.to_string());
@@ -146,7 +220,6 @@ impl ShmRegion {
     }
 
     /// Whether no other process has it open, from now on until it is [shared](Region::share).
-    #[cfg(feature = "tcp")]
     pub(crate) fn try_alone(&self) -> bool {
         self.presence.try_alone().unwrap_or(false)
     }

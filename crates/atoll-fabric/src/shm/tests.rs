@@ -1,9 +1,10 @@
 //! What a process, its fork and another mapping see of a region.
 
 use super::names::{export_name, path_of};
-use super::{ShmEndpoint, ShmRegion, fork};
+use super::{HostMemory, HostUser, ShmEndpoint, ShmRegion, fork};
 use crate::{Address, Batch, Endpoint, FabricError, Identity, Lifetime, Region, RegionAttributes, VerbError};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 #[test]
 fn a_name_is_checked_before_any_file_is_touched() {
@@ -104,6 +105,111 @@ fn an_exported_region_whose_owner_was_killed_as_it_made_it_is_absent() {
     drop(owner);
     ShmRegion::remove(&name).unwrap();
     assert!(matches!(refused, Err(VerbError::ExportAbsent(_))), "{refused:?}");
+}
+
+#[test]
+fn what_follows_a_region_of_a_killed_process_hears_that_it_ended_before_others_do() {
+    let name = format!("shm:/atoll-followed-{}", std::process::id());
+    let region = Arc::new(ShmRegion::create(&name, 1 << 16).unwrap());
+    let [follower, other] = [(); 2].map(|()| ShmEndpoint::new(region.clone()));
+    let (at, told) = (Address::new(0, 0, 8), Address::new(0, 0, 16));
+    let wait_for = |endpoint: &ShmEndpoint, at: Address| loop {
+        let mut batch = Batch::new();
+        let word = batch.read_word(at);
+        crate::run_ready(endpoint.post(&mut batch)).unwrap();
+        if batch.word(word) != 0 {
+            break batch.word(word);
+        }
+        std::thread::yield_now();
+    };
+    let write = |endpoint: &ShmEndpoint, at: Address, value: u64| {
+        let mut batch = Batch::new();
+        batch.write_word(at, value);
+        crate::run_ready(endpoint.post(&mut batch)).unwrap();
+    };
+    let attributes = region.attributes();
+    let status = std::thread::scope(|scope| {
+        let owner = scope.spawn(|| {
+            fork::in_fork(|| {
+                let owner = ShmEndpoint::new(Arc::new(ShmRegion::open(&name).unwrap()));
+                let wanted = RegionAttributes { lifetime: Lifetime::Process, bytes: 4096, ..attributes };
+                let exported = owner.export(wanted).unwrap();
+                write(&owner, at, exported.to_bits());
+                wait_for(&owner, told);
+                // As killed: nothing of it is dropped.
+                std::mem::forget(owner);
+                9
+            })
+        });
+        let exported = Address::from_bits(wait_for(&follower, at));
+        follower.follow(exported).unwrap();
+        other.reach_export(exported).unwrap();
+        write(&other, exported.add(8), 5);
+        assert_eq!(follower.own_word(exported.add(8)), Some(5));
+        write(&other, told, 1);
+        let status = owner.join().unwrap();
+        assert_eq!(follower.own_word(exported.add(8)), Some(5), "nobody was told yet that it has ended");
+        let gone = other.reach_export(exported);
+        assert!(matches!(gone, Err(VerbError::ExportAbsent(_))), "{gone:?}");
+        assert_eq!(follower.own_word(exported.add(8)), None);
+        assert!(follower.follow(exported).is_err());
+        status
+    });
+    ShmRegion::remove(&name).unwrap();
+    assert_eq!(status.unwrap(), 9);
+}
+
+#[test]
+fn processes_of_a_host_find_each_others_memory_and_the_last_removes_it() {
+    let (kind, name) = (format!("test{}", std::process::id()), "found");
+    let paths = || {
+        let names = std::fs::read_dir("/dev/shm").unwrap().map(|entry| entry.unwrap().file_name());
+        names.filter(|found| found.to_string_lossy().starts_with(&format!("atoll-{kind}-"))).count()
+    };
+    let first = Arc::new(HostMemory::of_host(&kind, name, 1000, 1000).unwrap());
+    let user = HostUser::new(first.clone());
+    first.word(999).store(7, Ordering::Relaxed);
+    let status = fork::in_fork(|| {
+        let found = Arc::new(HostMemory::of_host(&kind, name, 1000, 1000).unwrap());
+        let mut words = [0; 2];
+        found.load(998, &mut words);
+        found.store_bytes(3, b"of the other one");
+        found.word(5).store(HostUser::new(found.clone()).identity().bits().into(), Ordering::Relaxed);
+        found.word(6).store(u64::from(found.is_dead(user.identity())), Ordering::Relaxed);
+        u8::from(words == [0, 7])
+    });
+    assert_eq!(status.unwrap(), 1);
+    let mut bytes = [0; 16];
+    first.load_bytes(3, &mut bytes);
+    assert_eq!(&bytes, b"of the other one");
+    let [other, is_dead] = [5, 6].map(|word| first.word(word).load(Ordering::Relaxed));
+    assert!(first.is_dead(Identity::from_bits(other as u32)) && is_dead == 0);
+    assert!(matches!(HostMemory::of_host(&kind, name, 2000, 8), Err(FabricError::BadSize { .. })));
+    assert!(HostMemory::find(&kind, "another").unwrap().is_none());
+    drop(user);
+    assert_eq!(paths(), 1);
+    drop(first);
+    assert_eq!(paths(), 0, "the last user removes it");
+}
+
+#[test]
+fn what_killed_processes_leave_is_removed_and_nothing_else_of_that_name() {
+    let kind = format!("left{}", std::process::id());
+    let path = |name| super::host_memory::path_of_kind(&kind, name);
+    let status = fork::in_fork(|| {
+        std::mem::forget(HostMemory::of_host(&kind, "killed", 100, 100).unwrap());
+        3
+    });
+    assert_eq!(status.unwrap(), 3);
+    let used = HostMemory::of_host(&kind, "used", 100, 100);
+    std::fs::write(path("foreign"), [1; 8192]).unwrap();
+    let made = HostMemory::of_host(&kind, "made", 100, 100);
+    let left = ["killed", "used", "foreign", "made"].map(|name| std::path::Path::new(&path(name)).exists());
+    let refused = HostMemory::find(&kind, "foreign");
+    std::fs::remove_file(path("foreign")).unwrap();
+    assert_eq!(left, [false, true, true, true]);
+    assert!(matches!(refused, Err(FabricError::BadName(_))));
+    drop((used, made));
 }
 
 #[test]

@@ -1,8 +1,9 @@
-//! Exported regions that their own process follows: its endpoints read their words from a mirror.
+//! Exported regions that processes of the exporter's host follow: their endpoints read the words
+//! from a mirror.
 //!
 //! The endpoint that exported a region begins: it has a [`Mirror`] kept. The other endpoints of the
-//! process find the mirror in a table of the process. The endpoint that began ends the mirror
-//! before it gives its number back.
+//! process find the mirror in a table of the process, those of other processes by its name. The
+//! endpoint that began ends the mirror before it gives its number back.
 
 use super::TcpEndpoint;
 use super::call::Answer;
@@ -15,6 +16,11 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 /// A region that a process exports: the process, its agent, the home there, the compute node, the
 /// region. A fork is another process, whose mirrors stand still.
 type Key = (u64, u64, u64, u16, u8);
+
+/// The name of a mirror on this host.
+fn name_of((_, agent, home, node, region): Key) -> String {
+    format!("{agent:016x}-{home:x}-{node}.{region}")
+}
 
 /// The mirrors of this process.
 static MIRRORS: LazyLock<Mutex<HashMap<Key, Weak<Mirror>>>> = LazyLock::new(Mutex::default);
@@ -68,7 +74,7 @@ impl TcpEndpoint {
             None if self.followed.exported.borrow().contains(&(node, at.region())) => {
                 let fabric = self.reach.fabric();
                 let agent = fabric.agent(self.reach.home_region().agent());
-                match Keeping::begin(agent, fabric.options(), session, at)? {
+                match Keeping::begin(agent, fabric.options(), session, at, &name_of(key))? {
                     Ok((keeping, mirror)) => {
                         self.followed.kept.borrow_mut().push(keeping);
                         mirror
@@ -82,7 +88,10 @@ impl TcpEndpoint {
                     Err(_) => return Err(refused("the agent of the home lets no process follow it")),
                 }
             }
-            None => return Err(refused("its owner is another process, or does not follow it")),
+            None => {
+                let found = Mirror::find(&name_of(key));
+                Arc::new(found.ok_or(refused("its owner is on another host, or does not follow it"))?)
+            }
         };
         let mut table = mirrors();
         table.retain(|_, mirror| mirror.strong_count() > 0);

@@ -1,11 +1,18 @@
-//! The words of an exported region, in the memory of the process that follows it, and the thread
-//! that keeps them the same as the agent's.
+//! The words of an exported region, in memory of the host, and the thread that keeps them the same
+//! as the agent's.
+//!
+//! ```text
+//! word 0  the end of the lease    1  the mark that it is over    8  the words of the region
+//! ```
 //!
 //! | | by |
 //! |---|---|
-//! | words stored, leases begun | the thread ([`Keeper`]), as the agent tells |
+//! | words stored, leases begun | the thread ([`Keeper`]) of the process that exports the region, as the agent tells |
 //! | the mark that it is over | the thread when its connection ends, or the owner when it is dropped |
-//! | words loaded | every endpoint of the process |
+//! | words loaded | every endpoint of the process, and of those processes that find the mirror |
+//!
+//! If the process of the thread is killed, the lease ends. The agent waits for that: to it, a
+//! broken connection proves nothing. So a mirror is as good to other processes as to its own.
 //!
 //! A word counts if the lease and the mark are looked at after it was loaded. The lease is three
 //! quarters of the agent's, from the ping on: so it has ended here before it ends there, though
@@ -19,12 +26,13 @@ use super::notice::{NOTICE_WORDS_MAX, decode_notice, decode_word, push_frame};
 use super::tls::{Tunnel, read, write};
 use super::wire::{HEAD_WORDS, Head, Kind};
 use crate::clock::awake_or_asleep_ns;
+use crate::shm::HostMemory;
 use crate::{Address, FabricError};
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token, Waker};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -40,41 +48,61 @@ const WORDS_MAX: u64 = 8 << 20;
 const SOCKET: Token = Token(0);
 const WAKER: Token = Token(1);
 
+/// The kind of the host's memory that mirrors are in.
+const KIND: &str = "mirror";
+/// The end of the lease, by the clock that counts while the host sleeps.
+const TOLD_UNTIL_NS: usize = 0;
+/// Set once.
+const IS_OVER: usize = 1;
+/// The words of the region.
+const WORDS: usize = 8;
+
 /// The words, and whether they are the agent's.
-pub(super) struct Mirror {
-    words: Box<[AtomicU64]>,
-    /// The end of the lease, by the clock that counts while the host sleeps.
-    told_until_ns: AtomicU64,
-    /// Set once.
-    is_over: AtomicBool,
-}
+pub(super) struct Mirror(HostMemory);
 
 impl Mirror {
-    fn new(words: usize) -> Self {
-        Self {
-            words: (0..words).map(|_| AtomicU64::new(0)).collect(),
-            told_until_ns: AtomicU64::new(0),
-            is_over: AtomicBool::new(false),
-        }
+    /// A mirror of so many words that processes of the host can find by its name, if the host has
+    /// room for it.
+    fn new(name: &str, words: usize) -> Result<Self, FabricError> {
+        let shared = HostMemory::of_host_anew(KIND, name, WORDS + words);
+        shared.or_else(|_| HostMemory::of_process(WORDS + words, WORDS + words)).map(Self)
+    }
+
+    /// The mirror that a process of the host keeps under this name.
+    pub(super) fn find(name: &str) -> Option<Self> {
+        HostMemory::find(KIND, name).ok().flatten().map(Self).filter(|mirror| !mirror.is_over())
+    }
+
+    /// How many words of the region it has.
+    fn words(&self) -> usize {
+        self.0.len() - WORDS
+    }
+
+    fn at(&self, number: usize) -> &AtomicU64 {
+        self.0.word(WORDS + number)
     }
 
     /// The word at an offset, if it is the agent's.
     #[inline]
     pub(super) fn word(&self, offset: u64) -> Option<u64> {
-        let place = self.words.get((offset / 8) as usize).filter(|_| offset.is_multiple_of(8))?;
-        let word = place.load(Ordering::Acquire);
+        let number = (offset / 8) as usize;
+        if !offset.is_multiple_of(8) || number >= self.words() {
+            return None;
+        }
+        let word = self.at(number).load(Ordering::Acquire);
         // Looked at after the load: until then every completed change was stored before.
-        let until_ns = self.told_until_ns.load(Ordering::Acquire);
-        (!self.is_over.load(Ordering::Acquire) && awake_or_asleep_ns() < until_ns).then_some(word)
+        let until_ns = self.0.word(TOLD_UNTIL_NS).load(Ordering::Acquire);
+        let is_over = self.0.word(IS_OVER).load(Ordering::Acquire) != 0;
+        (!is_over && awake_or_asleep_ns() < until_ns).then_some(word)
     }
 
     pub(super) fn is_over(&self) -> bool {
-        self.is_over.load(Ordering::SeqCst)
+        self.0.word(IS_OVER).load(Ordering::SeqCst) != 0
     }
 
     /// From now on it gives no word.
     fn end(&self) {
-        self.is_over.store(true, Ordering::SeqCst);
+        self.0.word(IS_OVER).store(1, Ordering::SeqCst);
     }
 }
 
@@ -86,8 +114,8 @@ pub(super) struct Keeping {
 }
 
 impl Keeping {
-    /// Begins to keep a mirror of the region that a session of the agent exports at an address.
-    /// Blocks until the mirror has the present words.
+    /// Begins to keep a mirror of the region that a session of the agent exports at an address,
+    /// under this name. Blocks until the mirror has the present words.
     ///
     /// # Errors
     /// The agent's refusal as an [`Answer`], or [`FabricError::System`].
@@ -96,6 +124,7 @@ impl Keeping {
         options: &TcpOptions,
         session: u64,
         at: Address,
+        name: &str,
     ) -> Result<Result<(Self, Arc<Mirror>), Answer>, FabricError> {
         let mut control = Control::connect(agent, options)?;
         let (lease_ms, size) = match control.ask_once(&Call::Watch { session, at: at.to_bits() })? {
@@ -107,7 +136,7 @@ impl Keeping {
         if lease > LEASE_MAX || size / 8 > WORDS_MAX || !size.is_multiple_of(8) {
             return Err(system(strange()));
         }
-        let mirror = Arc::new(Mirror::new((size / 8) as usize));
+        let mirror = Arc::new(Mirror::new(name, (size / 8) as usize)?);
         let (live, is_live) = sync_channel(1);
         let (keeper, waker) = Keeper::new(control, mirror.clone(), lease, live).map_err(system)?;
         let builder = std::thread::Builder::new().name("atoll-follow".to_owned());
@@ -272,9 +301,8 @@ impl Keeper {
             let body = &self.input[first..end];
             match head.kind {
                 Kind::Notice => {
-                    let places = &self.mirror.words;
-                    let store = |at: usize, word| places[at].store(word, Ordering::Release);
-                    let told = decode_notice(body, places.len(), store).ok_or_else(strange)?;
+                    let store = |at: usize, word| self.mirror.at(at).store(word, Ordering::Release);
+                    let told = decode_notice(body, self.mirror.words(), store).ok_or_else(strange)?;
                     self.seen = told.max(self.seen);
                 }
                 Kind::Pong => {
@@ -294,7 +322,7 @@ impl Keeper {
 
     fn begin_lease(&mut self, pinged_ns: u64) {
         let until_ns = pinged_ns.saturating_add((self.lease * 3 / 4).as_nanos() as u64);
-        self.mirror.told_until_ns.fetch_max(until_ns, Ordering::SeqCst);
+        self.mirror.0.word(TOLD_UNTIL_NS).fetch_max(until_ns, Ordering::SeqCst);
         if let Some(live) = self.live.take() {
             let _ = live.try_send(());
         }

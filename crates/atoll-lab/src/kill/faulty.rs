@@ -185,11 +185,13 @@ fn caught_near(hole: Option<Hole>, operations_max: u64) -> Vec<String> {
     let _creator = names.plan.create(&Clock::host()).unwrap();
     let keys = Keys::for_bound(names.plan.bound);
     let ledger = Ledger::create(&names.ledger, keys.count()).unwrap();
-    let pools = [(); 2].map(|()| Pool::open(&name).unwrap());
-    let [first, second] = pools.each_ref().map(|pool| {
-        pool.near(1 << 20).unwrap();
-        pool.client().unwrap().into_operations()
+    // Of two sizes, or it would be one.
+    let pools = [1 << 20, 1 << 21].map(|bytes| {
+        let pool = Pool::open(&name).unwrap();
+        pool.near(bytes).unwrap();
+        pool
     });
+    let [first, second] = pools.each_ref().map(|pool| pool.client().unwrap().into_operations());
     first.engine().client().pool.layout.open_hole_of_sharers(hole);
     let found = RefCell::new(Vec::new());
     let [mut of_first, mut of_second] = [(); 2].map(|()| |what| found.borrow_mut().push(what));

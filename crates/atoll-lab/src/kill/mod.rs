@@ -24,7 +24,8 @@
 //! | 1 s, over cut links 20 %, at most 12 s | the pool recovers |
 //! | 15 %, at most 20 s | the throughput after |
 //!
-//! With near caches every hit is checked as every other read. A thread of each worker does nothing
+//! With near caches every hit is checked as every other read. Every second worker has a near cache
+//! of its own, the others share one. A thread of each worker does nothing
 //! but slowly reread, so that near caches also answer where the pool is cut off. The checker's
 //! changes may take so long:
 //!
@@ -251,7 +252,8 @@ impl KillCommand {
                 watcher: (self.near.is_some() && worker < self.workers).then_some(writers + worker),
                 serial: worker + 1,
                 checks: worker == self.workers,
-                near_bytes: self.near,
+                // Every second worker has a near cache of its own, the others share one.
+                near_bytes: self.near.map(|bytes| bytes + 4096 * (worker % 2) * worker),
             };
             writer = task.places.end;
             task

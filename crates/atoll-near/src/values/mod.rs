@@ -1,13 +1,19 @@
-//! Copies of values by their keys: the near cache of a process under a cache's engine.
+//! Copies of values by their keys: the near cache of a compute node under a cache's engine.
 //!
-//! The copies are in the process's own memory, where no other process can reach them. What the
-//! others must reach is small: the process's [`words`]. A client that changes an object of which
-//! copies may exist adds to its word first.
+//! The copies are in memory of the compute node, which its processes share
+//! ([`HostMemory`](atoll_fabric::shm::HostMemory)). What the other nodes must reach is small: the near cache's [`words`]. A client
+//! that changes an object of which copies may exist adds to its word first.
 //!
 //! | step of a read | what it does | verbs |
 //! |---|---|---|
-//! | hit | finds the copy, then compares its words with what they were | none |
+//! | hit | loads the copy, then compares its words with what they were | none |
 //! | miss | samples the words; the engine looks the key up; if the key is [`worth`] a copy and the slot permits it, keeps one | the lookup's, and a swap if the slot did not permit copies yet |
+//!
+//! | module | concept |
+//! |---|---|
+//! | `store` | the copies: an index, and segments of records |
+//! | [`words`] | what says that a copy is not valid any more |
+//! | [`worth`] | which keys are worth a copy |
 //!
 //! **Why a copy is never old.** The words are sampled before the slot is READ. The slot permitted
 //! copies when it was READ, or a swap that found it unchanged made it so. A client that changes it
@@ -15,96 +21,89 @@
 //! words differ by then, or the object has not changed. A hit compares the words last of all: it
 //! took place at that moment. It is as linearizable as a lookup in the pool.
 //!
+//! **Processes that end.** A process that is killed leaves its copies to the others. If it exported
+//! the words, they end with it, and all copies with them: another process exports, and makes copies
+//! anew.
+//!
 //! **What is hot here stays in the pool**: the pool is told of some hits (see
 //! [`NearValues::is_to_be_told`]), and counts them as accesses. No hit waits for that.
 
+mod store;
 pub mod words;
 pub mod worth;
 
 use crate::error::NearError;
-use atoll_fabric::Endpoint;
-use atoll_pool::{Layout, sharers};
+use atoll_fabric::shm::{HostMemory, HostUser};
+use atoll_fabric::{Buffer, Endpoint, FabricError};
+use atoll_pool::Layout;
+use std::cell::Cell;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use store::{Entry, Store};
 use words::{Follower, Sample, Words};
 use worth::Worth;
 
-/// What the process's memory takes of a copy besides key and value.
-const OVERHEAD_BYTES: u64 = 224;
-/// Fewest bytes of a near cache.
-pub const BYTES_MIN: u64 = 1 << 16;
-/// A value of more than this part of the near cache is not kept.
-const LARGEST: u64 = 16;
-/// Of so many hits of a copy, the pool is told of one.
+/// Bytes of a near cache.
+pub const BYTES: RangeInclusive<u64> = 1 << 16..=32 << 30;
+/// Of so many hits of a client, the pool is told of one.
 const TOLD_PERIOD: u32 = 32;
+/// The kind of the host's memory that near caches are in.
+const KIND: &str = "near";
 
-/// A copy of a value.
+/// What is known of a value besides its bytes, in words whose meaning is the engine's.
+pub type MetaWords = [u64; META_WORDS];
+/// Words of it.
+pub const META_WORDS: usize = 3;
+
+/// A near cache that clients share.
 #[derive(Debug)]
-pub struct Copy<M> {
-    sample: Sample,
-    /// What is known of the value besides its bytes.
-    pub meta: M,
-    /// Its bytes.
-    pub bytes: Box<[u8]>,
-    hits: AtomicU32,
-}
-
-#[derive(Clone)]
-struct Weigh;
-
-impl<M> quick_cache::Weighter<Box<[u8]>, Arc<Copy<M>>> for Weigh {
-    fn weight(&self, key: &Box<[u8]>, copy: &Arc<Copy<M>>) -> u64 {
-        key.len() as u64 + copy.bytes.len() as u64 + OVERHEAD_BYTES
-    }
-}
-
-type Store<M> = quick_cache::sync::Cache<Box<[u8]>, Arc<Copy<M>>, Weigh, rapidhash::fast::SeedableState<'static>>;
-
-/// The near cache that the clients of a process share.
-pub struct Values<M> {
-    store: Store<M>,
+pub struct Values {
+    layout: store::Layout,
     worth: Worth,
     /// Whether every key is worth a copy.
     is_eager: bool,
-    value_bytes_max: usize,
     words: Arc<Words>,
 }
 
-impl<M> std::fmt::Debug for Values<M> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Values").field("words", &self.words).finish_non_exhaustive()
-    }
-}
-
-impl<M: Clone + Send + Sync + 'static> Values<M> {
-    /// A near cache of at most `bytes` of this process's memory, words and index among them. Keys
-    /// are hashed by the pool's seed, which is secret.
+impl Values {
+    /// A near cache of this process alone, of at most `bytes`, words and index among them.
     ///
     /// # Errors
-    /// [`NearError::Option`] below [`BYTES_MIN`].
-    pub fn new(bytes: u64, hash_seed: u64) -> Result<Self, NearError> {
-        if bytes < BYTES_MIN {
-            let wanted = "65536 or more";
-            return Err(NearError::Option { what: "the near cache in bytes", found: bytes, wanted });
-        }
-        // A word for every two copies of a value of a hundred bytes.
-        let words_log2 = (bytes / 512).ilog2().clamp(6, 20);
-        let worth = Worth::new(bytes / 128);
-        let own_bytes = sharers::region_bytes(words_log2) + worth.bytes();
-        let capacity = bytes - own_bytes.min(bytes / 2);
-        // Nothing depends on the machine: a simulated run can be repeated on any machine.
-        let shards = if bytes < 1 << 24 { 1 } else { 16 };
-        let options = quick_cache::OptionsBuilder::new()
-            .estimated_items_capacity((bytes / 512) as usize)
-            .weight_capacity(capacity)
-            .shards(shards)
-            .build()
-            .expect("all options are given");
-        let hashing = rapidhash::fast::SeedableState::new(hash_seed);
-        let store = Store::with_options(options, Weigh, hashing, quick_cache::sync::DefaultLifecycle::default());
-        let value_bytes_max = (capacity / LARGEST / shards as u64) as usize;
-        let words = Arc::new(Words::new(words_log2));
-        Ok(Self { store, worth, is_eager: false, value_bytes_max, words })
+    /// [`NearError::Option`] outside [`BYTES`], or [`NearError::Export`] if the host lacks memory.
+    pub fn of_process(bytes: u64) -> Result<Self, NearError> {
+        Self::new(bytes, HostMemory::of_process)
+    }
+
+    /// The near cache that the processes of this host and user have by this name: of at most
+    /// `bytes`, which all of them give. Where there can be none, one of this process alone.
+    ///
+    /// # Errors
+    /// As [`Values::of_process`].
+    pub fn of_host(name: &str, bytes: u64) -> Result<Self, NearError> {
+        let name = format!("{name}-{bytes:x}");
+        Self::new(bytes, |words, there| {
+            let shared = HostMemory::of_host(KIND, &name, words, there);
+            shared.or_else(|_| HostMemory::of_process(words, there))
+        })
+    }
+
+    /// Whether a near cache can have so many bytes.
+    ///
+    /// # Errors
+    /// [`NearError::Option`] outside [`BYTES`].
+    pub fn check(bytes: u64) -> Result<(), NearError> {
+        let wanted = "65536 to 34359738368";
+        let refused = NearError::Option { what: "the near cache in bytes", found: bytes, wanted };
+        BYTES.contains(&bytes).then_some(()).ok_or(refused)
+    }
+
+    fn new(bytes: u64, memory: impl Fn(usize, usize) -> Result<HostMemory, FabricError>) -> Result<Self, NearError> {
+        Self::check(bytes)?;
+        let layout = store::Layout::of(bytes);
+        let memory = Arc::new(memory(layout.words(), layout.fixed_words())?);
+        let worth = Worth::new(memory.clone(), layout.cells);
+        let words = Arc::new(Words::in_memory(memory, layout.words_log2));
+        Ok(Self { layout, worth, is_eager: false, words })
     }
 
     /// The same with a copy of every value that is looked up, of whose hits the pool is not told:
@@ -113,79 +112,101 @@ impl<M: Clone + Send + Sync + 'static> Values<M> {
         Self { is_eager: true, ..self }
     }
 
-    /// Longest value of which a copy is kept.
+    /// Longest value of which a copy is kept, and longest key.
     pub fn value_bytes_max(&self) -> usize {
-        self.value_bytes_max
+        self.layout.value_bytes_max()
+    }
+
+    /// Whether other processes of the host share it.
+    pub fn is_of_host(&self) -> bool {
+        self.words.memory().is_of_host()
     }
 
     /// Copies that are kept, valid or not.
     pub fn copies(&self) -> u64 {
-        self.store.len() as u64
+        store::copies(self.words.memory())
     }
 
-    /// Bytes that they take.
+    /// Bytes that it takes of the host's memory by now.
     pub fn bytes(&self) -> u64 {
-        self.store.weight()
+        self.layout.bytes_in_use(self.words.memory())
     }
 }
 
 /// What a lookup finds in the near cache.
-#[derive(Debug)]
-pub enum Found<M> {
-    /// A valid copy.
-    Valid(Arc<Copy<M>>),
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// A valid copy, whose bytes were loaded. Whether the pool is to be told of the hit.
+    Valid(MetaWords, bool),
     /// One that is not valid any more. It is not kept longer.
-    Outdated(Arc<Copy<M>>),
+    Outdated(MetaWords),
     /// None.
     Nothing,
+    /// One of which this client does not know whether it is valid, since it does not follow the
+    /// words: see [`Follower::follow`].
+    Unfollowed,
 }
 
-/// One client's way to the near cache of its process.
-pub struct NearValues<M> {
-    values: Arc<Values<M>>,
+/// One client's way to a near cache.
+#[derive(Debug)]
+pub struct NearValues {
+    values: Arc<Values>,
     follower: Follower,
+    store: Store,
+    hits: Cell<u32>,
 }
 
-impl<M: Clone + Send + Sync + 'static> NearValues<M> {
+impl NearValues {
     /// A client of this near cache.
-    pub fn new(values: Arc<Values<M>>) -> Self {
+    pub fn new(values: Arc<Values>) -> Self {
         let follower = Follower::new(values.words.clone());
-        Self { values, follower }
+        let store = Store::new(HostUser::new(values.words.memory().clone()), values.layout);
+        Self { values, follower, store, hits: Cell::new(0) }
     }
 
     /// The near cache.
-    pub fn values(&self) -> &Arc<Values<M>> {
+    pub fn values(&self) -> &Arc<Values> {
         &self.values
     }
 
-    /// The client's way to the words of its process.
+    /// The client's way to the near cache's words.
     #[inline]
     pub fn follower(&self) -> &Follower {
         &self.follower
     }
 
-    /// Looks for a copy of the key's value. `hash` chooses the key's word.
+    /// Looks for a copy of the key's value, and loads it. `hash` is the key's, and chooses its word.
     #[inline]
-    pub fn find<E: Endpoint>(&self, endpoint: &E, hash: u64, key: &[u8]) -> Found<M> {
-        let Some(copy) = self.values.store.get(key) else { return Found::Nothing };
+    pub fn find<E: Endpoint>(&self, endpoint: &E, hash: u64, key: &[u8], into: &mut Buffer) -> Found {
+        let Some(found) = self.store.find(hash, key) else { return Found::Nothing };
+        into.resize(found.value_bytes());
+        if !self.store.load(&found, into.bytes_mut()) {
+            return Found::Nothing;
+        }
         // The copy first, then the words.
-        let present = self.follower.sample(endpoint, hash);
-        if present == Some(copy.sample) {
-            return Found::Valid(copy);
+        let (present, before) = (self.follower.sample(endpoint, hash), self.values.words.sample_of(found.sample()));
+        if present == Some(before) {
+            self.store.note_hit(&found);
+            return Found::Valid(found.meta(), self.is_to_be_told());
         }
-        // While this client follows nothing the copy may still be valid.
-        if present.is_some_and(|present| present.is_not_before(&copy.sample)) {
-            self.values.store.remove(key);
-            self.values.worth.note_end(hash, copy.hits.load(Ordering::Relaxed));
-            return Found::Outdated(copy);
+        match present {
+            Some(present) if present.is_not_before(&before) => {
+                self.store.remove(&found);
+                if !present.ends_all_since(&before) {
+                    self.values.worth.note_end(hash, found.heat());
+                }
+                Found::Outdated(found.meta())
+            }
+            // Another client made it in a later turn.
+            Some(_) | None => Found::Unfollowed,
         }
-        Found::Nothing
     }
 
-    /// Counts a hit of a copy; whether the pool is to be told, so that the object counts as
-    /// accessed there: of each thirty-second. The lookups before the copy was made counted, too.
-    pub fn is_to_be_told(&self, copy: &Copy<M>) -> bool {
-        let hits = copy.hits.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+    /// Counts a hit; whether the pool is to be told, so that the object counts as accessed there: of
+    /// each thirty-second. The lookups before the copy was made counted, too.
+    fn is_to_be_told(&self) -> bool {
+        let hits = self.hits.get().wrapping_add(1);
+        self.hits.set(hits);
         hits.is_multiple_of(TOLD_PERIOD) && !self.values.is_eager
     }
 
@@ -197,13 +218,8 @@ impl<M: Clone + Send + Sync + 'static> NearValues<M> {
         self.follower.sample_now(endpoint, layout, hash).await
     }
 
-    /// Keeps a copy. The slot has permitted it after the sample was taken.
-    pub fn keep(&self, key: &[u8], sample: Sample, meta: M, value: &[u8]) -> bool {
-        if value.len() > self.values.value_bytes_max {
-            return false;
-        }
-        let copy = Copy { sample, meta, bytes: value.into(), hits: AtomicU32::new(0) };
-        self.values.store.insert(key.into(), Arc::new(copy));
-        true
+    /// Keeps a copy; whether it is one. The slot has permitted it after the sample was taken.
+    pub fn keep(&self, hash: u64, key: &[u8], sample: Sample, meta: MetaWords, value: &[u8]) -> bool {
+        self.store.keep(&Entry { key, hash, sample: sample.bits(), meta, value })
     }
 }

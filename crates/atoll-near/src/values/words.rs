@@ -1,21 +1,34 @@
-//! The words of a process: by them it finds that an object may have changed. They are those of a
-//! [sharer](atoll_pool::sharers), which the process exports and follows.
+//! The words of a near cache: by them its processes find that an object may have changed. They are
+//! those of a [sharer](atoll_pool::sharers), which one of the processes exports and all follow.
 //!
 //! A client samples the word of an object's hash, looks at the object, and permits copies in its
 //! slot. As long as the word is the same, no client has changed the object. The near cache
 //! ([`values`](super)) keeps the object's value by that; a server tells its own clients by it.
 //!
-//! **One client of the process exports** the words, the others follow them. When that client ends,
-//! another one exports anew. Every export is a new *turn*: what was sampled in an earlier turn says
-//! nothing any more.
+//! **One client exports** the words, the others follow them. When that client ends, another one
+//! exports anew. Every export is a new *turn*: what was sampled in an earlier turn says nothing any
+//! more. Who exports is written in the memory that the processes share:
+//!
+//! ```text
+//! export   who 30 | turn 31 | state 2     own atomics; 0 at first
+//! ```
+//!
+//! | state | who |
+//! |---|---|
+//! | nobody | |
+//! | a client is about to | its identity: if it was killed, another one may |
+//! | here | compute node and region of the export |
 
+use super::store::EXPORT;
 use crate::error::NearError;
-use atoll_fabric::{Address, Endpoint, Kind, Lifetime, RegionAttributes};
+use atoll_fabric::shm::{HostMemory, HostUser};
+use atoll_fabric::{Address, Endpoint, Identity, Kind, Lifetime, RegionAttributes, VerbError};
 use atoll_pool::Layout;
+use atoll_pool::fields::Fields;
 use atoll_pool::sharers::{self, Joined};
 use std::cell::Cell;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 /// A region of fewer bytes is none on some fabrics: a page.
 const REGION_BYTES_MIN: u64 = 4096;
@@ -25,8 +38,9 @@ const RETRY_NS: u64 = 10_000_000;
 /// The words of an object as they were at a moment: its own, and that of everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    turn: u64,
-    at: Address,
+    /// Whose words: no other words of the process have the number.
+    words: u64,
+    export: Export,
     everything: u64,
     word: u64,
 }
@@ -34,14 +48,24 @@ pub struct Sample {
 impl Sample {
     /// Whether it says nothing any more of what was found before, whichever object that was.
     pub fn ends_all_since(&self, before: &Self) -> bool {
-        (self.turn, self.at, self.everything) != (before.turn, before.at, before.everything)
+        (self.words, self.export, self.everything) != (before.words, before.export, before.everything)
     }
 
     /// Whether it was taken in a later turn, or in the same.
     pub(super) fn is_not_before(&self, other: &Self) -> bool {
-        self.turn >= other.turn
+        self.export.is_not_before(other.export)
+    }
+
+    /// As it is kept with a copy, among those of the same words.
+    pub(super) fn bits(&self) -> [u64; 3] {
+        [self.export.0, self.everything, self.word]
     }
 }
+
+const WHO_BITS: u32 = Identity::BITS;
+const TURN_BITS: u32 = 31;
+const FIELDS: Fields<3> = Fields::new([WHO_BITS, TURN_BITS, 2]);
+const REGION_BITS: u32 = 6;
 
 /// Who exports the words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,42 +73,87 @@ enum Exported {
     /// No client does.
     Nobody,
     /// A client is about to.
-    Soon,
+    Soon(Identity),
     /// A client does, here.
     Here(Address),
 }
 
 /// The latest export, and how often that has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Export {
-    exported: Exported,
-    turn: u64,
+struct Export(u64);
+
+impl Export {
+    const NONE: Self = Self(0);
+
+    fn new(exported: Exported, turn: u64) -> Self {
+        let (state, who) = match exported {
+            Exported::Nobody => (0, 0),
+            Exported::Soon(who) => (1, who.bits().into()),
+            Exported::Here(at) => {
+                let node = at.compute_node().expect("a sharer exports its region");
+                (2, u64::from(node) << REGION_BITS | u64::from(at.region()))
+            }
+        };
+        Self(FIELDS.pack([who, turn & FIELDS.max(1), state]))
+    }
+
+    fn exported(self) -> Exported {
+        let [who, _, state] = FIELDS.unpack(self.0);
+        match state {
+            1 => Exported::Soon(Identity::from_bits(who as u32)),
+            2 => Exported::Here(Address::on_compute((who >> REGION_BITS) as u16, who as u8 & 63, 0)),
+            _ => Exported::Nobody,
+        }
+    }
+
+    fn turn(self) -> u64 {
+        FIELDS.unpack(self.0)[1]
+    }
+
+    /// What follows it. Only another region begins a turn.
+    fn followed_by(self, exported: Exported) -> Self {
+        let is_same_turn = matches!((self.exported(), exported), (Exported::Soon(_), Exported::Nobody));
+        Self::new(exported, self.turn() + u64::from(!is_same_turn))
+    }
+
+    /// Whether its turn is a later one, or the same. Turns begin anew after two thousand million.
+    fn is_not_before(self, other: Self) -> bool {
+        self.turn().wrapping_sub(other.turn()) & FIELDS.max(1) <= FIELDS.max(1) / 2
+    }
 }
 
-/// The words of a process, which its clients share.
+/// The words of a near cache, which its clients share.
 #[derive(Debug)]
 pub struct Words {
     words_log2: u32,
-    exported: Mutex<Export>,
-    /// The turn of `exported`. It is written with that.
-    turn: AtomicU64,
+    memory: Arc<HostMemory>,
+    /// No other words of this process have it.
+    number: u64,
 }
 
 impl Words {
-    /// So many words, as a power of two. They take memory once a client follows them.
+    /// So many words of this process alone, as a power of two. They take memory once a client
+    /// follows them.
+    ///
+    /// # Errors
+    /// [`NearError::Export`] if the host has no page of memory left.
     ///
     /// # Panics
     /// If no sharer can have so many: see [`sharers::WORDS_LOG2`].
-    pub fn new(words_log2: u32) -> Self {
+    pub fn new(words_log2: u32) -> Result<Self, NearError> {
+        Ok(Self::in_memory(Arc::new(HostMemory::of_process(1, 1)?), words_log2))
+    }
+
+    /// So many words, whose export is told in this memory.
+    pub(super) fn in_memory(memory: Arc<HostMemory>, words_log2: u32) -> Self {
         assert!(sharers::WORDS_LOG2.contains(&words_log2), "words of a sharer");
-        // A process that opens a pool anew has other words, and no turn of these is one of those.
-        static FIRST_TURN: AtomicU64 = AtomicU64::new(0);
-        let turn = FIRST_TURN.fetch_add(1 << 32, Ordering::Relaxed);
-        Self {
-            words_log2,
-            exported: Mutex::new(Export { exported: Exported::Nobody, turn }),
-            turn: AtomicU64::new(turn),
-        }
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        Self { words_log2, memory, number: NUMBER.fetch_add(1, Ordering::Relaxed) }
+    }
+
+    /// The memory in which the export is told.
+    pub(super) fn memory(&self) -> &Arc<HostMemory> {
+        &self.memory
     }
 
     /// The number of the word for objects of this hash.
@@ -93,34 +162,34 @@ impl Words {
         (hash & ((1 << self.words_log2) - 1)) as u32
     }
 
-    fn export(&self) -> std::sync::MutexGuard<'_, Export> {
-        self.exported.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The sample of these words with these [bits](Sample::bits).
+    #[inline]
+    pub(super) fn sample_of(&self, [export, everything, word]: [u64; 3]) -> Sample {
+        Sample { words: self.number, export: Export(export), everything, word }
     }
 
-    /// Changes who exports, if that is still as it was at `before`; whether it was. Only another
-    /// region begins a turn.
-    fn change(&self, before: Export, exported: Exported) -> bool {
-        let mut export = self.export();
-        if *export != before {
-            return false;
-        }
-        if before.exported != Exported::Soon || exported != Exported::Nobody {
-            export.turn += 1;
-        }
-        export.exported = exported;
-        self.turn.store(export.turn, Ordering::Release);
-        true
+    #[inline]
+    fn export(&self) -> Export {
+        Export(self.memory.word(EXPORT).load(Ordering::Acquire))
+    }
+
+    /// Changes who exports, if that is still as it was at `before`; what is there then.
+    fn change(&self, before: Export, exported: Exported) -> Option<Export> {
+        let after = before.followed_by(exported);
+        let word = self.memory.word(EXPORT);
+        word.compare_exchange(before.0, after.0, Ordering::SeqCst, Ordering::Relaxed).is_ok().then_some(after)
     }
 }
 
-/// One client's way to the words of its process.
+/// One client's way to the words.
 #[derive(Debug)]
 pub struct Follower {
     words: Arc<Words>,
-    /// The turn that its endpoint follows, and where; turn 0 if it follows none.
-    followed: Cell<(u64, Address)>,
+    user: HostUser,
+    /// What its endpoint follows; [`Export::NONE`] if nothing.
+    followed: Cell<(Export, Address)>,
     /// What it exports itself.
-    joined: Cell<Option<(u64, Joined)>>,
+    joined: Cell<Option<(Export, Joined)>>,
     /// A region that it has exported and not entered into the table.
     unused: Cell<Option<Address>>,
     /// When it may try again.
@@ -130,9 +199,18 @@ pub struct Follower {
 impl Follower {
     /// A client of these words. It follows, or exports, when it first needs one.
     pub fn new(words: Arc<Words>) -> Self {
-        let followed = Cell::new((0, Address::on_compute(0, 0, 0)));
-        Self { words, followed, joined: Cell::new(None), unused: Cell::new(None), retry_ns: Cell::new(0) }
+        let user = HostUser::new(words.memory.clone());
+        Self {
+            words,
+            user,
+            followed: Cell::new(Self::NOTHING),
+            joined: Cell::new(None),
+            unused: Cell::new(None),
+            retry_ns: Cell::new(0),
+        }
     }
+
+    const NOTHING: (Export, Address) = (Export::NONE, Address::on_compute(0, 0, 0));
 
     /// The words.
     pub fn words(&self) -> &Arc<Words> {
@@ -142,15 +220,15 @@ impl Follower {
     /// The words now, for objects of this hash. `None` if this client follows none.
     #[inline]
     pub fn sample<E: Endpoint>(&self, endpoint: &E, hash: u64) -> Option<Sample> {
-        let (turn, at) = self.followed.get();
-        if turn == 0 {
+        let (export, at) = self.followed.get();
+        if export == Export::NONE {
             return None;
         }
         let word = endpoint.own_word(sharers::word(at, self.words.words_log2, hash))?;
         let everything = endpoint.own_word(sharers::everything(at))?;
         // Last: before its client gives its place back, a turn ends.
-        let is_present = self.words.turn.load(Ordering::Acquire) == turn;
-        is_present.then_some(Sample { turn, at, everything, word })
+        let is_present = self.words.export() == export;
+        is_present.then_some(Sample { words: self.words.number, export, everything, word })
     }
 
     /// The same; a client that follows none tries to first.
@@ -189,38 +267,40 @@ impl Follower {
             // That it follows nothing says nothing of the export.
             return Ok(false);
         }
-        let before = *self.words.export();
-        match before.exported {
-            Exported::Soon => return Ok(false),
+        let before = self.words.export();
+        match before.exported() {
+            Exported::Soon(who) if !self.words.memory.is_dead(who) => return Ok(false),
             Exported::Here(at) if endpoint.follow(at).is_ok() => {
                 // A word that cannot be had now may be had again: the export has not ended.
                 let is_followed = endpoint.own_word(sharers::everything(at)).is_some();
-                if is_followed && *self.words.export() == before {
-                    self.followed.set((before.turn, at));
-                    return Ok(true);
+                if !is_followed || self.words.export() != before {
+                    return Ok(false);
                 }
+                self.followed.set((before, at));
+                if self.joined.get().is_some_and(|(export, _)| export != before) {
+                    // Its own export has lost its turn.
+                    self.leave(endpoint, layout).await?;
+                }
+                return Ok(true);
+            }
+            // Only what has ended is replaced: others may follow it.
+            Exported::Here(at) if !matches!(endpoint.reach_export(at), Err(VerbError::ExportAbsent(_))) => {
                 return Ok(false);
             }
-            // It has ended.
-            Exported::Here(_) | Exported::Nobody => {}
+            Exported::Here(_) | Exported::Soon(_) | Exported::Nobody => {}
         }
-        if !self.words.change(before, Exported::Soon) {
-            return Ok(false);
-        }
-        let exporting = Exporting(&self.words, Export { exported: Exported::Soon, turn: before.turn + 1 });
+        let Some(soon) = self.words.change(before, Exported::Soon(self.user.identity())) else { return Ok(false) };
+        let exporting = Exporting(&self.words, soon);
         self.leave(endpoint, layout).await?;
         let at = self.export_and_join(endpoint, layout).await?;
-        if !self.words.change(exporting.1, Exported::Here(at)) {
-            return Ok(false);
-        }
-        let turn = exporting.1.turn + 1;
-        self.joined.set(self.joined.get().map(|(_, joined)| (turn, joined)));
-        self.followed.set((turn, at));
+        let Some(here) = self.words.change(exporting.1, Exported::Here(at)) else { return Ok(false) };
+        self.joined.set(self.joined.get().map(|(_, joined)| (here, joined)));
+        self.followed.set((here, at));
         Ok(true)
     }
 
-    /// Exports words of its own, and enters them into the table of sharers. No other client of the
-    /// process does meanwhile.
+    /// Exports words of its own, and enters them into the table of sharers. No other client does
+    /// meanwhile.
     async fn export_and_join<E: Endpoint>(&self, endpoint: &E, layout: &Layout) -> Result<Address, NearError> {
         let domain = endpoint.region_attributes(0).map(|home| home.domain);
         let domain = domain.ok_or(NearError::NoDirectory { what: "the pool's home is not reached" })?;
@@ -236,7 +316,7 @@ impl Follower {
         endpoint.follow(at)?;
         let joined = sharers::join(endpoint, layout, at, words_log2).await?.ok_or(NearError::Sharers)?;
         self.unused.set(None);
-        self.joined.set(Some((0, joined)));
+        self.joined.set(Some((Export::NONE, joined)));
         Ok(at)
     }
 
@@ -258,16 +338,14 @@ impl Follower {
             None => Ok(()),
         }
     }
-    /// No client of the process follows what this one exports. What it had joined as.
+
+    /// No client follows what this one exports. What it had joined as.
     fn withdraw(&self) -> Option<Joined> {
-        self.followed.set((0, Address::on_compute(0, 0, 0)));
-        let (turn, joined) = self.joined.take()?;
-        let before = *self.words.export();
-        if before.turn == turn {
-            // Copies of the turn are not valid from now on, whatever the words say. If it has
-            // changed meanwhile, they are not either.
-            self.words.change(before, Exported::Nobody);
-        }
+        self.followed.set(Self::NOTHING);
+        let (export, joined) = self.joined.take()?;
+        // Copies of the turn are not valid from now on, whatever the words say. If it has changed
+        // meanwhile, they are not either.
+        self.words.change(export, Exported::Nobody);
         Some(joined)
     }
 }
@@ -293,15 +371,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_turn_of_words_is_one_of_earlier_words() {
-        let turns = [(); 3].map(|()| {
-            let words = Words::new(4);
-            for exported in [Exported::Soon, Exported::Here(Address::on_compute(0, 0, 0)), Exported::Nobody] {
-                let before = *words.export();
-                assert!(words.change(before, exported));
-            }
-            (words.turn.load(Ordering::Relaxed), words.export().turn)
-        });
-        assert!(turns.windows(2).all(|two| two[0].0 < two[1].0) && turns.iter().all(|(one, other)| one == other));
+    fn every_export_is_a_turn_and_an_attempt_that_failed_is_none() {
+        let words = Words::new(4).unwrap();
+        let at = Address::on_compute(8191, 63, 0);
+        let who = Identity::from_bits((1 << Identity::BITS) - 1);
+        let first = words.change(words.export(), Exported::Soon(who)).unwrap();
+        assert_eq!(first.exported(), Exported::Soon(who));
+        let failed = words.change(first, Exported::Nobody).unwrap();
+        assert!(failed.turn() == first.turn() && words.change(first, Exported::Here(at)).is_none());
+        let again = words.change(failed, Exported::Soon(who)).unwrap();
+        let here = words.change(again, Exported::Here(at)).unwrap();
+        assert!(here.exported() == Exported::Here(at) && here.turn() > again.turn() && again.turn() > first.turn());
+        assert!(here.is_not_before(again) && here.is_not_before(here) && !again.is_not_before(here));
+        let last = Export::new(Exported::Nobody, FIELDS.max(1));
+        assert!(last.followed_by(Exported::Here(at)).is_not_before(last), "turns begin anew");
+    }
+
+    #[test]
+    fn samples_of_other_words_are_other_samples() {
+        let samples = [(); 2].map(|()| Words::new(4).unwrap().sample_of([1, 2, 3]));
+        assert!(samples[0] != samples[1] && samples[0].ends_all_since(&samples[1]));
+        assert_eq!(samples[0].bits(), [1, 2, 3]);
     }
 }

@@ -1,35 +1,37 @@
 //! Whether a key is worth a copy: it is looked up often enough, and its copies live long enough.
 //!
 //! ```text
-//! cell   log2 of lookups needed, plus 1 4 | lookups 12 | fingerprint 8 | period 8   own atomics
+//! cell   log2 of lookups needed, plus 1 4 | lookups 12 | fingerprint 8 | period 8     two to a word
 //! ```
 //!
 //! A copy costs a swap of the slot, and its end costs a change of the object two round trips. A hit
 //! saves one or two. So a key gets its first copy only at its second lookup within a period. A copy
 //! that ended before it had [`HITS_PAYING`] hits doubles the lookups that its key needs; one that
 //! had more halves them, down to one: the next lookup makes the next copy. So keys that are written
-//! much stay uncached: DiFache's adaptive caching, by what a process sees itself.
+//! much stay uncached: DiFache's adaptive caching, by what the processes of a host see themselves.
 //!
 //! A cell is one key's, by its fingerprint. Each lookup of another key takes one from its lookups;
 //! once none is left, the other key has the cell. So a cell is that of the key which most of its
 //! lookups are for, and keys that are seldom looked up get no copies however many there are.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use super::store::{CELLS, LOOKUPS};
+use atoll_fabric::shm::HostMemory;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Hits from which on a copy has paid.
-pub const HITS_PAYING: u32 = 4;
+pub const HITS_PAYING: u64 = super::store::HEAT_MAX;
 /// For the first copy of a key.
 const NEEDED_LOG2_FIRST: u32 = 1;
 const NEEDED_LOG2_MAX: u32 = 11;
-const CELLS_LOG2: std::ops::RangeInclusive<u32> = 8..=22;
 /// Lookups of a period, by cell.
 const LOOKUPS_PER_CELL: u64 = 4;
 
-/// What a process remembers of the keys that it looks up.
+/// What the processes of a host remember of the keys that they look up.
 #[derive(Debug)]
 pub struct Worth {
-    cells: Box<[AtomicU32]>,
-    lookups: AtomicU64,
+    memory: Arc<HostMemory>,
+    cells: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,63 +63,65 @@ fn fingerprint(hash: u64) -> u32 {
 }
 
 impl Worth {
-    /// For about so many keys.
-    pub fn new(keys: u64) -> Self {
-        let cells = 1_usize << keys.max(1).ilog2().clamp(*CELLS_LOG2.start(), *CELLS_LOG2.end());
-        Self { cells: (0..cells).map(|_| AtomicU32::new(0)).collect(), lookups: AtomicU64::new(0) }
+    /// In this memory, in so many cells, a power of two.
+    pub(super) fn new(memory: Arc<HostMemory>, cells: usize) -> Self {
+        Self { memory, cells }
     }
 
-    /// Bytes that it takes.
-    pub fn bytes(&self) -> u64 {
-        4 * self.cells.len() as u64
+    /// Changes the cell of a key. Of changes at the same time, to it and to its neighbour, some may
+    /// be lost.
+    fn change<R>(&self, hash: u64, change: impl FnOnce(&mut Cell) -> R) -> R {
+        let cell = (hash >> 32) as usize & (self.cells - 1);
+        let (word, shift) = (self.memory.word(CELLS + cell / 2), 32 * (cell % 2));
+        let before = word.load(Ordering::Relaxed);
+        let mut cell = Cell::of((before >> shift) as u32);
+        let result = change(&mut cell);
+        let after = before & !(u64::from(u32::MAX) << shift) | u64::from(cell.bits()) << shift;
+        if after != before {
+            word.store(after, Ordering::Relaxed);
+        }
+        result
     }
 
-    fn cell(&self, hash: u64) -> &AtomicU32 {
-        &self.cells[(hash >> 32) as usize & (self.cells.len() - 1)]
-    }
-
-    /// Notes a lookup that found no copy; whether its key is worth one now. Of lookups at the same
-    /// time some may not be counted.
+    /// Notes a lookup that found no copy; whether its key is worth one now.
     pub fn note_lookup(&self, hash: u64) -> bool {
-        let lookups = self.lookups.fetch_add(1, Ordering::Relaxed);
-        let period = (lookups / (LOOKUPS_PER_CELL * self.cells.len() as u64)) as u32 & 0xff;
-        let at = self.cell(hash);
-        let mut cell = Cell::of(at.load(Ordering::Relaxed));
-        if cell.period != period {
-            (cell.lookups, cell.period) = (0, period);
-        }
-        if cell.fingerprint != fingerprint(hash) {
-            if cell.lookups > 0 {
-                at.store(Cell { lookups: cell.lookups - 1, ..cell }.bits(), Ordering::Relaxed);
-                return false;
+        let lookups = self.memory.word(LOOKUPS).fetch_add(1, Ordering::Relaxed);
+        let period = (lookups / (LOOKUPS_PER_CELL * self.cells as u64)) as u32 & 0xff;
+        self.change(hash, |cell| {
+            if cell.period != period {
+                (cell.lookups, cell.period) = (0, period);
             }
-            cell = Cell::new(hash, period);
-        }
-        cell.lookups += 1;
-        let is_worth = cell.lookups >= 1 << cell.needed_log2;
-        if is_worth {
-            cell.lookups = 0;
-        }
-        at.store(cell.bits(), Ordering::Relaxed);
-        is_worth
+            if cell.fingerprint != fingerprint(hash) {
+                if cell.lookups > 0 {
+                    cell.lookups -= 1;
+                    return false;
+                }
+                *cell = Cell::new(hash, period);
+            }
+            cell.lookups += 1;
+            let is_worth = cell.lookups >= 1 << cell.needed_log2;
+            if is_worth {
+                cell.lookups = 0;
+            }
+            is_worth
+        })
     }
 
     /// Notes that a copy has ended, because its object was changed, after so many hits.
-    pub fn note_end(&self, hash: u64, hits: u32) {
-        let at = self.cell(hash);
-        let mut cell = Cell::of(at.load(Ordering::Relaxed));
+    pub fn note_end(&self, hash: u64, hits: u64) {
         let has_paid = hits >= HITS_PAYING;
-        if cell.fingerprint != fingerprint(hash) {
-            if has_paid {
-                return;
+        self.change(hash, |cell| {
+            if cell.fingerprint != fingerprint(hash) {
+                if has_paid {
+                    return;
+                }
+                *cell = Cell::new(hash, cell.period);
             }
-            cell = Cell::new(hash, cell.period);
-        }
-        cell.needed_log2 = match has_paid {
-            true => cell.needed_log2.saturating_sub(1),
-            false => (cell.needed_log2 + 1).min(NEEDED_LOG2_MAX),
-        };
-        at.store(cell.bits(), Ordering::Relaxed);
+            cell.needed_log2 = match has_paid {
+                true => cell.needed_log2.saturating_sub(1),
+                false => (cell.needed_log2 + 1).min(NEEDED_LOG2_MAX),
+            };
+        });
     }
 }
 
@@ -125,9 +129,13 @@ impl Worth {
 mod tests {
     use super::*;
 
+    fn worth() -> Worth {
+        Worth::new(Arc::new(HostMemory::of_process(CELLS + 128, CELLS + 128).unwrap()), 256)
+    }
+
     #[test]
     fn a_key_is_worth_a_copy_at_its_second_lookup_of_a_period() {
-        let worth = Worth::new(256);
+        let worth = worth();
         assert!(!worth.note_lookup(7) && worth.note_lookup(7));
         assert!(!worth.note_lookup(7), "after a copy was made it is counted anew");
         for key in 0..LOOKUPS_PER_CELL * 256 {
@@ -138,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_key_keeps_its_cell_among_others_that_are_looked_up_less() {
-        let worth = Worth::new(1 << 8);
+        let worth = worth();
         let (hot, cold) = (7 << 24, |number: u64| (number % 200) << 24);
         let mut copies = [0, 0];
         for number in 8..800 {
@@ -150,7 +158,7 @@ mod tests {
 
     #[test]
     fn copies_that_did_not_pay_make_a_key_need_more_lookups_and_those_that_did_fewer() {
-        let worth = Worth::new(256);
+        let worth = worth();
         let needed = || (1..5000).find(|_| worth.note_lookup(7)).unwrap_or(5000);
         assert_eq!(needed(), 2);
         (0..3).for_each(|_| worth.note_end(7, HITS_PAYING - 1));
@@ -158,7 +166,7 @@ mod tests {
         worth.note_end(7, HITS_PAYING);
         assert_eq!(needed(), 8);
         (0..40).for_each(|_| worth.note_end(7, 0));
-        assert!(Cell::of(worth.cell(7).load(Ordering::Relaxed)).needed_log2 == NEEDED_LOG2_MAX);
+        assert_eq!(worth.change(7, |cell| cell.needed_log2), NEEDED_LOG2_MAX);
         (0..40).for_each(|_| worth.note_end(7, 1000));
         assert_eq!(needed(), 1, "the next lookup makes the next copy");
         worth.note_end(7, 0);

@@ -61,8 +61,7 @@ impl<'s, G: Subject> Point<'s, G> {
         }
         let attendant = setup.processor.map(|one| processor::attendant(one, &setup.profile, &pools[0]));
         let tally = Rc::new(RefCell::new(Tally::default()));
-        let near =
-            || NearCache::new(setup.near_bytes, setup.seed).map_err(|error| LabError::Options(error.to_string()));
+        let near = || NearCache::of_process(setup.near_bytes).map_err(|error| LabError::Options(error.to_string()));
         let nears = (0..if setup.near_bytes > 0 { setup.compute_nodes } else { 0 }).map(|_| Ok(Arc::new(near()?)));
         let nears = nears.collect::<Result<_, LabError>>()?;
         let (places, evictors) = (Vec::new(), Vec::new());

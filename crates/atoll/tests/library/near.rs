@@ -1,5 +1,5 @@
 //! Near caches of handles that stand for processes: what one changes, no other one serves as it
-//! was.
+//! was. Handles that ask for near caches of one size share one, as processes of a host do.
 
 use atoll::{Expiry, OpenError, Pool, PoolOptions, SetOptions};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -58,14 +58,15 @@ fn write(pool: &Pool, written: &[AtomicU64], has_ended: &AtomicBool) {
 fn what_one_process_changes_no_near_cache_of_another_serves_as_it_was() {
     let name = format!("shm:/atoll-near-{}", std::process::id());
     let made = Pool::create(&name, &PoolOptions::default().capacity_bytes(8 << 20)).unwrap();
-    let readers = [Pool::open(&name).unwrap(), Pool::open(&name).unwrap()];
-    for reader in &readers {
-        reader.near(BYTES).unwrap();
-    }
+    // The last two share a near cache.
+    let readers = [BYTES, 2 * BYTES, 2 * BYTES].map(|bytes| {
+        let reader = Pool::open(&name).unwrap();
+        reader.near(bytes).unwrap();
+        reader
+    });
     let (written, has_ended) = ([const { AtomicU64::new(0) }; KEYS as usize], AtomicBool::new(false));
     let hits: u64 = std::thread::scope(|scope| {
-        // Two threads share the near cache of the first.
-        let threads: Vec<_> = [&readers[0], &readers[0], &readers[1]]
+        let threads: Vec<_> = [&readers[0], &readers[0], &readers[1], &readers[2]]
             .map(|reader| scope.spawn(|| read(reader, &written, &has_ended)))
             .into_iter()
             .collect();
@@ -75,6 +76,45 @@ fn what_one_process_changes_no_near_cache_of_another_serves_as_it_was() {
     });
     assert!(hits > 1000, "{hits} near hits");
     drop((readers, made));
+    Pool::remove(&name).unwrap();
+}
+
+#[test]
+fn processes_of_a_host_share_a_near_cache_and_go_on_when_one_ends() {
+    let name = format!("shm:/atoll-near-shared-{}", std::process::id());
+    let made = Pool::create(&name, &PoolOptions::default().capacity_bytes(8 << 20)).unwrap();
+    let mut writer = made.client().unwrap();
+    (0..100).for_each(|number| writer.set(&key(number), &[number as u8; 500]).unwrap());
+    let open = || {
+        let pool = Pool::open(&name).unwrap();
+        pool.near(BYTES).unwrap();
+        pool
+    };
+    let read = |client: &mut atoll::Client| {
+        for number in 0..100 {
+            assert_eq!(client.get(&key(number)).unwrap(), Some(&[number as u8; 500][..]));
+        }
+        client.stats().near_hits
+    };
+    let first = open();
+    assert!(first.near_cache().unwrap().expect("it was asked for").is_of_host());
+    let mut maker = first.client().unwrap();
+    (0..4).for_each(|_| _ = read(&mut maker));
+    let second = open();
+    let mut other = second.client().unwrap();
+    let hits = read(&mut other);
+    assert!(hits >= 90, "{hits} of 100 hits of copies that another process made");
+    writer.set(&key(7), b"changed").unwrap();
+    assert_eq!(other.get(&key(7)).unwrap(), Some(&b"changed"[..]));
+    writer.set(&key(7), &[7; 500]).unwrap();
+    // The first exported the words: with it all copies end, and the second makes its own.
+    drop((maker, first));
+    let before = read(&mut other);
+    (0..6).for_each(|_| _ = read(&mut other));
+    assert!(other.stats().near_hits > before + 300, "{} after {before}", other.stats().near_hits);
+    drop((other, second));
+    assert!(open().near_cache().unwrap().is_some_and(|cache| cache.copies() == 0), "the last one removed it");
+    drop((writer, made));
     Pool::remove(&name).unwrap();
 }
 

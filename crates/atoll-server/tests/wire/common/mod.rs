@@ -108,7 +108,7 @@ impl TestPool {
 
     /// A process that uses it: each call joins it as a client.
     pub(crate) fn process(&self) -> impl Fn(usize) -> Result<PoolClient, CacheError> + Clone + Send + Sync + use<> {
-        let (own, words) = (self.clone(), Arc::new(Words::new(10)));
+        let (own, words) = (self.clone(), Arc::new(Words::new(10).unwrap()));
         move |_| {
             let endpoint = ShmEndpoint::with_regions(vec![own.region.clone()], own.clock.clone());
             Ok(Cache::new(Near::telling(run_ready(own.pool.join(endpoint))?, words.clone())))
