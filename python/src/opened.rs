@@ -17,7 +17,7 @@ pub(crate) struct Opening {
     pub(crate) creates: bool,
     /// The most clients that this process has of the pool.
     pub(crate) clients: usize,
-    /// Bytes of this process's near cache.
+    /// Bytes of the near cache that this process uses.
     pub(crate) near_bytes: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-"""A near cache: what this process reads often stays in its own memory, and is never old."""
+"""A near cache: what is read often stays in memory of this host, and is never old."""
 
 import atoll
 import pytest

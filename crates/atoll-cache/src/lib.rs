@@ -9,7 +9,7 @@
 //! | [`engine`] | what an engine must offer, and its duties |
 //! | [`audit`] | a walk over a quiet pool that reports every fault |
 //! | [`pooled`] | engines whose caches live in a pool |
-//! | [`near`] | a near cache of this process under an engine |
+//! | [`near`] | a near cache of this host under an engine |
 //! | [`lasting`] | operations that run to their end, whether their futures are awaited or dropped |
 //! | [`value`] | the bytes of a hit, and the object's metadata |
 //! | [`stats`] | what a client counts |

@@ -16,7 +16,7 @@ use crate::{Attributes, CacheError, Change, Engine, Lookup, Mark, Meta, Removals
 use atoll_fabric::{Arrivals, Endpoint};
 use atoll_near::NearError;
 use atoll_near::values::words::{Follower, Sample, Words};
-use atoll_near::values::{Found, MetaWords, NearValues, Values};
+use atoll_near::values::{Found, Key, MetaWords, NearValues, Values};
 use atoll_pool::sharers::Hole;
 use atoll_pool::{Client, PoolError};
 use std::cell::{Cell, RefCell};
@@ -42,8 +42,11 @@ pub trait Copied: Engine {
     /// The client of the pool.
     fn pool_client(&self) -> &Client<Self::Endpoint>;
 
-    /// What chooses a sharer's word for a key: see `index::copies`.
-    fn stripe(&self, key: &[u8]) -> u64;
+    /// The hash of a key.
+    fn hash(&self, key: &[u8]) -> u64;
+
+    /// What chooses a sharer's word for a key with this hash: see `index::copies`.
+    fn stripe(&self, hash: u64) -> u64;
 
     /// The metadata of a key's object, if its slot permits copies of it from now on. The lookup
     /// counts as no access. The caller has sampled its words before.
@@ -130,7 +133,7 @@ struct Looks {
 pub struct Near<G: Copied> {
     // Dropped before the engine, whose endpoint exports its words.
     near: Option<NearValues>,
-    /// Without a near cache: the way to the words of its process.
+    /// Without a near cache: the way to the words by which it finds that objects change.
     follower: Option<Follower>,
     engine: G,
     hits: Cell<u64>,
@@ -200,17 +203,24 @@ impl<G: Copied> Near<G> {
         }
     }
 
+    /// A key, as the near cache knows it.
+    #[inline]
+    fn near_key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
+        let hash = self.engine.hash(bytes);
+        Key { bytes, hash, stripe: self.engine.stripe(hash) }
+    }
+
     /// What the near cache has of a key's value, which it loads if it may be served.
     #[inline]
-    async fn look(&self, near: &NearValues, stripe: u64, key: &[u8], into: &mut Value) -> Result<Looked, CacheError> {
+    async fn look(&self, near: &NearValues, key: Key<'_>, into: &mut Value) -> Result<Looked, CacheError> {
         let client = self.engine.pool_client();
         let mut buffer = into.emptied();
-        let mut found = near.find(&client.endpoint, stripe, key, &mut buffer);
+        let mut found = near.find(&client.endpoint, key, &mut buffer);
         if found == Found::Unfollowed {
             let follower = near.follower();
             // Boxed, as every rare step: its state would enlarge every lookup.
             if let Ok(true) = Box::pin(follower.follow(&*client.endpoint, &client.pool.layout)).await {
-                found = near.find(&client.endpoint, stripe, key, &mut buffer);
+                found = near.find(&client.endpoint, key, &mut buffer);
             }
         }
         into.buffer = buffer;
@@ -228,7 +238,7 @@ impl<G: Copied> Near<G> {
             return Ok(Looked::Expired);
         }
         if is_to_be_told {
-            self.untold.borrow_mut().push(key.into());
+            self.untold.borrow_mut().push(key.bytes.into());
         } else {
             self.hits.set(self.hits.get() + 1);
         }
@@ -274,7 +284,7 @@ impl<G: Copied> Near<G> {
         let note = |number: usize, lookup, value: &mut Value, is_permitted| {
             let Some(Far { index, sample, ended }) = far.get(number) else { return };
             if let Some(sample) = sample.filter(|_| is_permitted) {
-                self.keep(near, sample, keys[*index], value);
+                self.keep(near, sample, self.near_key(keys[*index]), value);
             }
             if let Some(token) = ended {
                 self.note_ended(*token, lookup, value.meta());
@@ -292,23 +302,17 @@ impl<G: Copied> Near<G> {
     }
 
     /// Looks a key up in the pool, and keeps a copy if it is worth one.
-    async fn get_far(
-        &self,
-        near: &NearValues,
-        stripe: u64,
-        key: &[u8],
-        into: &mut Value,
-    ) -> Result<Lookup, CacheError> {
-        match self.sample_if_worth(near, stripe).await {
+    async fn get_far(&self, near: &NearValues, key: Key<'_>, into: &mut Value) -> Result<Lookup, CacheError> {
+        match self.sample_if_worth(near, key).await {
             Some(sample) => self.get_and_keep(near, sample, key, into).await,
-            None => self.engine.get(key, into).await,
+            None => self.engine.get(key.bytes, into).await,
         }
     }
 
     /// Before a lookup in the pool: what a copy would depend on, if the key is worth one.
-    async fn sample_if_worth(&self, near: &NearValues, stripe: u64) -> Option<Sample> {
+    async fn sample_if_worth(&self, near: &NearValues, key: Key<'_>) -> Option<Sample> {
         let client = self.engine.pool_client();
-        near.before_lookup(&client.endpoint, &client.pool.layout, stripe).await
+        near.before_lookup(&client.endpoint, &client.pool.layout, key).await
     }
 
     /// Looks a key up in the pool, and keeps a copy.
@@ -316,11 +320,11 @@ impl<G: Copied> Near<G> {
         &self,
         near: &NearValues,
         sample: Sample,
-        key: &[u8],
+        key: Key<'_>,
         into: &mut Value,
     ) -> Result<Lookup, CacheError> {
         let bytes_max = near.values().value_bytes_max();
-        let (lookup, is_permitted) = self.engine.get_permitting(key, into, bytes_max).await?;
+        let (lookup, is_permitted) = self.engine.get_permitting(key.bytes, into, bytes_max).await?;
         if lookup == Lookup::Hit && is_permitted {
             self.keep(near, sample, key, into);
         }
@@ -328,19 +332,19 @@ impl<G: Copied> Near<G> {
     }
 
     /// Keeps a copy of a value whose slot has permitted it since the sample was taken.
-    fn keep(&self, near: &NearValues, sample: Sample, key: &[u8], value: &Value) {
+    fn keep(&self, near: &NearValues, sample: Sample, key: Key<'_>, value: &Value) {
         let sample = self.late_sample(near, key).unwrap_or(sample);
-        if near.keep(self.engine.stripe(key), key, sample, meta_words(value.meta()), value.bytes()) {
+        if near.keep(key, sample, meta_words(value.meta()), value.bytes()) {
             self.copies.set(self.copies.get() + 1);
         }
     }
 
     /// With an open hole, what a copy depends on by a look that comes too late.
     #[inline]
-    fn late_sample(&self, near: &NearValues, key: &[u8]) -> Option<Sample> {
+    fn late_sample(&self, near: &NearValues, key: Key<'_>) -> Option<Sample> {
         let client = self.engine.pool_client();
         let is_late = client.pool.layout.lacks(Hole::SampleFirst);
-        if is_late { near.follower().sample(&client.endpoint, self.engine.stripe(key)) } else { None }
+        if is_late { near.follower().sample(&client.endpoint, key.stripe) } else { None }
     }
 }
 
@@ -370,16 +374,16 @@ impl<G: Copied> Engine for Near<G> {
     #[inline]
     async fn get(&self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError> {
         let Some(near) = &self.near else { return self.engine.get(key, into).await };
-        let stripe = self.engine.stripe(key);
-        match self.look(near, stripe, key, into).await? {
+        let near_key = self.near_key(key);
+        match self.look(near, near_key, into).await? {
             Looked::Copy => {
                 self.tell_accesses().await;
                 Ok(Lookup::Hit)
             }
             Looked::Expired => self.engine.get(key, into).await,
-            Looked::Nothing => self.get_far(near, stripe, key, into).await,
+            Looked::Nothing => self.get_far(near, near_key, into).await,
             Looked::Ended(token) => {
-                let lookup = self.get_far(near, stripe, key, into).await?;
+                let lookup = self.get_far(near, near_key, into).await?;
                 self.note_ended(token, lookup, into.meta());
                 Ok(lookup)
             }
@@ -388,10 +392,10 @@ impl<G: Copied> Engine for Near<G> {
 
     async fn get_to(&self, key: &[u8], into: &mut [u8]) -> Result<(Lookup, Meta), CacheError> {
         let Some(near) = &self.near else { return self.engine.get_to(key, into).await };
-        let stripe = self.engine.stripe(key);
+        let near_key = self.near_key(key);
         // A long value goes from the pool into the caller's memory.
         let mut value = Value { defers_from: 0, ..Value::new() };
-        match self.look(near, stripe, key, &mut value).await? {
+        match self.look(near, near_key, &mut value).await? {
             Looked::Copy => {
                 if let Some(place) = into.get_mut(..value.meta.value_bytes) {
                     place.copy_from_slice(value.bytes());
@@ -401,7 +405,7 @@ impl<G: Copied> Engine for Near<G> {
             }
             Looked::Expired => self.engine.get_to(key, into).await,
             looked @ (Looked::Nothing | Looked::Ended(_)) => {
-                let lookup = self.get_far(near, stripe, key, &mut value).await?;
+                let lookup = self.get_far(near, near_key, &mut value).await?;
                 if let Looked::Ended(token) = looked {
                     self.note_ended(token, lookup, value.meta());
                 }
@@ -421,7 +425,7 @@ impl<G: Copied> Engine for Near<G> {
         P: Fn(Meta) -> Range<usize> + 'static,
     {
         if let Some(near) = &self.near
-            && let Looked::Copy = self.look(near, self.engine.stripe(key), key, into).await?
+            && let Looked::Copy = self.look(near, self.near_key(key), into).await?
         {
             let meta = into.meta();
             into.narrow(part(meta));
@@ -440,15 +444,15 @@ impl<G: Copied> Engine for Near<G> {
         let Some(near) = &self.near else { return self.engine.get_many(keys, bytes_max, found).await };
         let mut looks = Looks::default();
         for (index, key) in keys.iter().enumerate() {
-            let stripe = self.engine.stripe(key);
+            let near_key = self.near_key(key);
             let mut value = Value::new();
-            let (sample, ended) = match self.look(near, stripe, key, &mut value).await? {
+            let (sample, ended) = match self.look(near, near_key, &mut value).await? {
                 Looked::Copy => {
                     looks.results.push(Some((Lookup::Hit, value)));
                     continue;
                 }
-                Looked::Nothing => (self.sample_if_worth(near, stripe).await, None),
-                Looked::Ended(token) => (self.sample_if_worth(near, stripe).await, Some(token)),
+                Looked::Nothing => (self.sample_if_worth(near, near_key).await, None),
+                Looked::Ended(token) => (self.sample_if_worth(near, near_key).await, Some(token)),
                 Looked::Expired => (None, None),
             };
             looks.results.push(None);
@@ -476,7 +480,7 @@ impl<G: Copied> Engine for Near<G> {
     }
 
     fn word_number(&self, key: &[u8]) -> u32 {
-        self.follower().map_or(0, |follower| follower.words().number(self.engine.stripe(key)))
+        self.follower().map_or(0, |follower| follower.words().number(self.near_key(key).stripe))
     }
 
     fn mark(&self, word_number: u32) -> Option<Mark> {

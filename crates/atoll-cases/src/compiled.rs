@@ -214,8 +214,12 @@ impl<G: Copied> Copied for Compiled<G> {
         self.0.pool_client()
     }
 
-    fn stripe(&self, key: &[u8]) -> u64 {
-        self.0.stripe(key)
+    fn hash(&self, key: &[u8]) -> u64 {
+        self.0.hash(key)
+    }
+
+    fn stripe(&self, hash: u64) -> u64 {
+        self.0.stripe(hash)
     }
 
     box_operations! {

@@ -66,8 +66,8 @@ pub struct ServeCommand {
     /// pool in shared memory take less than half of the time
     #[arg(long, value_name = "yes|no", default_value = "no", value_parser = yes_or_no, action = clap::ArgAction::Set)]
     evict_ahead: bool,
-    /// Memory for copies of what clients read often, which are never older than the pool: for one
-    /// on another host [default: none]
+    /// Memory of this host for copies of what clients read often, which are never older than the
+    /// pool: for one on another host. Servers of one size share it [default: none]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     near: Option<u64>,
     /// Seconds after which a client that says nothing is disconnected; 0 for never
@@ -97,10 +97,10 @@ pub struct ServeCommand {
     settings: SettingsArgs,
 }
 
-/// What the near cache of this process has.
+/// What the near cache has.
 fn near_facts<F: ServedFabric>(pool: &Pool<F>, bytes: u64) -> Option<NearFacts> {
     let cache = pool.near_cache().ok().flatten()?;
-    Some(NearFacts { copies: cache.copies(), used_bytes: cache.bytes(), bytes })
+    Some(NearFacts { copies: cache.copies(), used_bytes: cache.bytes(), bytes, is_shared: cache.is_of_host() })
 }
 
 /// A port, or none.

@@ -1,6 +1,6 @@
-//! A pool as the library opens it for programs, with a near cache of this process.
+//! A pool as the library opens it for programs, with a near cache.
 //!
-//! All clients of a process share its near cache, so the threads share the pool. A client that
+//! All clients of a process use its near cache, so the threads share the pool. A client that
 //! joins after memory was lost joins the pool that is there then, as in a program.
 
 use crate::DeploymentError;
@@ -14,7 +14,7 @@ use atoll_cache::Cache;
 use atoll_fabric::Endpoint;
 use atoll_fabric::shm::ShmFabric;
 
-/// The pool of a plan, and the near cache that this process has on it.
+/// The pool of a plan, and the near cache that this process uses on it.
 pub struct NearPool(Box<dyn Joining>);
 
 impl NearPool {

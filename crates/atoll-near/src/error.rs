@@ -12,7 +12,7 @@ pub enum NearError {
     #[error("the near cache's region cannot be exported: {0}")]
     Export(#[from] FabricError),
     /// The pool has as many near caches as it can have.
-    #[error("{max} processes have near caches on this pool, and no more can: end one, or go on without", max = atoll_pool::sharers::SHARERS_MAX)]
+    #[error("there are {max} near caches on this pool, and there can be no more: end one, or go on without", max = atoll_pool::sharers::SHARERS_MAX)]
     Sharers,
     /// The directory has as many members as it can have.
     #[error("all {members_max} places of the directory are taken: end a compute node first")]

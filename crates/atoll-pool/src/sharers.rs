@@ -1,4 +1,4 @@
-//! Sharers: processes that keep copies of the pool's objects in their own memory (near caches).
+//! Sharers: near caches, each of which keeps copies of the pool's objects for processes of a host.
 //!
 //! A sharer exports a region of words. It serves a copy only as long as the copy's word has not
 //! changed since before the object was READ. A client that changes an object of which copies may
@@ -8,7 +8,7 @@
 //! ```text
 //! home     version | 64 x sharer                                      atomics only
 //! sharer   compute node 13 | region 6 | identity 30 | log2 of words 5 | epoch 10   free: identity
-//! 0 region   magic, identity  data 64  everything   others' atomics: no copy of before is valid
+//! 0 region   magic, identity, nonce  data 64  everything   others' atomics: no copy of before is valid
 //! 128  words        others' atomics, a word for all objects whose hashes choose it
 //! ```
 //!
@@ -41,6 +41,7 @@ pub(crate) const TABLE_BYTES: u64 = 64 + 8 * SHARERS_MAX as u64;
 /// The first word of a sharer's region: "shar" and a version.
 pub const MAGIC: u64 = 0x0001_7261_6873_0001;
 const IDENTITY: u64 = 8;
+const NONCE: u64 = 16;
 const EVERYTHING: u64 = 64;
 const WORDS: u64 = 128;
 /// Tries to tell a sharer whose export is there.
@@ -131,6 +132,11 @@ pub const fn region_bytes(words_log2: u32) -> u64 {
 /// The word of a sharer's region that says whether any copy is valid.
 pub fn everything(at: Address) -> Address {
     at.add(EVERYTHING)
+}
+
+/// The word of a sharer's region that tells it from every other one that was or will be there.
+pub fn nonce(at: Address) -> Address {
+    at.add(NONCE)
 }
 
 /// The word of a sharer's region for objects with this hash.
@@ -309,8 +315,8 @@ pub struct Joined {
     sharer: Sharer,
 }
 
-/// Enters the region at `at`, which the endpoint has exported, into the table. `None` if the pool
-/// has as many sharers as it can have. From now on copies may be made.
+/// Enters the region at `at`, which the endpoint has exported, into the table, and gives it its
+/// [nonce]. `None` if the pool has as many sharers as it can have. From now on copies may be made.
 ///
 /// # Errors
 /// A verb's error: then no copy may be made.
@@ -319,9 +325,11 @@ pub async fn join<E: Endpoint>(
     layout: &Layout,
     at: Address,
     words_log2: u32,
+    nonce: u64,
 ) -> Result<Option<Joined>, VerbError> {
     assert!(WORDS_LOG2.contains(&words_log2), "words of a sharer");
     let mut batch = Batch::new();
+    batch.write_word(at.add(NONCE), nonce);
     batch.write_word(at.add(IDENTITY), endpoint.identity().bits().into());
     batch.write_word(at, MAGIC);
     endpoint.post(&mut batch).await?;

@@ -150,6 +150,13 @@ impl<F: PoolFabric> Opened<F> {
         Ok(Self { fabric, reach, chosen, reformatted: false, provider, evictor, near, words })
     }
 
+    /// What tells its near caches on this host from those of other pools, and of copies of its
+    /// files; `None` if no other process has the pool.
+    fn near_name(&self) -> Option<String> {
+        let path = rapidhash::v3::rapidhash_v3(self.reach.home().name()?.as_bytes());
+        Some(format!("{:016x}-{path:016x}", self.chosen.pool().id))
+    }
+
     /// Ends the evictor that there is, and begins another one if it is wanted.
     fn evict_ahead(&self, is_wanted: bool) {
         let mut evictor = self.evictor.lock().unwrap_or_else(PoisonError::into_inner);
@@ -446,11 +453,12 @@ impl<F: PoolFabric> Pool<F> {
     /// [`OpenError::NoRoomNear`] if the host lacks the memory. [`OpenError::Near`] if it is too
     /// small or too large, or the fabric or the pool lets this process have none; then it has none.
     pub fn near(&self, bytes: u64) -> Result<(), OpenError> {
+        NearCache::check(bytes)?;
+        let is_there = self.opened_now().near_name().is_some_and(|name| NearCache::is_there(&name, bytes));
         // Its memory is allocated as it fills, so that nothing else refuses what the host lacks.
-        if let Some(room) = Room::of_memory(None).filter(|room| room.usable_bytes() < bytes) {
+        if let Some(room) = Room::of_memory(None).filter(|room| !is_there && room.usable_bytes() < bytes) {
             return Err(OpenError::NoRoomNear { bytes, why: room.to_string() });
         }
-        NearCache::check(bytes)?;
         self.0.near_bytes.store(bytes, Ordering::Release);
         let followed = self.client().and_then(|client| client.follow());
         if followed.is_err() {
@@ -469,9 +477,8 @@ impl<F: PoolFabric> Pool<F> {
         if let Some(cache) = opened.near.get() {
             return Ok(Some(cache.clone()));
         }
-        let made = match opened.reach.home().name() {
-            Some(_) => NearCache::of_host(&format!("{:016x}", opened.chosen.pool().id), bytes)?,
-            // No other process has the pool.
+        let made = match opened.near_name() {
+            Some(name) => NearCache::of_host(&name, bytes)?,
             None => NearCache::of_process(bytes)?,
         };
         Ok(Some(opened.near.get_or_init(|| Arc::new(made)).clone()))

@@ -334,8 +334,12 @@ impl<E: Endpoint> Copied for Chosen<E> {
         self.client()
     }
 
-    fn stripe(&self, key: &[u8]) -> u64 {
-        on_engine!(self, engine => engine.stripe(key))
+    fn hash(&self, key: &[u8]) -> u64 {
+        on_engine!(self, engine => engine.hash(key))
+    }
+
+    fn stripe(&self, hash: u64) -> u64 {
+        on_engine!(self, engine => engine.stripe(hash))
     }
 
     async fn permit(&self, key: &[u8]) -> Result<Option<Meta>, CacheError> {

@@ -26,8 +26,12 @@ impl<E: Endpoint, T: Technique<E>> Copied for Forge<E, T> {
         &self.client
     }
 
-    fn stripe(&self, key: &[u8]) -> u64 {
-        copies::stripe_of_hash(self, self.shared.hasher.hash(key))
+    fn hash(&self, key: &[u8]) -> u64 {
+        self.shared.hasher.hash(key)
+    }
+
+    fn stripe(&self, hash: u64) -> u64 {
+        copies::stripe_of_hash(self, hash)
     }
 
     async fn permit(&self, key: &[u8]) -> Result<Option<Meta>, CacheError> {

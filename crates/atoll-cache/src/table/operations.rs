@@ -109,8 +109,12 @@ impl<E: Endpoint, R: Replacement<E>> Copied for Objects<E, R> {
         &self.core.client
     }
 
-    fn stripe(&self, key: &[u8]) -> u64 {
-        copies::stripe_of_hash(&self.core, self.core.shared.hasher.hash(key))
+    fn hash(&self, key: &[u8]) -> u64 {
+        self.core.shared.hasher.hash(key)
+    }
+
+    fn stripe(&self, hash: u64) -> u64 {
+        copies::stripe_of_hash(&self.core, hash)
     }
 
     async fn permit(&self, key: &[u8]) -> Result<Option<Meta>, CacheError> {

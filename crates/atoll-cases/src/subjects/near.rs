@@ -4,7 +4,7 @@ use crate::compiled::Compiled;
 use crate::endpoint::CaseEndpoint;
 use crate::subject::{ServerSpawner, Shared, Subject};
 use crate::subjects::{DittoSubject, ForgeSubject};
-use atoll_cache::{Copied, Near, NearCache, Pooled};
+use atoll_cache::{Copied, Near, NearCache};
 use atoll_fabric::RegionAttributes;
 use atoll_pool::PoolSettings;
 use atoll_pool::sharers::Hole;
@@ -92,7 +92,7 @@ impl<S: CopiedSubject> Subject for NearSubject<S> {
     fn configure(&self, engine: &mut Self::Engine, hole: Option<Self::Hole>) {
         self.engine.configure(engine.engine_mut(), hole);
         #[cfg(feature = "holes")]
-        engine.client().pool.layout.open_hole_of_sharers(self.hole);
+        engine.pool_client().pool.layout.open_hole_of_sharers(self.hole);
         let (caches, joined) = &mut *self.caches.borrow_mut();
         if joined.is_multiple_of(self.process_clients) {
             caches.push(Arc::new(NearCache::of_process(BYTES).expect("enough bytes").eager()));

@@ -25,13 +25,13 @@ fn counted(server: &Serving, name: &str) -> u64 {
 
 /// Every change that one server has made, the others see at once, copies or not.
 fn change_and_read(pool: &str) {
-    let near =
-        [Serving::start(&["--pool", pool, "--near", "1MiB"]), Serving::start(&["--pool", pool, "--near", "1MiB"])];
+    // Those of one size share one.
+    let near = ["1MiB", "1MiB", "2MiB"].map(|bytes| Serving::start(&["--pool", pool, "--near", bytes]));
     let far = Serving::start(&["--pool", pool]);
-    let servers = [&near[0], &near[1], &far];
+    let servers = [&near[0], &near[1], &near[2], &far];
     let mut connections = servers.map(Serving::connect);
     for round in 0..60_u64 {
-        let writer = round as usize % 3;
+        let writer = round as usize % servers.len();
         let () = match round % 5 {
             1 => connections[writer].del("key").unwrap(),
             3 => redis::cmd("SET").arg("key").arg(round).arg("PX").arg(15).query(&mut connections[writer]).unwrap(),
@@ -55,15 +55,16 @@ fn change_and_read(pool: &str) {
             assert_eq!(server.connect().get::<_, Vec<u8>>("read").unwrap(), vec![7; 300]);
         }
         assert!(counted(server, "near_hits") > 100 && counted(server, "near_objects") > 0);
+        assert_eq!(counted(server, "near_shared"), 1);
         assert!(counted(server, "near_used_memory") <= counted(server, "near_maxmemory"));
     }
-    assert!(printed(&["pool", "info", pool]).contains("near_caches        2"), "both have one");
-    let () = redis::cmd("FLUSHALL").query(&mut connections[2]).unwrap();
+    assert!(printed(&["pool", "info", pool]).contains("near_caches        2"), "two of them have one in common");
+    let () = redis::cmd("FLUSHALL").query(&mut connections[3]).unwrap();
     for connection in &mut connections {
         assert_eq!(connection.get::<_, Option<Vec<u8>>>("read").unwrap(), None);
     }
-    // Both have copies of it when they are killed.
-    let () = connections[2].set("kept", 1).unwrap();
+    // All have copies of it when they are killed.
+    let () = connections[3].set("kept", 1).unwrap();
     for connection in &mut connections {
         (0..20).for_each(|_| assert_eq!(connection.get::<_, u64>("kept").unwrap(), 1));
     }
@@ -85,6 +86,90 @@ fn near_caches_of_servers_over_a_network_serve_nothing_old() {
     let node = Node::start("127.0.0.1:0", &[]);
     printed(&["pool", "create", &node.pool()]);
     change_and_read(&node.pool());
+}
+
+const SHARED_KEYS: u64 = 16;
+
+/// Reads all keys, whose values are this number.
+fn read_all(connection: &mut redis::Connection, number: u64) {
+    for key in 0..SHARED_KEYS {
+        assert_eq!(connection.get::<_, u64>(key).unwrap(), number, "nothing old is served of key {key}");
+    }
+}
+
+/// A server that answers from a near cache of this size. The values are this number.
+fn near_server(pool: &str, bytes: &str, number: u64) -> Serving {
+    let server = Serving::start(&["--pool", pool, "--near", bytes]);
+    let mut connection = server.connect();
+    until("it answers from its near cache", || {
+        (0..5).for_each(|_| read_all(&mut connection, number));
+        counted(&server, "near_hits") > 3 * SHARED_KEYS
+    });
+    server
+}
+
+/// Two servers share a near cache; the one that exports its words is killed. Its number may be lent
+/// to another near cache before anybody has changed a key.
+fn kill_and_read(pool: &str) {
+    let far = Serving::start(&["--pool", pool]);
+    let mut writing = far.connect();
+    let mut write = |number: u64| {
+        let begun = Instant::now();
+        for key in 0..SHARED_KEYS {
+            let () = writing.set(key, number).unwrap();
+        }
+        assert!(begun.elapsed() < BOUND, "{:?}", begun.elapsed());
+    };
+    write(0);
+    let mut first = near_server(pool, "1MiB", 0);
+    for round in 1..5_u64 {
+        let second = near_server(pool, "1MiB", round - 1);
+        let mut reading = second.connect();
+        drop(first);
+        let other = round.is_multiple_of(2).then(|| near_server(pool, "2MiB", round - 1));
+        read_all(&mut reading, round - 1);
+        write(round);
+        (0..30).for_each(|_| read_all(&mut reading, round));
+        let before = counted(&second, "near_hits");
+        until("the other one makes copies", || {
+            (0..5).for_each(|_| read_all(&mut reading, round));
+            counted(&second, "near_hits") > before + 3 * SHARED_KEYS
+        });
+        drop(other);
+        first = second;
+    }
+}
+
+/// All processes that share a near cache are killed, and its memory is left. What others change
+/// before it is found again, it does not serve as it was.
+#[test]
+fn what_killed_servers_leave_of_a_near_cache_is_not_taken_for_new() {
+    let name = PoolName::new("near-left");
+    printed(&["pool", "create", &name.0, "--capacity", "16MiB"]);
+    let far = Serving::start(&["--pool", &name.0]);
+    let mut writing = far.connect();
+    for round in 0..3_u64 {
+        for key in 0..SHARED_KEYS {
+            let () = writing.set(key, round).unwrap();
+        }
+        drop(near_server(&name.0, "1MiB", round));
+        // It exports words of the same number, and others.
+        drop(near_server(&name.0, "2MiB", round));
+    }
+}
+
+#[test]
+fn servers_that_share_a_near_cache_go_on_when_one_is_killed() {
+    let name = PoolName::new("near-killed");
+    printed(&["pool", "create", &name.0, "--capacity", "16MiB"]);
+    kill_and_read(&name.0);
+}
+
+#[test]
+fn servers_that_share_a_near_cache_over_a_network_go_on_when_one_is_killed() {
+    let node = Node::start("127.0.0.1:0", &[]);
+    printed(&["pool", "create", &node.pool()]);
+    kill_and_read(&node.pool());
 }
 
 #[test]

@@ -33,7 +33,8 @@ fn end_regions(home: &str, node: u16) -> Result<(), FabricError> {
     (0..made as u8).rev().try_for_each(|region| ShmRegion::end_exported(&export_name(home, (node, region))))
 }
 
-/// Removes the names of all compute nodes of a pool whose home is about to be removed.
+/// Ends the regions of all compute nodes of a pool whose home is about to be removed. What cannot be
+/// marked as ended keeps its name.
 pub(super) fn remove_all_names(home: &str) -> Result<(), FabricError> {
     let path = path_of(home)?;
     let (Some(directory), Some(file)) = (path.parent(), path.file_name()) else { return Ok(()) };
@@ -41,8 +42,8 @@ pub(super) fn remove_all_names(home: &str) -> Result<(), FabricError> {
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let is_export = name.to_str().and_then(|name| name.strip_prefix(&beginning)).is_some_and(is_place);
-        if is_export {
-            let _ = std::fs::remove_file(entry.path());
+        if let Some(path) = entry.path().to_str().filter(|_| is_export) {
+            let _ = ShmRegion::end_exported(path);
         }
     }
     Ok(())
@@ -143,12 +144,12 @@ impl ShmEndpoint {
         if !presence.is_node_alive(place.0) {
             // A killed process left the region. It is ended only under the number's lock.
             let ended = || self.home_name().map_or(Ok(()), |home| end_regions(home, place.0));
-            return Err(match presence.with_node(place.0, ended) {
-                Some(Ok(())) => absent("no endpoint that lives has this number"),
-                Some(Err(error)) => unopened(error),
-                // Whoever has the lock ends it, and may not have done so yet.
-                None => VerbError::export_unopened(place.0, place.1, "another process ends it".to_owned()),
-            });
+            match presence.with_node(place.0, ended) {
+                Some(Ok(())) => return Err(absent("no endpoint that lives has this number")),
+                Some(Err(error)) => return Err(unopened(error)),
+                // Another process has found it dead. Until it has ended the region, it is there.
+                None => {}
+            }
         }
         let exported = match &self.home().name {
             Some(_) if self.home_name().is_none() => return Err(absent("the pool was removed")),

@@ -1,19 +1,31 @@
 //! Memory that the processes of a host share without a fabric: near caches are kept in it.
 //!
 //! It has a name that all its users can compute: the first process makes it, the others find it,
-//! and the last one removes it. Processes in different time namespaces find different memory, so
-//! that they can compare times that are kept in it. What processes that were killed have left is removed by whoever
-//! makes such memory next. The first word of its file tells it from every other file.
+//! and the last one removes it. What processes that were killed have left is removed by whoever
+//! makes such memory next.
 //!
-//! A user of it has an [identity](HostUser) that the others see end: the kernel's locks prove it,
-//! as those of endpoints.
+//! ```text
+//! file   /dev/shm/atoll-KIND-NAME-CLOCKS    magic | 7 words | the words of its users
+//! ```
+//!
+//! | only a file | |
+//! |---|---|
+//! | of this user, which no other may read or write | is opened, and removed |
+//! | in the same time namespace | is found, so that times that are kept in it can be compared |
+//! | that begins with the magic word | is opened; it has its name from then on |
+//!
+//! The file of memory that is being made has a name of its own, which ends in `.new`.
 
 use super::mapping::PAGE_BYTES;
 use super::region::ShmRegion;
 use super::words::Words;
 use crate::{FabricError, Identity, Region};
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// Where such memory is: a file system in memory.
 const DIRECTORY: &str = "/dev/shm";
@@ -21,15 +33,17 @@ const DIRECTORY: &str = "/dev/shm";
 const MAGIC: u64 = u64::from_le_bytes(*b"atollmem");
 /// Words of the file before those of its users: a line.
 const HEAD_WORDS: usize = 8;
-/// How often a process tries to open what others make and remove at the same time.
-const TRIES: u32 = 16;
+/// How often a process tries to open what others make and remove at the same time, and how long it
+/// waits each time.
+const TRIES: u32 = 32;
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// Memory that processes of a host share, as words. All of it is zero at first. Its first words have
 /// their pages; those behind them are [provided](HostMemory::provide) before they are used.
 pub struct HostMemory {
-    region: Arc<ShmRegion>,
-    /// The path of its file, if other processes can find it.
-    path: Option<String>,
+    region: ShmRegion,
+    /// Of memory that other processes can find. Dropped behind the region.
+    file: Option<LeftFile>,
 }
 
 impl HostMemory {
@@ -38,8 +52,7 @@ impl HostMemory {
     /// # Errors
     /// [`FabricError::NoRoom`] if the host lacks it.
     pub fn of_process(words: usize, there: usize) -> Result<Self, FabricError> {
-        let region = ShmRegion::anonymous_sparse(file_bytes(words), file_bytes(there))?;
-        Ok(Self { region: Arc::new(region), path: None })
+        Ok(Self { region: ShmRegion::anonymous_sparse(file_bytes(words), file_bytes(there))?, file: None })
     }
 
     /// The memory that the processes of this user on this host have by a name of this kind. All of
@@ -48,33 +61,24 @@ impl HostMemory {
     /// # Errors
     /// [`FabricError::NoRoom`] if the host lacks it; [`FabricError::BadSize`] if another process
     /// made it with another size; [`FabricError::BadName`] if such a file is something else;
-    /// [`FabricError::System`] if there can be none.
+    /// [`FabricError::System`] if there can be none; [`FabricError::Absent`] if a process that
+    /// removes it stands still.
     pub fn of_host(kind: &str, name: &str, words: usize, there: usize) -> Result<Self, FabricError> {
-        let (path, bytes, there) = (path_of_kind(kind, name), file_bytes(words), file_bytes(there));
-        remove_left(kind, &path);
-        let mut failed = FabricError::Absent(path.clone());
+        let (path, bytes) = (path_of_kind(kind, name), file_bytes(words));
+        Self::remove_left(kind);
         for _ in 0..TRIES {
-            match Self::open(&path, there) {
-                Ok(found) if found.region.attributes().bytes == bytes => return Ok(found),
-                Ok(_) => return Err(FabricError::BadSize { name: path, bytes, least: bytes }),
-                Err(FabricError::Absent(_)) => {}
-                // An empty file is being made.
-                Err(error @ FabricError::BadSize { bytes: 0, .. }) => {
-                    failed = error;
-                    std::thread::yield_now();
-                    continue;
+            match Self::open(&path, file_bytes(there))? {
+                Opened::Memory(found) if found.region.attributes().bytes == bytes => return Ok(found),
+                Opened::Memory(_) => return Err(FabricError::BadSize { name: path, bytes, least: bytes }),
+                Opened::Busy => std::thread::sleep(PAUSE),
+                Opened::Absent => {
+                    if let Some(made) = Self::make(&path, words, there, |new| std::fs::hard_link(new, &path))? {
+                        return Ok(made);
+                    }
                 }
-                Err(error) => return Err(error),
-            }
-            match ShmRegion::create_sparse(&path, bytes, there) {
-                Ok(region) if region.presence.is_named(&path) => return Self::begun(region, path),
-                // A process that removes what was left took it for that.
-                Ok(_) => {}
-                Err(error @ (FabricError::Exists(_) | FabricError::Absent(_))) => failed = error,
-                Err(error) => return Err(error),
             }
         }
-        Err(failed)
+        Err(FabricError::Absent(path))
     }
 
     /// New memory by a name of this kind, all of it there, in place of what a process may have by
@@ -85,12 +89,9 @@ impl HostMemory {
     #[cfg(feature = "tcp")]
     pub(crate) fn of_host_anew(kind: &str, name: &str, words: usize) -> Result<Self, FabricError> {
         let path = path_of_kind(kind, name);
-        match Self::open(&path, 0) {
-            Ok(_) => ShmRegion::remove(&path)?,
-            Err(FabricError::Absent(_)) => {}
-            Err(error) => return Err(error),
-        }
-        Self::of_host(kind, name, words, words)
+        Self::remove_left(kind);
+        let made = Self::make(&path, words, words, |new| std::fs::rename(new, &path))?;
+        made.ok_or(FabricError::Exists(path))
     }
 
     /// The memory of this name and kind, all of it there, if a process has made it.
@@ -98,29 +99,74 @@ impl HostMemory {
     /// # Errors
     /// As [`HostMemory::of_host`].
     pub fn find(kind: &str, name: &str) -> Result<Option<Self>, FabricError> {
-        match Self::open(&path_of_kind(kind, name), u64::MAX) {
-            Ok(found) => Ok(Some(found)),
-            Err(FabricError::Absent(_) | FabricError::BadSize { bytes: 0, .. }) => Ok(None),
-            Err(error) => Err(error),
+        match Self::open(&path_of_kind(kind, name), u64::MAX)? {
+            Opened::Memory(found) => Ok(Some(found)),
+            Opened::Absent | Opened::Busy => Ok(None),
         }
     }
 
-    fn open(path: &str, there: u64) -> Result<Self, FabricError> {
-        let region = ShmRegion::open_sparse(path)?;
-        // Its maker reserves its pages, and may not have come so far.
+    /// Whether processes of this user have memory of this name and kind.
+    pub fn is_there(kind: &str, name: &str) -> bool {
+        is_own(Path::new(&path_of_kind(kind, name))).is_ok()
+    }
+
+    /// Removes what processes that were killed have left of a kind.
+    pub fn remove_left(kind: &str) {
+        let prefix = format!("atoll-{kind}-");
+        for entry in std::fs::read_dir(DIRECTORY).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let is_of_kind = entry.file_name().to_str().is_some_and(|name| name.starts_with(&prefix));
+            if let Some(path) = path.to_str().filter(|_| is_of_kind) {
+                let _ = remove_if_left(path);
+            }
+        }
+    }
+
+    fn open(path: &str, there: u64) -> Result<Opened, FabricError> {
+        let number = match is_own(Path::new(path)) {
+            Ok(number) => number,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Opened::Absent),
+            Err(_) => return Err(FabricError::BadName(path.to_owned())),
+        };
+        let region = match ShmRegion::try_open_sparse(path) {
+            Ok(Some(region)) if region.presence.file_id() == Some(number) => region,
+            Ok(_) => return Ok(Opened::Busy),
+            Err(FabricError::Absent(_)) => return Ok(Opened::Absent),
+            Err(error) => return Err(error),
+        };
         let bytes = there.max(PAGE_BYTES).min(region.attributes().bytes);
         if !region.reserve(0, bytes) {
             let why = "the host has no memory left".to_owned();
             return Err(FabricError::NoRoom { name: path.to_owned(), bytes, why });
         }
-        Self::begun(region, path.to_owned())
+        if !has_magic(&region) {
+            return Err(FabricError::BadName(path.to_owned()));
+        }
+        Ok(Opened::Memory(Self { region, file: Some(LeftFile(path.to_owned())) }))
     }
 
-    fn begun(region: ShmRegion, path: String) -> Result<Self, FabricError> {
-        let head = region.word_at(0).map(|word| word.compare_exchange(0, MAGIC, Ordering::Relaxed, Ordering::Relaxed));
-        match head {
-            Some(Ok(_) | Err(MAGIC)) => Ok(Self { region: Arc::new(region), path: Some(path) }),
-            _ => Err(FabricError::BadName(path)),
+    /// Makes memory in a file that `name` gives its name; `None` if it has one already.
+    fn make(
+        path: &str,
+        words: usize,
+        there: usize,
+        name: impl FnOnce(&str) -> std::io::Result<()>,
+    ) -> Result<Option<Self>, FabricError> {
+        let new = format!("{path}.{:016x}.new", super::process::random_word());
+        let region = match ShmRegion::create_sparse(&new, file_bytes(words), file_bytes(there)) {
+            Ok(region) => region,
+            // A process that removes what was left took it for that.
+            Err(FabricError::Absent(_)) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        region.word_at(0).expect("a file has a page").store(MAGIC, Ordering::Release);
+        let named = name(&new);
+        // It may have been renamed.
+        let _ = std::fs::remove_file(&new);
+        match named {
+            Ok(()) => Ok(Some(Self { region, file: Some(LeftFile(path.to_owned())) })),
+            Err(error) if matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::NotFound) => Ok(None),
+            Err(source) => Err(FabricError::System { name: path.to_owned(), what: "name the file", source }),
         }
     }
 
@@ -146,7 +192,7 @@ impl HostMemory {
 
     /// Whether other processes of the host can find it.
     pub fn is_of_host(&self) -> bool {
-        self.path.is_some()
+        self.file.is_some()
     }
 
     fn words(&self, first: usize, count: usize) -> Words {
@@ -169,10 +215,10 @@ impl HostMemory {
         offset.and_then(|offset| self.region.word_at(offset as u64)).expect("a word of the memory")
     }
 
-    /// Loads words from one on, in no promised order against other words.
+    /// Loads words from one on, in no promised order against other words. They are there.
     ///
     /// # Panics
-    /// If not all of them are there.
+    /// If the memory does not have them.
     #[inline]
     pub fn load(&self, first: usize, into: &mut [u64]) {
         self.words(first, into.len()).load_into(into);
@@ -181,16 +227,16 @@ impl HostMemory {
     /// Loads bytes from the beginning of a word on, in the same way.
     ///
     /// # Panics
-    /// If not all of them are there.
+    /// If the memory does not have them.
     #[inline]
     pub fn load_bytes(&self, first: usize, into: &mut [u8]) {
         self.words(first, into.len().div_ceil(8)).load_bytes(0, into);
     }
 
-    /// Stores words from one on, in no promised order against other words.
+    /// Stores words from one on, in no promised order against other words. They are there.
     ///
     /// # Panics
-    /// If not all of them are there.
+    /// If the memory does not have them.
     pub fn store(&self, first: usize, from: &[u64]) {
         self.words(first, from.len()).store_from(from);
     }
@@ -199,7 +245,7 @@ impl HostMemory {
     /// of a word.
     ///
     /// # Panics
-    /// If not all of them are there.
+    /// If the memory does not have them.
     pub fn store_bytes(&self, first: usize, from: &[u8]) {
         self.words(first, from.len().div_ceil(8)).store_bytes(from);
     }
@@ -210,19 +256,27 @@ impl HostMemory {
     }
 }
 
-impl Drop for HostMemory {
-    fn drop(&mut self) {
-        if let Some(path) = &self.path
-            && self.region.is_last_of(path)
-        {
-            let _ = ShmRegion::remove(path);
-        }
+impl std::fmt::Debug for HostMemory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HostMemory").field("words", &self.len()).field("file", &self.file).finish()
     }
 }
 
-impl std::fmt::Debug for HostMemory {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("HostMemory").field("words", &self.len()).field("path", &self.path).finish()
+/// What an attempt to open memory has found.
+enum Opened {
+    Memory(HostMemory),
+    Absent,
+    /// It is being removed, or was made anew meanwhile.
+    Busy,
+}
+
+/// The path of a file that this process has had open. The last one that drops it removes the file.
+#[derive(Debug)]
+struct LeftFile(String);
+
+impl Drop for LeftFile {
+    fn drop(&mut self) {
+        let _ = remove_if_left(&self.0);
     }
 }
 
@@ -234,8 +288,7 @@ pub struct HostUser {
 }
 
 impl HostUser {
-    /// A user of this memory. In a fork, or where the file system locks nothing, its identity is
-    /// [`Identity::NOBODY`].
+    /// A user of this memory.
     pub fn new(memory: Arc<HostMemory>) -> Self {
         let identity = memory.region.presence.lend();
         Self { memory, identity }
@@ -247,10 +300,11 @@ impl HostUser {
         &self.memory
     }
 
-    /// Its identity.
+    /// Its identity: [`Identity::NOBODY`] in a fork of the process that made it, or where the file
+    /// system locks nothing.
     #[inline]
     pub fn identity(&self) -> Identity {
-        self.identity
+        if self.memory.region.presence.is_fork() { Identity::NOBODY } else { self.identity }
     }
 }
 
@@ -267,31 +321,36 @@ fn file_bytes(words: usize) -> u64 {
 }
 
 pub(super) fn path_of_kind(kind: &str, name: &str) -> String {
-    // Processes whose clocks differ do not find each other's.
     let clocks = std::fs::read_link("/proc/self/ns/time").ok();
     let clocks = clocks.and_then(|link| Some(link.to_str()?.chars().filter(char::is_ascii_digit).collect::<String>()));
     format!("{DIRECTORY}/atoll-{kind}-{name}-{}", clocks.unwrap_or_default())
 }
 
-/// Removes what processes that were killed have left of a kind, except `path`.
-fn remove_left(kind: &str, path: &str) {
-    let prefix = format!("atoll-{kind}-");
-    for entry in std::fs::read_dir(DIRECTORY).into_iter().flatten().flatten() {
-        let found = entry.path();
-        let is_of_kind = entry.file_name().to_str().is_some_and(|name| name.starts_with(&prefix));
-        if let Some(found) = found.to_str().filter(|found| is_of_kind && *found != path) {
-            // A file of another user cannot be opened.
-            let _ = remove_if_left(found);
-        }
-    }
+/// The number of a file that is this user's alone, and that of its file system.
+fn is_own(path: &Path) -> std::io::Result<(u64, u64)> {
+    let found = std::fs::symlink_metadata(path)?;
+    let is_own = found.is_file() && found.uid() == super::process::user() && found.mode() & 0o077 == 0;
+    if is_own { Ok((found.dev(), found.ino())) } else { Err(ErrorKind::PermissionDenied.into()) }
+}
+
+fn has_magic(region: &ShmRegion) -> bool {
+    region.word_at(0).is_some_and(|word| word.load(Ordering::Acquire) == MAGIC)
 }
 
 /// Removes memory that no process has open.
 fn remove_if_left(path: &str) -> Result<(), FabricError> {
-    if let Some(alone) = ShmRegion::open_alone(path)?
-        && alone.word_at(0).is_some_and(|word| word.load(Ordering::Relaxed) == MAGIC)
-        && alone.is_last_of(path)
-    {
+    if is_own(Path::new(path)).is_err() {
+        return Ok(());
+    }
+    let is_new = path.ends_with(".new");
+    let alone = match ShmRegion::open_alone(path) {
+        Ok(Some(alone)) => alone,
+        Ok(None) => return Ok(()),
+        // A process that was killed as it made it.
+        Err(FabricError::BadSize { bytes: 0, .. }) if is_new => return ShmRegion::remove(path),
+        Err(error) => return Err(error),
+    };
+    if alone.presence.is_named(path) && (is_new || has_magic(&alone)) {
         ShmRegion::remove(path)?;
     }
     Ok(())

@@ -278,6 +278,13 @@ impl Presence {
         Ok(Self::of(Some(file)))
     }
 
+    /// Locks the region `name` as open; `None` if a process formats or removes it.
+    pub(super) fn try_shared(name: &str) -> Result<Option<Self>, FabricError> {
+        let file = LockFile::open(name, &path_of(name)?)?;
+        let is_shared = file.try_set(Lock::Shared, PRESENCE).map_err(unlockable(name))?;
+        Ok(is_shared.then(|| Self::of(Some(file))))
+    }
+
     /// Locks the region `name` as open alone; `None` if another process has it open.
     pub(super) fn alone(name: &str) -> Result<Option<Self>, FabricError> {
         let file = LockFile::open(name, &path_of(name)?)?;
@@ -291,12 +298,12 @@ impl Presence {
     }
 
     /// Whether no other process has it open, from now on until [`Presence::share`].
+    #[cfg(feature = "tcp")]
     pub(super) fn try_alone(&self) -> io::Result<bool> {
         self.file.as_ref().map_or(Ok(true), |file| file.try_set(Lock::Alone, PRESENCE))
     }
 
     /// The file that is locked, if there is one.
-    #[cfg(feature = "tcp")]
     pub(super) fn file_id(&self) -> Option<FileId> {
         self.file.as_ref()?.file_id().ok()
     }
@@ -321,7 +328,8 @@ impl Presence {
         self.file.as_ref().is_none_or(LockFile::is_volatile)
     }
 
-    fn is_fork(&self) -> bool {
+    /// Whether this process is a fork of the one that opened it.
+    pub(super) fn is_fork(&self) -> bool {
         self.file.as_ref().is_some_and(|file| file.0.number().is_none())
     }
 

@@ -124,6 +124,12 @@ pub(crate) fn boot() -> Option<u64> {
     })
 }
 
+/// The user that this process acts as.
+pub(super) fn user() -> u32 {
+    // SAFETY: the call has no arguments and cannot fail.
+    unsafe { libc::geteuid() }
+}
+
 /// A word of the kernel's randomness: no other process gets the same, a fork neither.
 pub(crate) fn random_word() -> u64 {
     let mut bytes = [0; 8];

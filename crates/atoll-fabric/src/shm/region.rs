@@ -85,24 +85,23 @@ impl ShmRegion {
             Err(FabricError::BadSize { .. }) => {}
             Err(FabricError::Absent(_)) => return Ok(()),
             Err(error) => return Err(error),
-            Ok((mapping, _)) => mark_of(&mapping).store(1, Ordering::SeqCst),
+            // Its owner may have been killed before all pages were there.
+            Ok((mapping, _)) if mapping.provide_tail() => mark_of(&mapping).store(1, Ordering::SeqCst),
+            Ok(_) => {
+                let why = "the host has no memory left".to_owned();
+                return Err(FabricError::NoRoom { name: name.to_owned(), bytes: MARK_BYTES, why });
+            }
         }
         Self::remove(name)
     }
 
-    /// The word at an offset of a region all of whose pages are there.
+    /// The word at an offset. Its page is there.
     #[inline]
     pub(super) fn word_at(&self, offset: u64) -> Option<&AtomicU64> {
         let is_word = offset.is_multiple_of(8) && offset.checked_add(8)? <= self.mapping.bytes();
         // SAFETY: the word lies in the mapping, which lives as long as `self`, and its page is
         // there; it is aligned, and every access to a mapping in this crate is atomic.
         is_word.then(|| unsafe { self.mapping.base().add(offset as usize).cast::<AtomicU64>().as_ref() })
-    }
-
-    /// Whether no other process has the file open that it has, and that file has this name. None
-    /// opens it from now on.
-    pub(super) fn is_last_of(&self, name: &str) -> bool {
-        self.try_alone() && self.presence.is_named(name)
     }
 
     /// Marks what this endpoint exports as ended.
@@ -163,6 +162,15 @@ impl ShmRegion {
         }
     }
 
+    /// Opens a region of whose pages nothing is known; `None` if a process just now formats or
+    /// removes it.
+    pub(super) fn try_open_sparse(name: &str) -> Result<Option<Self>, FabricError> {
+        match Presence::try_shared(name)? {
+            Some(presence) => Self::open_with(name, presence, 0, 0),
+            None => Ok(None),
+        }
+    }
+
     /// Opens a region that no other process has open, as [`ShmRegion::open_sparse`], and keeps it
     /// so until [`ShmRegion::share`]; `None` if one has it open.
     pub fn open_alone(name: &str) -> Result<Option<Self>, FabricError> {
@@ -220,6 +228,7 @@ impl ShmRegion {
     }
 
     /// Whether no other process has it open, from now on until it is [shared](Region::share).
+    #[cfg(feature = "tcp")]
     pub(crate) fn try_alone(&self) -> bool {
         self.presence.try_alone().unwrap_or(false)
     }

@@ -48,8 +48,8 @@ const WORDS_MAX: u64 = 8 << 20;
 const SOCKET: Token = Token(0);
 const WAKER: Token = Token(1);
 
-/// The kind of the host's memory that mirrors are in.
-const KIND: &str = "mirror";
+/// The kind of the host's memory that mirrors are in, with the version of their words.
+const KIND: &str = "mirror1";
 /// The end of the lease, by the clock that counts while the host sleeps.
 const TOLD_UNTIL_NS: usize = 0;
 /// Set once.
@@ -91,9 +91,14 @@ impl Mirror {
         }
         let word = self.at(number).load(Ordering::Acquire);
         // Looked at after the load: until then every completed change was stored before.
+        self.is_told().then_some(word)
+    }
+
+    /// Whether its words are the agent's.
+    #[inline]
+    pub(super) fn is_told(&self) -> bool {
         let until_ns = self.0.word(TOLD_UNTIL_NS).load(Ordering::Acquire);
-        let is_over = self.0.word(IS_OVER).load(Ordering::Acquire) != 0;
-        (!is_over && awake_or_asleep_ns() < until_ns).then_some(word)
+        self.0.word(IS_OVER).load(Ordering::Acquire) == 0 && awake_or_asleep_ns() < until_ns
     }
 
     pub(super) fn is_over(&self) -> bool {

@@ -45,7 +45,7 @@ pub(crate) struct KillTask {
     pub(super) serial: u64,
     /// Whether it is the checker, which mostly reads and measures.
     pub(super) checks: bool,
-    /// Bytes of the near cache that the threads of the process share; `None` for none.
+    /// Bytes of the near cache that the threads of the process use; `None` for none.
     pub(super) near_bytes: Option<u64>,
 }
 

@@ -22,8 +22,8 @@
 //! took place at that moment. It is as linearizable as a lookup in the pool.
 //!
 //! **Processes that end.** A process that is killed leaves its copies to the others. If it exported
-//! the words, they end with it, and all copies with them: another process exports, and makes copies
-//! anew.
+//! the words, they end before anybody is told that they are gone, and all copies end with them.
+//! Then another process exports, and copies are made anew.
 //!
 //! **What is hot here stays in the pool**: the pool is told of some hits (see
 //! [`NearValues::is_to_be_told`]), and counts them as accesses. No hit waits for that.
@@ -45,10 +45,10 @@ use worth::Worth;
 
 /// Bytes of a near cache.
 pub const BYTES: RangeInclusive<u64> = 1 << 16..=32 << 30;
-/// Of so many hits of a client, the pool is told of one.
+/// Of so many hits, a power of two, the pool is told of one, by chance.
 const TOLD_PERIOD: u32 = 32;
-/// The kind of the host's memory that near caches are in.
-const KIND: &str = "near";
+/// The kind of the host's memory that near caches are in, with the version of their words.
+const KIND: &str = "near1";
 
 /// What is known of a value besides its bytes, in words whose meaning is the engine's.
 pub type MetaWords = [u64; META_WORDS];
@@ -75,16 +75,26 @@ impl Values {
     }
 
     /// The near cache that the processes of this host and user have by this name: of at most
-    /// `bytes`, which all of them give. Where there can be none, one of this process alone.
+    /// `bytes`, which all of them give. Where the host can have none, one of this process alone: see
+    /// [`Values::is_of_host`].
     ///
     /// # Errors
     /// As [`Values::of_process`].
     pub fn of_host(name: &str, bytes: u64) -> Result<Self, NearError> {
-        let name = format!("{name}-{bytes:x}");
         Self::new(bytes, |words, there| {
-            let shared = HostMemory::of_host(KIND, &name, words, there);
+            let shared = HostMemory::of_host(KIND, &full_name(name, bytes), words, there);
             shared.or_else(|_| HostMemory::of_process(words, there))
         })
+    }
+
+    /// Whether processes of this host and user have a near cache by this name and of this size.
+    pub fn is_there(name: &str, bytes: u64) -> bool {
+        HostMemory::is_there(KIND, &full_name(name, bytes))
+    }
+
+    /// Removes what processes of this user that were killed have left of their near caches.
+    pub fn remove_left() {
+        HostMemory::remove_left(KIND);
     }
 
     /// Whether a near cache can have so many bytes.
@@ -133,6 +143,21 @@ impl Values {
     }
 }
 
+fn full_name(name: &str, bytes: u64) -> String {
+    format!("{name}-{bytes:x}")
+}
+
+/// A key, as a near cache knows it.
+#[derive(Clone, Copy, Debug)]
+pub struct Key<'k> {
+    /// Its bytes.
+    pub bytes: &'k [u8],
+    /// Their hash.
+    pub hash: u64,
+    /// What chooses the word of its object.
+    pub stripe: u64,
+}
+
 /// What a lookup finds in the near cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
@@ -153,7 +178,8 @@ pub struct NearValues {
     values: Arc<Values>,
     follower: Follower,
     store: Store,
-    hits: Cell<u32>,
+    /// Chooses the hits of which the pool is told.
+    chance: Cell<u32>,
 }
 
 impl NearValues {
@@ -161,7 +187,7 @@ impl NearValues {
     pub fn new(values: Arc<Values>) -> Self {
         let follower = Follower::new(values.words.clone());
         let store = Store::new(HostUser::new(values.words.memory().clone()), values.layout);
-        Self { values, follower, store, hits: Cell::new(0) }
+        Self { values, follower, store, chance: Cell::new(0) }
     }
 
     /// The near cache.
@@ -175,16 +201,17 @@ impl NearValues {
         &self.follower
     }
 
-    /// Looks for a copy of the key's value, and loads it. `hash` is the key's, and chooses its word.
+    /// Looks for a copy of the key's value, and loads it.
     #[inline]
-    pub fn find<E: Endpoint>(&self, endpoint: &E, hash: u64, key: &[u8], into: &mut Buffer) -> Found {
-        let Some(found) = self.store.find(hash, key) else { return Found::Nothing };
+    pub fn find<E: Endpoint>(&self, endpoint: &E, key: Key<'_>, into: &mut Buffer) -> Found {
+        let Some(found) = self.store.find(key.hash, key.bytes) else { return Found::Nothing };
         into.resize(found.value_bytes());
         if !self.store.load(&found, into.bytes_mut()) {
             return Found::Nothing;
         }
         // The copy first, then the words.
-        let (present, before) = (self.follower.sample(endpoint, hash), self.values.words.sample_of(found.sample()));
+        let (present, before) =
+            (self.follower.sample(endpoint, key.stripe), self.values.words.sample_of(found.sample()));
         if present == Some(before) {
             self.store.note_hit(&found);
             return Found::Valid(found.meta(), self.is_to_be_told());
@@ -193,7 +220,7 @@ impl NearValues {
             Some(present) if present.is_not_before(&before) => {
                 self.store.remove(&found);
                 if !present.ends_all_since(&before) {
-                    self.values.worth.note_end(hash, found.heat());
+                    self.values.worth.note_end(key.hash, found.heat());
                 }
                 Found::Outdated(found.meta())
             }
@@ -202,24 +229,25 @@ impl NearValues {
         }
     }
 
-    /// Counts a hit; whether the pool is to be told, so that the object counts as accessed there: of
-    /// each thirty-second. The lookups before the copy was made counted, too.
+    /// Whether the pool is to be told of a hit, so that the object counts as accessed there: of one
+    /// in thirty-two. The lookups before the copy was made counted, too.
     fn is_to_be_told(&self) -> bool {
-        let hits = self.hits.get().wrapping_add(1);
-        self.hits.set(hits);
-        hits.is_multiple_of(TOLD_PERIOD) && !self.values.is_eager
+        // A generator of Knuth's (MMIX) in 32 bits; its upper bits are the random ones.
+        let chance = self.chance.get().wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        self.chance.set(chance);
+        chance >> (u32::BITS - TOLD_PERIOD.ilog2()) == 0 && !self.values.is_eager
     }
 
     /// Before a key is looked up in the pool: what a copy would depend on, if the key is worth one.
-    pub async fn before_lookup<E: Endpoint>(&self, endpoint: &E, layout: &Layout, hash: u64) -> Option<Sample> {
-        if !self.values.worth.note_lookup(hash) && !self.values.is_eager {
+    pub async fn before_lookup<E: Endpoint>(&self, endpoint: &E, layout: &Layout, key: Key<'_>) -> Option<Sample> {
+        if !self.values.worth.note_lookup(key.hash) && !self.values.is_eager {
             return None;
         }
-        self.follower.sample_now(endpoint, layout, hash).await
+        self.follower.sample_now(endpoint, layout, key.stripe).await
     }
 
     /// Keeps a copy; whether it is one. The slot has permitted it after the sample was taken.
-    pub fn keep(&self, hash: u64, key: &[u8], sample: Sample, meta: MetaWords, value: &[u8]) -> bool {
-        self.store.keep(&Entry { key, hash, sample: sample.bits(), meta, value })
+    pub fn keep(&self, key: Key<'_>, sample: Sample, meta: MetaWords, value: &[u8]) -> bool {
+        self.store.keep(&Entry { key: key.bytes, hash: key.hash, sample: sample.bits(), meta, value })
     }
 }

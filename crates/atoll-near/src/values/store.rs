@@ -2,12 +2,12 @@
 //! in memory that they all have mapped.
 //!
 //! ```text
-//! words   0 export | 8 lookups | 16 cursor of segments | 24 copies | 32 cells of `worth`
+//! words   0 export | 1 nonce | 8 lookups | 16 cursor of segments | 24 copies | 32 cells of `worth`
 //!         buckets x 8 slots
 //!         segments x (owner, generation)
 //!         segments
 //! slot    fingerprint 16 | segment 14 | place 16, of 32 bytes each | generation 14 | heat 3   0: empty
-//! record  lengths of key and value | hash | generation | sample 3 | meta 3 | key | value
+//! record  generation | lengths of key and value | hash | sample 3 | meta 3 | key | value
 //! ```
 //!
 //! A client owns the segment that it fills; the owner word names it. A full segment has no owner.
@@ -15,10 +15,10 @@
 //! written again: the host evicts what it copied first and has not used since. A new owner adds 1
 //! to the segment's generation before it writes. Records never change once a slot names them.
 //!
-//! | a reader | finds |
+//! | step of a reader | what it shows |
 //! |---|---|
-//! | loads the bucket, and a record that a slot with the fingerprint names | the key, or the slot names another one |
-//! | then the segment's generation | it is the record's, or the bytes may have changed while they were loaded |
+//! | it loads a record that a slot with the key's fingerprint names | whether the record is of the slot's generation, and has the key |
+//! | then it loads the segment's generation | if that is the record's, its bytes did not change while they were loaded |
 //!
 //! No reader waits, and none keeps a writer waiting. A process that is killed at any point leaves
 //! segments with its clients' names at most, which others take over, and a count that is wrong by
@@ -35,6 +35,8 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// The word that says who exports the words of the sharer: see `words`.
 pub(super) const EXPORT: usize = 0;
+/// The nonce of the latest export.
+pub(super) const NONCE: usize = 1;
 /// Lookups that `worth` has counted.
 pub(super) const LOOKUPS: usize = 8;
 const CURSOR: usize = 16;
@@ -75,7 +77,7 @@ impl Layout {
         let words_log2 = (bytes / 512).ilog2().clamp(6, 20);
         let cells = 1_usize << (bytes / 128).ilog2().clamp(8, 22);
         let buckets = 1_usize << (bytes / 128 / BUCKET_SLOTS as u64).ilog2();
-        let segment_bytes = (1 << (bytes / 128).ilog2()).clamp(*SEGMENT_BYTES.start(), *SEGMENT_BYTES.end());
+        let segment_bytes = (1 << (bytes / 256).ilog2()).clamp(*SEGMENT_BYTES.start(), *SEGMENT_BYTES.end());
         let mut layout = Self { words_log2, cells, buckets, segments: 0, segment_words: segment_bytes as usize / 8 };
         let fixed = sharers::region_bytes(words_log2) + 8 * layout.segment_words_at() as u64;
         let segments = bytes.saturating_sub(fixed) / (segment_bytes + 16);
@@ -189,7 +191,7 @@ impl Header {
     }
 
     fn of(words: &[u64; HEADER_WORDS]) -> Self {
-        let [lengths, hash, generation, export, everything, word, meta @ ..] = *words;
+        let [generation, lengths, hash, export, everything, word, meta @ ..] = *words;
         let (key_bytes, value_bytes) = (lengths as u32 as usize, (lengths >> 32) as usize);
         Self { key_bytes, value_bytes, hash, generation, sample: [export, everything, word], meta }
     }
@@ -197,7 +199,7 @@ impl Header {
     fn words(&self) -> [u64; HEADER_WORDS] {
         let lengths = self.key_bytes as u64 | (self.value_bytes as u64) << 32;
         let mut words = [0; HEADER_WORDS];
-        words[..3].copy_from_slice(&[lengths, self.hash, self.generation]);
+        words[..3].copy_from_slice(&[self.generation, lengths, self.hash]);
         words[3..6].copy_from_slice(&self.sample);
         words[6..].copy_from_slice(&self.meta);
         words
@@ -255,8 +257,7 @@ impl Store {
     }
 
     fn bucket_at(&self, hash: u64) -> usize {
-        // The lower bits choose the sharer's word.
-        let bucket = hash.rotate_right(20) as usize & (self.layout.buckets - 1);
+        let bucket = hash as usize & (self.layout.buckets - 1);
         self.layout.buckets_at() + BUCKET_SLOTS * bucket
     }
 
@@ -276,11 +277,16 @@ impl Store {
     /// once its segment has been seen to be [kept](Self::is_kept).
     #[inline]
     fn header(&self, slot: u64, place: Place) -> Option<Header> {
-        let mut words = [0; HEADER_WORDS];
-        self.memory().load(self.record_at(place), &mut words);
+        // First: it is written last.
+        let generation = self.word(self.record_at(place)).load(Ordering::Acquire);
+        if generation & SLOT.max(3) != SLOT.unpack(slot)[3] {
+            return None;
+        }
+        let mut words = [generation; HEADER_WORDS];
+        self.memory().load(self.record_at(place) + 1, &mut words[1..]);
         let header = Header::of(&words);
         let is_inside = place.offset + header.record_words() <= self.layout.segment_words;
-        (is_inside && header.generation & SLOT.max(3) == SLOT.unpack(slot)[3]).then_some(header)
+        is_inside.then_some(header)
     }
 
     /// Whether what was loaded from a record before is what its client wrote.
@@ -349,8 +355,16 @@ impl Store {
 
     fn empty(&self, slot_at: usize, slot: u64) {
         if self.swap(slot_at, slot, 0) {
-            self.word(COPIES).fetch_sub(1, Ordering::Relaxed);
+            // What a killed process did not count is not counted down either.
+            let count = |copies: u64| copies.checked_sub(1);
+            let _ = self.word(COPIES).fetch_update(Ordering::Relaxed, Ordering::Relaxed, count);
         }
+    }
+
+    /// Whether a slot names no record that is left.
+    fn is_over(&self, slot: u64) -> bool {
+        let generation = |place: Place| self.word(self.layout.generation_at(place.segment)).load(Ordering::Relaxed);
+        self.place(slot).is_none_or(|place| generation(place) & SLOT.max(3) != SLOT.unpack(slot)[3])
     }
 
     /// Makes a copy; whether there was room.
@@ -362,22 +376,29 @@ impl Store {
         let header = Header { key_bytes: key.len(), value_bytes: value.len(), hash, generation: 0, sample, meta };
         let Some((place, generation)) = self.room(header.record_words()) else { return false };
         let key_at = self.record_at(place) + HEADER_WORDS;
-        self.memory().store(self.record_at(place), &Header { generation, ..header }.words());
         self.memory().store_bytes(key_at, key);
         self.memory().store_bytes(key_at + key.len().div_ceil(8), value);
+        self.store_header(place, &Header { generation, ..header }.words());
         self.publish(hash, slot_of(hash, place, generation));
         true
     }
 
-    /// Puts a slot into its bucket: in place of the key's own, an empty one, or one that was hit
-    /// least.
+    /// Stores the header of a record, whose generation says that all of it is there.
+    fn store_header(&self, place: Place, words: &[u64; HEADER_WORDS]) {
+        self.memory().store(self.record_at(place) + 1, &words[1..]);
+        self.word(self.record_at(place)).store(words[0], Ordering::Release);
+    }
+
+    /// Puts a slot into its bucket: in place of the key's own, one that names nothing, or one that
+    /// was hit least.
     fn publish(&self, hash: u64, new: u64) {
         let bucket_at = self.bucket_at(hash);
         let slots: [u64; BUCKET_SLOTS] =
             std::array::from_fn(|index| self.word(bucket_at + index).load(Ordering::Relaxed));
         let is_same = |slot: &u64| slot & SLOT.max(0) == fingerprint(hash);
-        let same = slots.iter().position(is_same).or_else(|| slots.iter().position(|slot| *slot == 0));
-        let index = same.unwrap_or_else(|| {
+        let same = slots.iter().position(is_same);
+        let free = || slots.iter().position(|slot| *slot == 0 || self.is_over(*slot));
+        let index = same.or_else(free).unwrap_or_else(|| {
             let turn = self.turn.replace(self.turn.get().wrapping_add(1));
             let in_turn = (0..BUCKET_SLOTS).map(|step| turn.wrapping_add(step) % BUCKET_SLOTS);
             in_turn.min_by_key(|index| slots[*index] >> HEAT_SHIFT).expect("a bucket has slots")
@@ -391,7 +412,7 @@ impl Store {
     /// Room for a record in the segment that this client fills, or in another one.
     fn room(&self, words: usize) -> Option<(Place, u64)> {
         for _ in 0..2 {
-            let Filling { segment, generation, used } = self.filling.get().or_else(|| self.next_segment())?;
+            let Filling { segment, generation, used } = self.filling.get().or_else(|| self.next_segment(words))?;
             let end = used + words;
             if end <= self.layout.segment_words {
                 self.filling.set(Some(Filling { segment, generation, used: end.next_multiple_of(PLACE_WORDS) }));
@@ -410,8 +431,9 @@ impl Store {
         }
     }
 
-    /// Becomes the owner of the segment that was filled first, and begins it.
-    fn next_segment(&self) -> Option<Filling> {
+    /// Becomes the owner of the segment that was filled first, and begins it with room for so many
+    /// words.
+    fn next_segment(&self, words: usize) -> Option<Filling> {
         let own = u64::from(self.user.identity().bits());
         if self.user.identity() == Identity::NOBODY {
             return None;
@@ -426,15 +448,17 @@ impl Store {
             }
             let before = self.word(self.layout.generation_at(segment)).load(Ordering::Relaxed);
             if before > 0 || self.memory().provide(self.layout.segment_at(segment), self.layout.segment_words) {
-                return Some(self.begin_segment(segment, before));
+                return Some(self.begin_segment(segment, before, words));
             }
             self.swap(self.layout.owner_at(segment), own, 0);
         }
         None
     }
 
-    /// Empties a segment that this client owns, and writes again what was hit.
-    fn begin_segment(&self, segment: usize, before: u64) -> Filling {
+    /// Empties a segment that this client owns, and writes again what was hit, as long as a quarter
+    /// of it stays free, and so many words.
+    fn begin_segment(&self, segment: usize, before: u64, words: usize) -> Filling {
+        let end_max = (self.layout.segment_words / 4 * 3).min(self.layout.segment_words.saturating_sub(words));
         let generation = before + 1;
         let mut records = vec![0; if before > 0 { self.layout.segment_words } else { 0 }];
         self.memory().load(self.layout.segment_at(segment), &mut records);
@@ -444,32 +468,34 @@ impl Store {
         let (mut offset, mut used) = (0, 0);
         while let Some(header) = Header::in_segment(&records, offset, before) {
             let end = offset + header.record_words();
-            records[offset..][..HEADER_WORDS].copy_from_slice(&Header { generation, ..header }.words());
-            let [from, to] = [offset, used].map(|offset| Place { segment, offset });
-            let [from, to] = [slot_of(header.hash, from, before), slot_of(header.hash, to, generation)];
-            if self.write_again(header.hash, from, to, &records[offset..end]) {
-                used = (used + header.record_words()).next_multiple_of(PLACE_WORDS);
+            let end_again = (used + header.record_words()).next_multiple_of(PLACE_WORDS);
+            let from = slot_of(header.hash, Place { segment, offset }, before);
+            let to = (end_again <= end_max).then_some(Place { segment, offset: used });
+            let header = Header { generation, ..header };
+            if self.write_again(from, &header, &records[offset + HEADER_WORDS..end], to) {
+                used = end_again;
             }
             offset = end.next_multiple_of(PLACE_WORDS);
         }
         Filling { segment, generation, used }
     }
 
-    /// Writes a record again if it was hit, as long as a quarter of the segment stays free; whether
-    /// it has. Otherwise its slot is empty. The slots are without heat.
-    fn write_again(&self, hash: u64, from: u64, to: u64, record: &[u64]) -> bool {
-        let bucket_at = self.bucket_at(hash);
+    /// Writes a record again if it was hit, and there is a place for it; whether it has. Otherwise
+    /// its slot is empty, which is `from` but for its heat.
+    fn write_again(&self, from: u64, header: &Header, rest: &[u64], to: Option<Place>) -> bool {
+        let bucket_at = self.bucket_at(header.hash);
         let found = (bucket_at..bucket_at + BUCKET_SLOTS)
             .map(|slot_at| (slot_at, self.word(slot_at).load(Ordering::Relaxed)))
             .find(|(_, slot)| slot & !(SLOT.max(4) << HEAT_SHIFT) == from);
-        let (Some((slot_at, slot)), Some(place)) = (found, self.place(to)) else { return false };
-        if slot == from || place.offset + record.len() > self.layout.segment_words / 4 * 3 {
+        let Some((slot_at, slot)) = found else { return false };
+        let Some(to) = to.filter(|_| slot != from) else {
             self.empty(slot_at, slot);
             return false;
-        }
-        self.memory().store(self.record_at(place), record);
+        };
+        self.memory().store(self.record_at(to) + HEADER_WORDS, rest);
+        self.store_header(to, &header.words());
         // A reader that counts a hit just now loses the copy.
-        self.swap(slot_at, slot, to)
+        self.swap(slot_at, slot, slot_of(header.hash, to, header.generation))
     }
 }
 

@@ -11,6 +11,7 @@
 //!
 //! ```text
 //! export   who 30 | turn 31 | state 2     own atomics; 0 at first
+//! nonce    of the latest export           written by the client that is about to
 //! ```
 //!
 //! | state | who |
@@ -18,11 +19,15 @@
 //! | nobody | |
 //! | a client is about to | its identity: if it was killed, another one may |
 //! | here | compute node and region of the export |
+//!
+//! Numbers of compute nodes are lent again. So a client that follows an export looks for its nonce
+//! there: another region has another one. An attempt that has lasted for [`ATTEMPT_NS`] counts as
+//! given up, for its process may stand still.
 
-use super::store::EXPORT;
+use super::store::{EXPORT, NONCE};
 use crate::error::NearError;
 use atoll_fabric::shm::{HostMemory, HostUser};
-use atoll_fabric::{Address, Endpoint, Identity, Kind, Lifetime, RegionAttributes, VerbError};
+use atoll_fabric::{Address, Batch, Endpoint, Identity, Kind, Lifetime, RegionAttributes, VerbError};
 use atoll_pool::Layout;
 use atoll_pool::fields::Fields;
 use atoll_pool::sharers::{self, Joined};
@@ -34,6 +39,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const REGION_BYTES_MIN: u64 = 4096;
 /// How long a client waits before it tries again to follow or export.
 const RETRY_NS: u64 = 10_000_000;
+/// The same where the words that are exported cannot be had.
+const RETRY_HERE_NS: u64 = 10 * RETRY_NS;
+/// How long others wait for a client that is about to export.
+const ATTEMPT_NS: u64 = 1_000_000_000;
 
 /// The words of an object as they were at a moment: its own, and that of everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,7 +150,7 @@ impl Words {
     /// # Panics
     /// If no sharer can have so many: see [`sharers::WORDS_LOG2`].
     pub fn new(words_log2: u32) -> Result<Self, NearError> {
-        Ok(Self::in_memory(Arc::new(HostMemory::of_process(1, 1)?), words_log2))
+        Ok(Self::in_memory(Arc::new(HostMemory::of_process(NONCE + 1, NONCE + 1)?), words_log2))
     }
 
     /// So many words, whose export is told in this memory.
@@ -173,6 +182,11 @@ impl Words {
         Export(self.memory.word(EXPORT).load(Ordering::Acquire))
     }
 
+    /// The nonce of the latest export.
+    fn nonce(&self) -> u64 {
+        self.memory.word(NONCE).load(Ordering::Acquire)
+    }
+
     /// Changes who exports, if that is still as it was at `before`; what is there then.
     fn change(&self, before: Export, exported: Exported) -> Option<Export> {
         let after = before.followed_by(exported);
@@ -194,6 +208,8 @@ pub struct Follower {
     unused: Cell<Option<Address>>,
     /// When it may try again.
     retry_ns: Cell<u64>,
+    /// An attempt of another client, and when this one saw it first.
+    attempt: Cell<(Export, u64)>,
 }
 
 impl Follower {
@@ -207,6 +223,7 @@ impl Follower {
             joined: Cell::new(None),
             unused: Cell::new(None),
             retry_ns: Cell::new(0),
+            attempt: Cell::new((Export::NONE, 0)),
         }
     }
 
@@ -244,8 +261,8 @@ impl Follower {
         }
     }
 
-    /// Makes sure that this client follows the words of its process, and exports them if no client
-    /// of the process does. Whether it follows them.
+    /// Makes sure that this client follows the words, and exports them if no client does. Whether it
+    /// follows them.
     ///
     /// # Errors
     /// [`NearError::Export`] if the fabric has no regions that can be followed,
@@ -257,26 +274,21 @@ impl Follower {
         }
         let followed = self.follow_now(endpoint, layout).await;
         if !matches!(followed, Ok(true)) {
-            self.retry_ns.set(now_ns.saturating_add(RETRY_NS));
+            let is_here = matches!(self.words.export().exported(), Exported::Here(_));
+            self.retry_ns.set(now_ns.saturating_add(if is_here { RETRY_HERE_NS } else { RETRY_NS }));
         }
         followed
     }
 
     async fn follow_now<E: Endpoint>(&self, endpoint: &E, layout: &Layout) -> Result<bool, NearError> {
-        if endpoint.is_over() {
+        if endpoint.is_over() || self.user.identity() == Identity::NOBODY {
             // That it follows nothing says nothing of the export.
             return Ok(false);
         }
         let before = self.words.export();
         match before.exported() {
-            Exported::Soon(who) if !self.words.memory.is_dead(who) => return Ok(false),
-            Exported::Here(at) if endpoint.follow(at).is_ok() => {
-                // A word that cannot be had now may be had again: the export has not ended.
-                let is_followed = endpoint.own_word(sharers::everything(at)).is_some();
-                if !is_followed || self.words.export() != before {
-                    return Ok(false);
-                }
-                self.followed.set((before, at));
+            Exported::Soon(who) if !self.has_given_up(endpoint, who, before) => return Ok(false),
+            Exported::Here(at) if self.follow_here(endpoint, before, at) => {
                 if self.joined.get().is_some_and(|(export, _)| export != before) {
                     // Its own export has lost its turn.
                     self.leave(endpoint, layout).await?;
@@ -284,19 +296,54 @@ impl Follower {
                 return Ok(true);
             }
             // Only what has ended is replaced: others may follow it.
-            Exported::Here(at) if !matches!(endpoint.reach_export(at), Err(VerbError::ExportAbsent(_))) => {
-                return Ok(false);
-            }
+            Exported::Here(at) if self.is_there(endpoint, at).await => return Ok(false),
             Exported::Here(_) | Exported::Soon(_) | Exported::Nobody => {}
         }
         let Some(soon) = self.words.change(before, Exported::Soon(self.user.identity())) else { return Ok(false) };
-        let exporting = Exporting(&self.words, soon);
+        let exporting = Exporting(self, soon);
         self.leave(endpoint, layout).await?;
         let at = self.export_and_join(endpoint, layout).await?;
         let Some(here) = self.words.change(exporting.1, Exported::Here(at)) else { return Ok(false) };
         self.joined.set(self.joined.get().map(|(_, joined)| (here, joined)));
         self.followed.set((here, at));
         Ok(true)
+    }
+
+    /// Whether the client that was about to export does so no more.
+    fn has_given_up<E: Endpoint>(&self, endpoint: &E, who: Identity, attempt: Export) -> bool {
+        let now_ns = endpoint.now_ns();
+        let (seen, since_ns) = self.attempt.get();
+        if seen != attempt {
+            self.attempt.set((attempt, now_ns));
+        }
+        self.words.memory.is_dead(who) || seen == attempt && now_ns.saturating_sub(since_ns) >= ATTEMPT_NS
+    }
+
+    /// Follows the export that is said to be here, if its words can be had.
+    fn follow_here<E: Endpoint>(&self, endpoint: &E, export: Export, at: Address) -> bool {
+        // At the same address may be another region by now.
+        self.followed.set(Self::NOTHING);
+        let is_followed = endpoint.follow(at).is_ok()
+            && endpoint.own_word(sharers::nonce(at)) == Some(self.words.nonce())
+            && self.words.export() == export;
+        if is_followed {
+            self.followed.set((export, at));
+        }
+        is_followed
+    }
+
+    /// Whether the latest export is still there, or may be.
+    async fn is_there<E: Endpoint>(&self, endpoint: &E, at: Address) -> bool {
+        match endpoint.reach_export(at) {
+            Ok(_) => {}
+            Err(error) => return !matches!(error, VerbError::ExportAbsent(_)),
+        }
+        let mut batch = Batch::new();
+        let nonce = batch.read_word(sharers::nonce(at));
+        match endpoint.post(&mut batch).await {
+            Ok(()) => batch.word(nonce) == self.words.nonce(),
+            Err(error) => !matches!(error, VerbError::ExportAbsent(_) | VerbError::PeerDead),
+        }
     }
 
     /// Exports words of its own, and enters them into the table of sharers. No other client does
@@ -314,7 +361,9 @@ impl Follower {
         };
         self.unused.set(Some(at));
         endpoint.follow(at)?;
-        let joined = sharers::join(endpoint, layout, at, words_log2).await?.ok_or(NearError::Sharers)?;
+        let nonce = endpoint.random();
+        let joined = sharers::join(endpoint, layout, at, words_log2, nonce).await?.ok_or(NearError::Sharers)?;
+        self.words.memory.word(NONCE).store(nonce, Ordering::Release);
         self.unused.set(None);
         self.joined.set(Some((Export::NONE, joined)));
         Ok(at)
@@ -343,6 +392,10 @@ impl Follower {
     fn withdraw(&self) -> Option<Joined> {
         self.followed.set(Self::NOTHING);
         let (export, joined) = self.joined.take()?;
+        if self.user.identity() == Identity::NOBODY {
+            // A fork withdraws nothing of its parent's.
+            return None;
+        }
         // Copies of the turn are not valid from now on, whatever the words say. If it has changed
         // meanwhile, they are not either.
         self.words.change(export, Exported::Nobody);
@@ -358,11 +411,13 @@ impl Drop for Follower {
 }
 
 /// A client that is about to export. If its future is dropped, or it cannot, another one tries.
-struct Exporting<'w>(&'w Words, Export);
+struct Exporting<'f>(&'f Follower, Export);
 
 impl Drop for Exporting<'_> {
     fn drop(&mut self) {
-        self.0.change(self.1, Exported::Nobody);
+        if self.0.user.identity() != Identity::NOBODY {
+            self.0.words.change(self.1, Exported::Nobody);
+        }
     }
 }
 

@@ -87,7 +87,7 @@ fn write_metrics(text: &mut String, shared: &Shared) -> fmt::Result {
     head(text, "atoll_wall_clock_ahead_seconds", "gauge", help)?;
     writeln!(text, "atoll_wall_clock_ahead_seconds {}", (facts.wall_clock_ahead_ms)() as f64 / 1000.0)?;
     if let Some(near) = (facts.near)() {
-        let NearFacts { copies, used_bytes, bytes } = near;
+        let NearFacts { copies, used_bytes, bytes, .. } = near;
         number(text, "atoll_near_max_bytes", "gauge", "Most bytes of the near cache.", bytes)?;
         number(text, "atoll_near_used_bytes", "gauge", "Bytes of the copies in the near cache.", used_bytes)?;
         number(text, "atoll_near_objects", "gauge", "Copies in the near cache.", copies)?;

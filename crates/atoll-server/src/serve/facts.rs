@@ -41,6 +41,8 @@ pub struct NearFacts {
     pub used_bytes: u64,
     /// Bytes that the near cache may take.
     pub bytes: u64,
+    /// Whether other processes of the host share it.
+    pub is_shared: bool,
 }
 
 impl fmt::Debug for PoolFacts {

@@ -112,8 +112,8 @@ impl Builder {
         self
     }
 
-    /// Keeps copies of what is looked up often in at most so many bytes of this process's memory:
-    /// see [`Pool::near`].
+    /// Keeps copies of what is looked up often in at most so many bytes of this host's memory: see
+    /// [`Pool::near`].
     pub fn near(mut self, bytes: u64) -> Self {
         self.near_bytes = Some(bytes);
         self

@@ -16,6 +16,7 @@ use super::nodes::{Found, Left, Whose, find_node, remove_node};
 use super::users::Users;
 use super::{OpenError, Pool};
 use crate::fabric::{self, PoolFabric};
+use atoll_cache::NearCache;
 use atoll_fabric::{CostClass, Fabric, FabricError, Hold, Sharing};
 use atoll_pool::nodes::MemberWords;
 use atoll_pool::settings::NODES_MAX;
@@ -129,7 +130,11 @@ impl<F: PoolFabric> Pool<F> {
             Err(FabricError::Absent(_)) if !removed.left.is_empty() => Err(refused(removed.left.join("; "))),
             Err(error @ FabricError::System { .. }) if is_network => Err(refused(error.to_string())),
             Err(error) => Err(error.into()),
-            Ok(()) => Ok(removed),
+            Ok(()) => {
+                // Those of processes that were killed are of no use any more.
+                NearCache::remove_left();
+                Ok(removed)
+            }
         }
     }
 }

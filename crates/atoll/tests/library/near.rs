@@ -2,6 +2,8 @@
 //! was. Handles that ask for near caches of one size share one, as processes of a host do.
 
 use atoll::{Expiry, OpenError, Pool, PoolOptions, SetOptions};
+use atoll_fabric::shm::fork;
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -115,6 +117,44 @@ fn processes_of_a_host_share_a_near_cache_and_go_on_when_one_ends() {
     drop((other, second));
     assert!(open().near_cache().unwrap().is_some_and(|cache| cache.copies() == 0), "the last one removed it");
     drop((writer, made));
+    Pool::remove(&name).unwrap();
+}
+
+/// A fork that drops the clients of its parent ends nothing of them.
+#[test]
+fn a_fork_leaves_the_near_cache_of_its_parent_as_it_is() {
+    let name = format!("shm:/atoll-near-fork-{}", std::process::id());
+    let made = Pool::create(&name, &PoolOptions::default().capacity_bytes(8 << 20)).unwrap();
+    let pool = Pool::open(&name).unwrap();
+    pool.near(1 << 16).unwrap();
+    let mut writer = made.client().unwrap();
+    let value = |number: u64| vec![number as u8; 100 + number as usize];
+    (0..100).for_each(|number| writer.set(&key(number), &value(number)).unwrap());
+    let clients = RefCell::new(Some([(); 2].map(|()| pool.client().unwrap())));
+    let read = |numbers: std::ops::Range<u64>, rounds: usize| {
+        let mut clients = clients.borrow_mut();
+        let [one, other] = clients.as_mut().unwrap();
+        for _ in 0..rounds {
+            for number in numbers.clone() {
+                for client in [&mut *one, &mut *other] {
+                    assert_eq!(client.get(&key(number)).unwrap(), Some(&value(number)[..]));
+                }
+            }
+        }
+        [one.stats().near_hits, other.stats().near_hits]
+    };
+    let before = read(0..30, 6);
+    let status = fork::in_fork(|| {
+        drop(clients.take());
+        5
+    });
+    assert_eq!(status.unwrap(), 5);
+    let after = read(0..30, 1);
+    // Of some hits the pool is told instead.
+    assert!(after.iter().zip(before).all(|(after, before)| after - before >= 25), "{before:?}, {after:?}");
+    read(0..100, 10);
+    clients.take();
+    drop((pool, writer, made));
     Pool::remove(&name).unwrap();
 }
 

@@ -200,8 +200,9 @@ fn atoll(text: &mut String, &Facts { shared, totals, .. }: &Facts<'_>) -> Writte
     write!(text, "wall_clock_ahead_ms:{}\r\n", (facts.wall_clock_ahead_ms)())?;
     write!(text, "memory_nodes_absent:{}\r\n", (facts.nodes_absent)())?;
     if let Some(near) = (facts.near)() {
-        let NearFacts { copies, used_bytes, bytes } = near;
+        let NearFacts { copies, used_bytes, bytes, is_shared } = near;
         write!(text, "near_maxmemory:{bytes}\r\nnear_used_memory:{used_bytes}\r\nnear_objects:{copies}\r\n")?;
+        write!(text, "near_shared:{}\r\n", u8::from(is_shared))?;
     }
     if let Some(curve) = totals.curve() {
         let points: Vec<String> = curve.map(|(capacity, ratio)| format!("{capacity}={ratio:.4}")).collect();
