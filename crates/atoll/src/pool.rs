@@ -453,12 +453,12 @@ impl<F: PoolFabric> Pool<F> {
     /// [`OpenError::NoRoomNear`] if the host lacks the memory. [`OpenError::Near`] if it is too
     /// small or too large, or the fabric or the pool lets this process have none; then it has none.
     pub fn near(&self, bytes: u64) -> Result<(), OpenError> {
-        NearCache::check(bytes)?;
         let is_there = self.opened_now().near_name().is_some_and(|name| NearCache::is_there(&name, bytes));
         // Its memory is allocated as it fills, so that nothing else refuses what the host lacks.
         if let Some(room) = Room::of_memory(None).filter(|room| !is_there && room.usable_bytes() < bytes) {
             return Err(OpenError::NoRoomNear { bytes, why: room.to_string() });
         }
+        NearCache::check(bytes)?;
         self.0.near_bytes.store(bytes, Ordering::Release);
         let followed = self.client().and_then(|client| client.follow());
         if followed.is_err() {

@@ -69,9 +69,7 @@ impl TcpEndpoint {
         let (agent, session) = self.home_session().ok_or(refused("the agent of the home is gone"))?;
         let key = (self.process, agent, self.reach.home_region().id(), node, at.region());
         let owns = self.followed.exported.borrow().contains(&(node, at.region()));
-        // Without a lease it may be that of an earlier exporter, unless it is this one's.
-        let is_its = |mirror: &Arc<Mirror>| !mirror.is_over() && (owns || mirror.is_told());
-        let known = mirrors().get(&key).and_then(Weak::upgrade).filter(is_its);
+        let known = mirrors().get(&key).and_then(Weak::upgrade).filter(|mirror| mirror.is_present());
         let mirror = match known {
             Some(mirror) => mirror,
             None if owns => {

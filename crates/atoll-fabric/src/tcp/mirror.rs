@@ -58,28 +58,35 @@ const IS_OVER: usize = 1;
 const WORDS: usize = 8;
 
 /// The words, and whether they are the agent's.
-pub(super) struct Mirror(HostMemory);
+pub(super) struct Mirror {
+    memory: HostMemory,
+    /// Whether this process keeps it.
+    is_kept: bool,
+}
 
 impl Mirror {
     /// A mirror of so many words that processes of the host can find by its name, if the host has
     /// room for it.
     fn new(name: &str, words: usize) -> Result<Self, FabricError> {
         let shared = HostMemory::of_host_anew(KIND, name, WORDS + words);
-        shared.or_else(|_| HostMemory::of_process(WORDS + words, WORDS + words)).map(Self)
+        shared
+            .or_else(|_| HostMemory::of_process(WORDS + words, WORDS + words))
+            .map(|memory| Self { memory, is_kept: true })
     }
 
     /// The mirror that a process of the host keeps under this name.
     pub(super) fn find(name: &str) -> Option<Self> {
-        HostMemory::find(KIND, name).ok().flatten().map(Self).filter(|mirror| !mirror.is_over())
+        let found = HostMemory::find(KIND, name).ok().flatten()?;
+        Some(Self { memory: found, is_kept: false }).filter(|mirror| !mirror.is_over())
     }
 
     /// How many words of the region it has.
     fn words(&self) -> usize {
-        self.0.len() - WORDS
+        self.memory.len() - WORDS
     }
 
     fn at(&self, number: usize) -> &AtomicU64 {
-        self.0.word(WORDS + number)
+        self.memory.word(WORDS + number)
     }
 
     /// The word at an offset, if it is the agent's.
@@ -97,17 +104,23 @@ impl Mirror {
     /// Whether its words are the agent's.
     #[inline]
     pub(super) fn is_told(&self) -> bool {
-        let until_ns = self.0.word(TOLD_UNTIL_NS).load(Ordering::Acquire);
-        self.0.word(IS_OVER).load(Ordering::Acquire) == 0 && awake_or_asleep_ns() < until_ns
+        let until_ns = self.memory.word(TOLD_UNTIL_NS).load(Ordering::Acquire);
+        self.memory.word(IS_OVER).load(Ordering::Acquire) == 0 && awake_or_asleep_ns() < until_ns
+    }
+
+    /// Whether it may be had again without a look for another one by its name: that of an earlier
+    /// exporter never is.
+    pub(super) fn is_present(&self) -> bool {
+        !self.is_over() && (self.is_kept || self.is_told())
     }
 
     pub(super) fn is_over(&self) -> bool {
-        self.0.word(IS_OVER).load(Ordering::SeqCst) != 0
+        self.memory.word(IS_OVER).load(Ordering::SeqCst) != 0
     }
 
     /// From now on it gives no word.
     fn end(&self) {
-        self.0.word(IS_OVER).store(1, Ordering::SeqCst);
+        self.memory.word(IS_OVER).store(1, Ordering::SeqCst);
     }
 }
 
@@ -327,7 +340,7 @@ impl Keeper {
 
     fn begin_lease(&mut self, pinged_ns: u64) {
         let until_ns = pinged_ns.saturating_add((self.lease * 3 / 4).as_nanos() as u64);
-        self.mirror.0.word(TOLD_UNTIL_NS).fetch_max(until_ns, Ordering::SeqCst);
+        self.mirror.memory.word(TOLD_UNTIL_NS).fetch_max(until_ns, Ordering::SeqCst);
         if let Some(live) = self.live.take() {
             let _ = live.try_send(());
         }
