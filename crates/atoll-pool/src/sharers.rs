@@ -8,8 +8,9 @@
 //! ```text
 //! home     version | 64 x sharer                                      atomics only
 //! sharer   compute node 13 | region 6 | identity 30 | log2 of words 5 | epoch 10   free: identity
-//! 0 region   magic, identity, nonce  data 64  everything   others' atomics: no copy of before is valid
-//! 128  words        others' atomics, a word for all objects whose hashes choose it
+//! 0 region   magic, identity, nonce                                   data
+//! 64         everything         others' atomics: no copy of before is valid
+//! 128        words              others' atomics, each for all objects whose hashes choose it
 //! ```
 //!
 //! | step of a sharer that joins | from then on |

@@ -436,11 +436,12 @@ impl<F: PoolFabric> Pool<F> {
         Ok(Client::new(atoll_cache::Cache::new(engine), self.clone()))
     }
 
-    /// From now on the clients that join through this handle, or a clone of it, use a near cache: at
-    /// most `bytes` of this host's memory for copies of what is looked up often. The processes of
-    /// the host that give the same size for the same pool, and run as the same user, share one. A
-    /// hit costs no access to the pool. Before an object changes, whichever process changes it ends
-    /// all copies first, so lookups stay linearizable. Keys that are written much get no copies.
+    /// From now on the clients that join through this handle, or a clone of it, use a near cache:
+    /// at most `bytes` of this host's memory for copies of what is looked up often. The processes
+    /// of the host that give the same size and name of the pool, and run as the same user, share
+    /// one. A hit costs no access to the pool. Before an object changes, whichever process changes
+    /// it ends all copies first, so lookups stay linearizable. Keys that are written much get no
+    /// copies.
     ///
     /// It pays where the pool is on another host. Of objects that have copies, a change takes two
     /// round trips more. Up to [`SHARERS_MAX`](atoll_pool::sharers::SHARERS_MAX) near caches can be

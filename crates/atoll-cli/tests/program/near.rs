@@ -109,7 +109,7 @@ fn near_server(pool: &str, bytes: &str, number: u64) -> Serving {
 }
 
 /// Two servers share a near cache; the one that exports its words is killed. Its number may be lent
-/// to another near cache before anybody has changed a key.
+/// to another near cache before any key has changed.
 fn kill_and_read(pool: &str) {
     let far = Serving::start(&["--pool", pool]);
     let mut writing = far.connect();

@@ -199,7 +199,8 @@ async fn change_until_it_ends<E: Endpoint>(endpoint: E, _rounds: u64) {
         }
         fetch_and_add(&endpoint, word(DONE), 1).await;
     }
-    // The region is gone: whoever followed it answers for it no more, so that this is unseen.
+    // The region is gone: a process that followed it answers for it no more, so that this is
+    // unseen.
     fetch_and_add(&endpoint, word(DONE), 1 << 32).await;
     wait_for(&endpoint, word(PLACES + 3), 1).await;
 }

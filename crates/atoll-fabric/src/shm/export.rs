@@ -33,8 +33,8 @@ fn end_regions(home: &str, node: u16) -> Result<(), FabricError> {
     (0..made as u8).rev().try_for_each(|region| ShmRegion::end_exported(&export_name(home, (node, region))))
 }
 
-/// Ends the regions of all compute nodes of a pool whose home is about to be removed. What cannot be
-/// marked as ended keeps its name.
+/// Ends the regions of all compute nodes of a pool whose home is about to be removed. What cannot
+/// be marked as ended keeps its name.
 pub(super) fn remove_all_names(home: &str) -> Result<(), FabricError> {
     let path = path_of(home)?;
     let (Some(directory), Some(file)) = (path.parent(), path.file_name()) else { return Ok(()) };
@@ -178,7 +178,7 @@ impl ShmEndpoint {
             .filter_map(|region| self.exports.region(node, region))
             .for_each(|region| region.mark_ended());
         match &self.home().name {
-            // What cannot be removed is by whoever finds the number free.
+            // What cannot be removed now is removed by a client that finds the number free.
             Some(_) => drop(self.home_name().map(|home| end_regions(home, node))),
             None => self.table().retain(|place, _| place.0 != node),
         }

@@ -1,8 +1,8 @@
 //! Memory that the processes of a host share without a fabric: near caches are kept in it.
 //!
 //! It has a name that all its users can compute: the first process makes it, the others find it,
-//! and the last one removes it. What processes that were killed have left is removed by whoever
-//! makes such memory next.
+//! and the last one removes it. What processes that were killed have left is removed by the next
+//! process that makes such memory.
 //!
 //! ```text
 //! file   /dev/shm/atoll-KIND-NAME-CLOCKS    magic | 7 words | the words of its users
@@ -38,8 +38,8 @@ const HEAD_WORDS: usize = 8;
 const TRIES: u32 = 32;
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Memory that processes of a host share, as words. All of it is zero at first. Its first words have
-/// their pages; those behind them are [provided](HostMemory::provide) before they are used.
+/// Memory that processes of a host share, as words. All of it is zero at first. Its first words
+/// have their pages; those behind them are [provided](HostMemory::provide) before they are used.
 pub struct HostMemory {
     region: ShmRegion,
     /// Of memory that other processes can find. Dropped behind the region.
@@ -68,7 +68,7 @@ impl HostMemory {
         Self::remove_left(kind);
         for _ in 0..TRIES {
             match Self::open(&path, file_bytes(there))? {
-                Opened::Memory(found) if found.region.attributes().bytes == bytes => return Ok(found),
+                Opened::Memory(found) if found.region.attributes().bytes == bytes => return Ok(*found),
                 Opened::Memory(_) => return Err(FabricError::BadSize { name: path, bytes, least: bytes }),
                 Opened::Busy => std::thread::sleep(PAUSE),
                 Opened::Absent => {
@@ -100,7 +100,7 @@ impl HostMemory {
     /// As [`HostMemory::of_host`].
     pub fn find(kind: &str, name: &str) -> Result<Option<Self>, FabricError> {
         match Self::open(&path_of_kind(kind, name), u64::MAX)? {
-            Opened::Memory(found) => Ok(Some(found)),
+            Opened::Memory(found) => Ok(Some(*found)),
             Opened::Absent | Opened::Busy => Ok(None),
         }
     }
@@ -142,7 +142,7 @@ impl HostMemory {
         if !has_magic(&region) {
             return Err(FabricError::BadName(path.to_owned()));
         }
-        Ok(Opened::Memory(Self { region, file: Some(LeftFile(path.to_owned())) }))
+        Ok(Opened::Memory(Box::new(Self { region, file: Some(LeftFile(path.to_owned())) })))
     }
 
     /// Makes memory in a file that `name` gives its name; `None` if it has one already.
@@ -264,7 +264,7 @@ impl std::fmt::Debug for HostMemory {
 
 /// What an attempt to open memory has found.
 enum Opened {
-    Memory(HostMemory),
+    Memory(Box<HostMemory>),
     Absent,
     /// It is being removed, or was made anew meanwhile.
     Busy,
@@ -300,8 +300,8 @@ impl HostUser {
         &self.memory
     }
 
-    /// Its identity: [`Identity::NOBODY`] in a fork of the process that made it, or where the file
-    /// system locks nothing.
+    /// Its identity: that of no user in a fork of its process, and where the file system locks
+    /// nothing.
     #[inline]
     pub fn identity(&self) -> Identity {
         if self.memory.region.presence.is_fork() { Identity::NOBODY } else { self.identity }

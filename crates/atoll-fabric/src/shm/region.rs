@@ -81,7 +81,7 @@ impl ShmRegion {
     /// Opens what [`ShmRegion::create_exported`] made, marks it as ended, and removes its name.
     pub(super) fn end_exported(name: &str) -> Result<(), FabricError> {
         match Mapping::open(name, MARK_BYTES) {
-            // Nobody follows a region that was not made to its end.
+            // No process follows a region that was not made to its end.
             Err(FabricError::BadSize { .. }) => {}
             Err(FabricError::Absent(_)) => return Ok(()),
             Err(error) => return Err(error),

@@ -1,7 +1,7 @@
 //! Copies of values by their keys: the near cache of a compute node under a cache's engine.
 //!
 //! The copies are in memory of the compute node, which its processes share
-//! ([`HostMemory`](atoll_fabric::shm::HostMemory)). What the other nodes must reach is small: the near cache's [`words`]. A client
+//! ([`HostMemory`]). What the other nodes must reach is small: the near cache's [`words`]. A client
 //! that changes an object of which copies may exist adds to its word first.
 //!
 //! | step of a read | what it does | verbs |
@@ -22,7 +22,7 @@
 //! took place at that moment. It is as linearizable as a lookup in the pool.
 //!
 //! **Processes that end.** A process that is killed leaves its copies to the others. If it exported
-//! the words, they end before anybody is told that they are gone, and all copies end with them.
+//! the words, they end before any client is told that they are gone, and all copies with them.
 //! Then another process exports, and copies are made anew.
 //!
 //! **What is hot here stays in the pool**: the pool is told of some hits (see
@@ -75,8 +75,8 @@ impl Values {
     }
 
     /// The near cache that the processes of this host and user have by this name: of at most
-    /// `bytes`, which all of them give. Where the host can have none, one of this process alone: see
-    /// [`Values::is_of_host`].
+    /// `bytes`, which all of them give. Where the host can have none, one of this process alone:
+    /// see [`Values::is_of_host`].
     ///
     /// # Errors
     /// As [`Values::of_process`].

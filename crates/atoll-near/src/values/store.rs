@@ -6,14 +6,14 @@
 //!         buckets x 8 slots
 //!         segments x (owner, generation)
 //!         segments
-//! slot    fingerprint 16 | segment 14 | place 16, of 32 bytes each | generation 14 | heat 3   0: empty
+//! slot    fingerprint 16 | segment 14 | place 16, of 32 bytes | generation 14 | heat 3   0: empty
 //! record  generation | lengths of key and value | hash | sample 3 | meta 3 | key | value
 //! ```
 //!
 //! A client owns the segment that it fills; the owner word names it. A full segment has no owner.
-//! Segments are filled again in the order of their numbers, and what was hit since it was written is
-//! written again: the host evicts what it copied first and has not used since. A new owner adds 1
-//! to the segment's generation before it writes. Records never change once a slot names them.
+//! Segments are filled again in the order of their numbers, and what was hit since it was written
+//! is written again: the host evicts what it copied first and has not used since. A new owner adds
+//! 1 to the segment's generation before it writes. Records never change once a slot names them.
 //!
 //! | step of a reader | what it shows |
 //! |---|---|

@@ -261,8 +261,8 @@ impl Follower {
         }
     }
 
-    /// Makes sure that this client follows the words, and exports them if no client does. Whether it
-    /// follows them.
+    /// Makes sure that this client follows the words, and exports them if no client does. Whether
+    /// it follows them.
     ///
     /// # Errors
     /// [`NearError::Export`] if the fabric has no regions that can be followed,

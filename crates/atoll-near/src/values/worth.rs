@@ -1,7 +1,7 @@
 //! Whether a key is worth a copy: it is looked up often enough, and its copies live long enough.
 //!
 //! ```text
-//! cell   log2 of lookups needed, plus 1 4 | lookups 12 | fingerprint 8 | period 8     two to a word
+//! cell   log2 of lookups needed, plus 1 4 | lookups 12 | fingerprint 8 | period 8   two to a word
 //! ```
 //!
 //! A copy costs a swap of the slot, and its end costs a change of the object two round trips. A hit
