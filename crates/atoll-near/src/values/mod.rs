@@ -25,8 +25,8 @@
 //! the words, they end before any client is told that they are gone, and all copies with them.
 //! Then another process exports, and copies are made anew.
 //!
-//! **What is hot here stays in the pool**: the pool is told of some hits (see
-//! [`NearValues::is_to_be_told`]), and counts them as accesses. No hit waits for that.
+//! **What is hot here stays in the pool**: the pool is told of some hits, and counts them as
+//! accesses. No hit waits for that.
 
 mod store;
 pub mod words;

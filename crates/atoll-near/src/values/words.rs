@@ -21,8 +21,8 @@
 //! | here | compute node and region of the export |
 //!
 //! Numbers of compute nodes are lent again. So a client that follows an export looks for its nonce
-//! there: another region has another one. An attempt that has lasted for [`ATTEMPT_NS`] counts as
-//! given up, for its process may stand still.
+//! there: another region has another one. An attempt that has lasted for a second counts as given
+//! up, for its process may stand still.
 
 use super::store::{EXPORT, NONCE};
 use crate::error::NearError;
