@@ -316,6 +316,13 @@ pub struct Joined {
     sharer: Sharer,
 }
 
+impl Joined {
+    /// The sharer's region.
+    pub fn at(&self) -> Address {
+        self.sharer.at()
+    }
+}
+
 /// Enters the region at `at`, which the endpoint has exported, into the table, and gives it its
 /// [nonce]. `None` if the pool has as many sharers as it can have. From now on copies may be made.
 ///

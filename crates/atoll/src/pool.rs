@@ -448,7 +448,8 @@ impl<F: PoolFabric> Pool<F> {
     /// on a pool.
     ///
     /// The memory is in `/dev/shm`, of which it takes more as it fills, and the last process that
-    /// uses it removes it. Where there is no such directory, a process has memory of its own.
+    /// uses it removes it. Where there can be no such file, or the file system is too small for it,
+    /// a process has memory of its own ([`NearCache::is_of_host`]).
     ///
     /// # Errors
     /// [`OpenError::NoRoomNear`] if the host lacks the memory. [`OpenError::Near`] if it is too

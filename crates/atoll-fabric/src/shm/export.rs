@@ -7,9 +7,9 @@
 //!
 //! A compute node's number is lent as an identity is. The kernel holds a lock of the home's file
 //! for it, and releases the lock when the process has ended (`lock`). **Only the holder of the
-//! number's lock touches names of that number.** So a process that acquires a number removes what a
-//! dead holder left. A process that finds the number free does the same. Removing the pool removes
-//! all names. A region whose name was removed lives on in existing mappings; no new mapping is
+//! number's lock touches names of that number**, and a process that removes the pool. So a process
+//! that acquires a number removes what a dead holder left. A process that finds the number free
+//! does the same. A region whose name was removed lives on in existing mappings; no new mapping is
 //! made.
 //!
 //! **Who removes a name marks the region as ended first**, behind its bytes. So a client that is
@@ -33,8 +33,7 @@ fn end_regions(home: &str, node: u16) -> Result<(), FabricError> {
     (0..made as u8).rev().try_for_each(|region| ShmRegion::end_exported(&export_name(home, (node, region))))
 }
 
-/// Ends the regions of all compute nodes of a pool whose home is about to be removed. What cannot
-/// be marked as ended keeps its name.
+/// Ends the regions of all compute nodes of a pool whose home is about to be removed.
 pub(super) fn remove_all_names(home: &str) -> Result<(), FabricError> {
     let path = path_of(home)?;
     let (Some(directory), Some(file)) = (path.parent(), path.file_name()) else { return Ok(()) };
@@ -43,7 +42,7 @@ pub(super) fn remove_all_names(home: &str) -> Result<(), FabricError> {
         let name = entry.file_name();
         let is_export = name.to_str().and_then(|name| name.strip_prefix(&beginning)).is_some_and(is_place);
         if let Some(path) = entry.path().to_str().filter(|_| is_export) {
-            let _ = ShmRegion::end_exported(path);
+            ShmRegion::end_exported(path)?;
         }
     }
     Ok(())

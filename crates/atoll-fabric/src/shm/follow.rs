@@ -34,7 +34,7 @@ impl ShmEndpoint {
         };
         let at = Address::on_compute(node, at.region(), 0);
         let mut following = self.following.borrow_mut();
-        following.retain(|following| following.at != at);
+        following.retain(|following| following.at != at && !following.region.has_ended());
         following.push(Following { at, region });
         Ok(())
     }

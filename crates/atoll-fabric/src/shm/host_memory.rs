@@ -17,6 +17,7 @@
 //! The file of memory that is being made has a name of its own, which ends in `.new`.
 
 use super::mapping::PAGE_BYTES;
+use super::process::ForkGuard;
 use super::region::ShmRegion;
 use super::words::Words;
 use crate::{FabricError, Identity, Region};
@@ -90,8 +91,12 @@ impl HostMemory {
     pub(crate) fn of_host_anew(kind: &str, name: &str, words: usize) -> Result<Self, FabricError> {
         let path = path_of_kind(kind, name);
         Self::remove_left(kind);
-        let made = Self::make(&path, words, words, |new| std::fs::rename(new, &path))?;
-        made.ok_or(FabricError::Exists(path))
+        for _ in 0..TRIES {
+            if let Some(made) = Self::make(&path, words, words, |new| std::fs::rename(new, &path))? {
+                return Ok(made);
+            }
+        }
+        Err(FabricError::Absent(path))
     }
 
     /// The memory of this name and kind, all of it there, if a process has made it.
@@ -134,13 +139,13 @@ impl HostMemory {
             Err(FabricError::Absent(_)) => return Ok(Opened::Absent),
             Err(error) => return Err(error),
         };
+        if !has_magic(&region) {
+            return Err(FabricError::BadName(path.to_owned()));
+        }
         let bytes = there.max(PAGE_BYTES).min(region.attributes().bytes);
         if !region.reserve(0, bytes) {
             let why = "the host has no memory left".to_owned();
             return Err(FabricError::NoRoom { name: path.to_owned(), bytes, why });
-        }
-        if !has_magic(&region) {
-            return Err(FabricError::BadName(path.to_owned()));
         }
         Ok(Opened::Memory(Box::new(Self { region, file: Some(LeftFile(path.to_owned())) })))
     }
@@ -281,17 +286,23 @@ impl Drop for LeftFile {
 }
 
 /// A user of such memory, with an identity that no other living user has.
-#[derive(Debug)]
 pub struct HostUser {
     memory: Arc<HostMemory>,
     identity: Identity,
+    guard: ForkGuard,
+    process: u64,
 }
 
 impl HostUser {
     /// A user of this memory.
     pub fn new(memory: Arc<HostMemory>) -> Self {
         let identity = memory.region.presence.lend();
-        Self { memory, identity }
+        let (guard, process) = ForkGuard::new();
+        Self { memory, identity, guard, process }
+    }
+
+    fn is_fork(&self) -> bool {
+        self.guard.number() != self.process
     }
 
     /// The memory.
@@ -304,15 +315,21 @@ impl HostUser {
     /// nothing.
     #[inline]
     pub fn identity(&self) -> Identity {
-        if self.memory.region.presence.is_fork() { Identity::NOBODY } else { self.identity }
+        if self.is_fork() { Identity::NOBODY } else { self.identity }
     }
 }
 
 impl Drop for HostUser {
     fn drop(&mut self) {
-        if self.identity != Identity::NOBODY {
+        if self.identity() != Identity::NOBODY {
             self.memory.region.presence.release(self.identity);
         }
+    }
+}
+
+impl std::fmt::Debug for HostUser {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HostUser").field("memory", &self.memory).field("identity", &self.identity).finish()
     }
 }
 
@@ -334,7 +351,9 @@ fn is_own(path: &Path) -> std::io::Result<(u64, u64)> {
 }
 
 fn has_magic(region: &ShmRegion) -> bool {
-    region.word_at(0).is_some_and(|word| word.load(Ordering::Acquire) == MAGIC)
+    // A file that is none of ours may have no page there.
+    let is_there = region.mapping.is_there(0, PAGE_BYTES);
+    is_there && region.word_at(0).is_some_and(|word| word.load(Ordering::Acquire) == MAGIC)
 }
 
 /// Removes memory that no process has open.
@@ -342,11 +361,12 @@ fn remove_if_left(path: &str) -> Result<(), FabricError> {
     if is_own(Path::new(path)).is_err() {
         return Ok(());
     }
-    let is_new = path.ends_with(".new");
+    // Of a file that is being made, or of which a process was killed as it made it.
+    let number = path.strip_suffix(".new").and_then(|path| path.rsplit_once('.')).map(|(_, number)| number);
+    let is_new = number.is_some_and(|number| number.len() == 16 && number.bytes().all(|byte| byte.is_ascii_hexdigit()));
     let alone = match ShmRegion::open_alone(path) {
         Ok(Some(alone)) => alone,
         Ok(None) => return Ok(()),
-        // A process that was killed as it made it.
         Err(FabricError::BadSize { bytes: 0, .. }) if is_new => return ShmRegion::remove(path),
         Err(error) => return Err(error),
     };

@@ -328,8 +328,7 @@ impl Presence {
         self.file.as_ref().is_none_or(LockFile::is_volatile)
     }
 
-    /// Whether this process is a fork of the one that opened it.
-    pub(super) fn is_fork(&self) -> bool {
+    fn is_fork(&self) -> bool {
         self.file.as_ref().is_some_and(|file| file.0.number().is_none())
     }
 

@@ -99,7 +99,7 @@ impl TcpEndpoint {
         table.insert(key, Arc::downgrade(&mirror));
         drop(table);
         let mut followed = self.followed.mirrors.borrow_mut();
-        followed.retain(|(region, _)| *region != at);
+        followed.retain(|(region, mirror)| *region != at && !mirror.is_over());
         followed.push((at, mirror));
         Ok(())
     }

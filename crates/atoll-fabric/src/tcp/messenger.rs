@@ -54,6 +54,9 @@ impl TcpEndpoint {
                 self.core.borrow_mut().exports.remove(&(node, region));
                 Err(absent(String::from_utf8_lossy(&why).into_owned()))
             }
+            Answer::NoExport { why } => {
+                Err(VerbError::export_unopened(node, region, String::from_utf8_lossy(&why).into_owned()))
+            }
             _ => Err(absent("the agent of the home refuses it".to_owned())),
         }
     }

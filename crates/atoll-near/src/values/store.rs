@@ -2,7 +2,7 @@
 //! in memory that they all have mapped.
 //!
 //! ```text
-//! words   0 export | 1 nonce | 8 lookups | 16 cursor of segments | 24 copies | 32 cells of `worth`
+//! words   0 export | 1 id | 8 lookups | 16 cursor of segments | 24 copies | 32 cells of `worth`
 //!         buckets x 8 slots
 //!         segments x (owner, generation)
 //!         segments
@@ -35,8 +35,8 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// The word that says who exports the words of the sharer: see `words`.
 pub(super) const EXPORT: usize = 0;
-/// The nonce of the latest export.
-pub(super) const NONCE: usize = 1;
+/// What tells this memory from all other: see `words`.
+pub(super) const ID: usize = 1;
 /// Lookups that `worth` has counted.
 pub(super) const LOOKUPS: usize = 8;
 const CURSOR: usize = 16;

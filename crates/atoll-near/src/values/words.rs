@@ -11,7 +11,7 @@
 //!
 //! ```text
 //! export   who 30 | turn 31 | state 2     own atomics; 0 at first
-//! nonce    of the latest export           written by the client that is about to
+//! id       of this memory                 by chance, of its first client
 //! ```
 //!
 //! | state | who |
@@ -21,10 +21,11 @@
 //! | here | compute node and region of the export |
 //!
 //! Numbers of compute nodes are lent again. So a client that follows an export looks for its nonce
-//! there: another region has another one. An attempt that has lasted for a second counts as given
-//! up, for its process may stand still.
+//! there, made of the export's word and the memory's id: no other region has it. An attempt that
+//! has lasted for a second counts as given up, for its process may stand still. What it exports
+//! later has the nonce of a turn that will never be.
 
-use super::store::{EXPORT, NONCE};
+use super::store::{EXPORT, ID};
 use crate::error::NearError;
 use atoll_fabric::shm::{HostMemory, HostUser};
 use atoll_fabric::{Address, Batch, Endpoint, Identity, Kind, Lifetime, RegionAttributes, VerbError};
@@ -150,7 +151,7 @@ impl Words {
     /// # Panics
     /// If no sharer can have so many: see [`sharers::WORDS_LOG2`].
     pub fn new(words_log2: u32) -> Result<Self, NearError> {
-        Ok(Self::in_memory(Arc::new(HostMemory::of_process(NONCE + 1, NONCE + 1)?), words_log2))
+        Ok(Self::in_memory(Arc::new(HostMemory::of_process(ID + 1, ID + 1)?), words_log2))
     }
 
     /// So many words, whose export is told in this memory.
@@ -182,9 +183,13 @@ impl Words {
         Export(self.memory.word(EXPORT).load(Ordering::Acquire))
     }
 
-    /// The nonce of the latest export.
-    fn nonce(&self) -> u64 {
-        self.memory.word(NONCE).load(Ordering::Acquire)
+    /// The nonce of an export. `random` becomes the memory's id if it has none.
+    fn nonce(&self, export: Export, random: u64) -> u64 {
+        let id = match self.memory.word(ID).compare_exchange(0, random, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => random,
+            Err(present) => present,
+        };
+        id ^ export.0
     }
 
     /// Changes who exports, if that is still as it was at `before`; what is there then.
@@ -204,7 +209,7 @@ pub struct Follower {
     followed: Cell<(Export, Address)>,
     /// What it exports itself.
     joined: Cell<Option<(Export, Joined)>>,
-    /// A region that it has exported and not entered into the table.
+    /// A region that it exports and that is not in the table.
     unused: Cell<Option<Address>>,
     /// When it may try again.
     retry_ns: Cell<u64>,
@@ -296,21 +301,29 @@ impl Follower {
                 return Ok(true);
             }
             // Only what has ended is replaced: others may follow it.
-            Exported::Here(at) if self.is_there(endpoint, at).await => return Ok(false),
+            Exported::Here(at) if self.is_there(endpoint, before, at).await => return Ok(false),
             Exported::Here(_) | Exported::Soon(_) | Exported::Nobody => {}
         }
         let Some(soon) = self.words.change(before, Exported::Soon(self.user.identity())) else { return Ok(false) };
         let exporting = Exporting(self, soon);
         self.leave(endpoint, layout).await?;
-        let at = self.export_and_join(endpoint, layout).await?;
-        let Some(here) = self.words.change(exporting.1, Exported::Here(at)) else { return Ok(false) };
-        self.joined.set(self.joined.get().map(|(_, joined)| (here, joined)));
+        let (at, joined) = self.export_and_join(endpoint, layout, soon).await?;
+        let Some(here) = self.words.change(exporting.1, Exported::Here(at)) else {
+            // It took too long, and another client was quicker.
+            self.leave(endpoint, layout).await?;
+            return Ok(false);
+        };
+        self.joined.set(Some((here, joined)));
         self.followed.set((here, at));
         Ok(true)
     }
 
     /// Whether the client that was about to export does so no more.
     fn has_given_up<E: Endpoint>(&self, endpoint: &E, who: Identity, attempt: Export) -> bool {
+        if who == self.user.identity() {
+            // Another operation of this client is about to.
+            return false;
+        }
         let now_ns = endpoint.now_ns();
         let (seen, since_ns) = self.attempt.get();
         if seen != attempt {
@@ -324,7 +337,7 @@ impl Follower {
         // At the same address may be another region by now.
         self.followed.set(Self::NOTHING);
         let is_followed = endpoint.follow(at).is_ok()
-            && endpoint.own_word(sharers::nonce(at)) == Some(self.words.nonce())
+            && endpoint.own_word(sharers::nonce(at)) == Some(self.words.nonce(export, endpoint.random()))
             && self.words.export() == export;
         if is_followed {
             self.followed.set((export, at));
@@ -333,7 +346,7 @@ impl Follower {
     }
 
     /// Whether the latest export is still there, or may be.
-    async fn is_there<E: Endpoint>(&self, endpoint: &E, at: Address) -> bool {
+    async fn is_there<E: Endpoint>(&self, endpoint: &E, export: Export, at: Address) -> bool {
         match endpoint.reach_export(at) {
             Ok(_) => {}
             Err(error) => return !matches!(error, VerbError::ExportAbsent(_)),
@@ -341,40 +354,44 @@ impl Follower {
         let mut batch = Batch::new();
         let nonce = batch.read_word(sharers::nonce(at));
         match endpoint.post(&mut batch).await {
-            Ok(()) => batch.word(nonce) == self.words.nonce(),
+            Ok(()) => batch.word(nonce) == self.words.nonce(export, endpoint.random()),
             Err(error) => !matches!(error, VerbError::ExportAbsent(_) | VerbError::PeerDead),
         }
     }
 
-    /// Exports words of its own, and enters them into the table of sharers. No other client does
-    /// meanwhile.
-    async fn export_and_join<E: Endpoint>(&self, endpoint: &E, layout: &Layout) -> Result<Address, NearError> {
+    /// Exports words of its own, and enters them into the table of sharers. Until the export is
+    /// told of, this client has joined with it in no turn.
+    async fn export_and_join<E: Endpoint>(
+        &self,
+        endpoint: &E,
+        layout: &Layout,
+        soon: Export,
+    ) -> Result<(Address, Joined), NearError> {
         let domain = endpoint.region_attributes(0).map(|home| home.domain);
         let domain = domain.ok_or(NearError::NoDirectory { what: "the pool's home is not reached" })?;
         let words_log2 = self.words.words_log2;
         let bytes = sharers::region_bytes(words_log2).max(REGION_BYTES_MIN);
         let wanted = RegionAttributes { bytes, kind: Kind::Host, domain, lifetime: Lifetime::Process };
-        // A region that could not be entered is used at the next attempt.
         let at = match self.unused.take() {
             Some(at) if endpoint.follow(at).is_ok() => at,
             _ => endpoint.export(wanted)?,
         };
         self.unused.set(Some(at));
         endpoint.follow(at)?;
-        let nonce = endpoint.random();
+        let nonce = self.words.nonce(soon.followed_by(Exported::Here(at)), endpoint.random());
         let joined = sharers::join(endpoint, layout, at, words_log2, nonce).await?.ok_or(NearError::Sharers)?;
-        self.words.memory.word(NONCE).store(nonce, Ordering::Release);
         self.unused.set(None);
         self.joined.set(Some((Export::NONE, joined)));
-        Ok(at)
+        Ok((at, joined))
     }
 
-    /// Gives back the place of an export that has ended.
+    /// Gives back the place of an export that has lost its turn, or has had none. Its region is
+    /// used at the next attempt.
     async fn leave<E: Endpoint>(&self, endpoint: &E, layout: &Layout) -> Result<(), NearError> {
-        match self.joined.take() {
-            Some((_, joined)) => Ok(sharers::leave(endpoint, layout, joined).await?),
-            None => Ok(()),
-        }
+        let Some((_, joined)) = self.joined.take() else { return Ok(()) };
+        sharers::leave(endpoint, layout, joined).await?;
+        self.unused.set(Some(joined.at()));
+        Ok(())
     }
 
     /// Before this client ends: it exports nothing any more.

@@ -272,7 +272,8 @@ impl Part {
                     Answer::Attributes { size, kind, domain, lifetime }
                 }
                 Err(VerbError::ExportAbsent(absent)) => Answer::Absent { why: absent.why.into_bytes() },
-                Err(error) => Answer::Absent { why: error.to_string().into_bytes() },
+                // It may be there.
+                Err(error) => Answer::NoExport { why: error.to_string().into_bytes() },
             },
             Call::Mailbox {} => number(endpoint.mailbox().0),
             Call::Sign { slot, epoch } => {
