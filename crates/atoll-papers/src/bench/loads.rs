@@ -5,7 +5,7 @@ use super::experiment::Options;
 use super::footprint::Footprint;
 use super::setup::Setup;
 use super::sizes::BLOCK_OBJECT_BYTES;
-use super::tenants::{OneSize, grouped, populated};
+use super::tenants::{FirstPart, OneSize, grouped, populated};
 use atoll_lab::LabError;
 use atoll_lab::load::{Load, LoadOptions, ycsb};
 use std::sync::Arc;
@@ -90,6 +90,15 @@ impl Known {
     /// Looks at all requests of a load.
     pub fn of(load: Arc<dyn Load>) -> Self {
         Self { footprint: Footprint::of(&*load), load }
+    }
+
+    /// In a full run the first of so many parts of its requests. What it asks for altogether stays
+    /// what the whole load does.
+    pub fn first_of(mut self, parts: u64, options: &Options) -> Self {
+        if !options.quick {
+            self.load = Arc::new(FirstPart { load: self.load, parts });
+        }
+        self
     }
 
     /// What it is, and how many requests and keys it has.

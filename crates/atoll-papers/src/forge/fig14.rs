@@ -1,6 +1,6 @@
 //! FORGE, Fig. 14: real traces with objects of one size.
 
-use super::cache_sizes::{CACHE_PERCENTS, figures, threads};
+use super::cache_sizes::{CACHE_PERCENTS, PARTS, PARTS_TOLD, figures, threads};
 use super::versus::Printed;
 use crate::bench::loads::{Known, fixed_blocks};
 use crate::bench::{Baseline, Findings, Options};
@@ -22,15 +22,15 @@ const PRINTED: [Printed; 1] = [Printed {
 pub(crate) fn measure(options: &Options) -> Result<Findings, LabError> {
     let mut loads = Vec::new();
     for (name, requests_max) in &TRACES[..options.scaled(TRACES.len(), 2)] {
-        loads
-            .push((*name, Known::of(fixed_blocks(name, *requests_max, threads(options), CACHE_PERCENTS[0], options)?)));
+        let load = fixed_blocks(name, *requests_max, threads(options), CACHE_PERCENTS[0], options)?;
+        loads.push((*name, Known::of(load).first_of(PARTS, options)));
     }
     let told: Vec<String> = loads.iter().map(|(_, load)| load.what()).collect();
     Ok(Findings {
         what: format!(
             "{}. The paper's own traces (CloudPhysics, Wikimedia, MSR, IBM; up to 100 million requests) are not here: these are public ones of the same \
              kinds, block I/O and key-value, bounded in length. A trace of few keys is run by several tenants, each with keys of its own, so that {} threads have full groups. \
-             All systems have as much memory, metadata included. The text also prints about 96 % hits of all systems in CPhy with 20 % cache. It is not set beside the trace of CloudPhysics that is \
+             {PARTS_TOLD} All systems have as much memory, metadata included. The text also prints about 96 % hits of all systems in CPhy with 20 % cache. It is not set beside the trace of CloudPhysics that is \
              here, two hours of one disk, of which 43 % of the requests are the first of their key.",
             told.join("; "),
             threads(options),

@@ -5,12 +5,10 @@ use super::versus::{self, Printed, Versus};
 use crate::bench::measured::Measured;
 use crate::bench::sizes::COMPUTE_NODES;
 use crate::bench::sweep::{Sweep, Swept};
-use crate::bench::tenants::FirstPart;
 use crate::bench::{Baseline, Findings, Options};
 use atoll_lab::LabError;
 use atoll_lab::report::places::Places;
 use atoll_lab::report::{Figure, Series};
-use std::sync::Arc;
 
 const CACHE_PERCENT: u64 = 20;
 const THREADS: [u16; 3] = [100, 200, 300];
@@ -30,10 +28,7 @@ const PRINTED: [Printed; 1] = [Printed {
 /// Measures the figure.
 pub(crate) fn measure(options: &Options) -> Result<Findings, LabError> {
     let threads = options.scaled(THREADS, [2, 4, 6]);
-    let mut load = sized(LARGE, threads[2], CACHE_PERCENT, options)?;
-    if !options.quick {
-        load.load = Arc::new(FirstPart { load: load.load, parts: PARTS });
-    }
+    let load = sized(LARGE, threads[2], CACHE_PERCENT, options)?.first_of(PARTS, options);
     let mut sweep = Sweep::over(Places::named("threads", threads.map(|threads| threads.to_string())));
     for nodes in MEMORY_NODES {
         let name = if nodes == 1 { "1 node".to_owned() } else { format!("{nodes} nodes") };
