@@ -441,6 +441,9 @@ impl Drop for Exporting<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
+    use atoll_fabric::{Clock, run_ready};
+    use atoll_pool::{EngineArea, Pool, PoolSettings};
 
     #[test]
     fn every_export_is_a_turn_and_an_attempt_that_failed_is_none() {
@@ -457,6 +460,42 @@ mod tests {
         assert!(here.is_not_before(again) && here.is_not_before(here) && !again.is_not_before(here));
         let last = Export::new(Exported::Nobody, FIELDS.max(1));
         assert!(last.followed_by(Exported::Here(at)).is_not_before(last), "turns begin anew");
+    }
+
+    /// A client stands still while it is about to export, and another one exports, and is killed.
+    /// The first goes on: what it exports has the number that the other one had.
+    #[test]
+    fn what_an_overtaken_attempt_exports_is_not_taken_for_an_earlier_export_of_its_number() {
+        let settings = PoolSettings::for_capacity(1 << 20);
+        let home = Arc::new(ShmRegion::anonymous(settings.home_bytes()).unwrap());
+        let (clock, now_ns) = Clock::manual(1);
+        let [first, second, third] = [(); 3].map(|()| ShmEndpoint::with_regions(vec![home.clone()], clock.clone()));
+        let pool = run_ready(Pool::format(&first, settings, EngineArea::default())).unwrap();
+        let words = Arc::new(Words::new(4).unwrap());
+        let [slow, killed, later] = [(); 3].map(|()| Follower::new(words.clone()));
+        let follow = |follower: &Follower, endpoint: &ShmEndpoint| {
+            now_ns.fetch_add(RETRY_HERE_NS, Ordering::Relaxed);
+            run_ready(follower.follow(endpoint, &pool.layout))
+        };
+        let attempt = words.change(words.export(), Exported::Soon(slow.user.identity())).unwrap();
+        assert!(matches!(follow(&killed, &second), Ok(false)), "an attempt is under way");
+        now_ns.fetch_add(ATTEMPT_NS, Ordering::Relaxed);
+        assert!(matches!(follow(&killed, &second), Ok(true)));
+        let before = killed.sample(&second, 7).unwrap();
+        let Exported::Here(at) = words.export().exported() else { panic!("{:?}", words.export()) };
+        std::mem::forget(killed);
+        drop(second);
+        let (again, _) = run_ready(slow.export_and_join(&first, &pool.layout, attempt)).unwrap();
+        assert_eq!(again, at, "the number was lent again");
+        assert!(words.change(attempt, Exported::Here(again)).is_none());
+        assert!(matches!(follow(&later, &third), Ok(true)));
+        let after = later.sample(&third, 7).unwrap();
+        assert!(after.ends_all_since(&before) && after.is_not_before(&before), "{before:?}, {after:?}");
+        assert_ne!(words.export().exported(), Exported::Here(at));
+        // The first leaves the table, and follows.
+        assert!(matches!(follow(&slow, &first), Ok(true)));
+        assert_eq!(slow.sample(&first, 7), Some(after));
+        assert_eq!(run_ready(sharers::all(&third, &pool)).unwrap().len(), 1);
     }
 
     #[test]
