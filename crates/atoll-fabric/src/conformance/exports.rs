@@ -159,7 +159,7 @@ async fn change<E: Endpoint>(endpoint: E, rounds: u64) {
     }
 }
 
-/// The owner of a region that another client follows; it ends once that one has seen enough.
+/// The owner of a region that client 1 follows. It ends once client 1 has seen enough changes.
 async fn own<E: Endpoint>(endpoint: E) {
     let at = endpoint.export(wanted(&endpoint)).expect("there is room");
     endpoint.follow(at).expect("it is this endpoint's own");

@@ -16,7 +16,7 @@
 //!
 //! | state | who |
 //! |---|---|
-//! | nobody | |
+//! | no client does | |
 //! | a client is about to | its identity: if it was killed, another one may |
 //! | here | compute node and region of the export |
 //!
