@@ -287,8 +287,9 @@ pub trait Endpoint {
     /// attributes. A control-plane call.
     ///
     /// A client calls this before it first uses a region, and again when it learns that the owner
-    /// has changed. An endpoint that reached the region of a former owner still reaches that
-    /// owner's bytes, which no other endpoint sees, or gets [`VerbError::PeerDead`].
+    /// has changed. Once any endpoint was told that a region has ended, a verb to it of an endpoint
+    /// that reached it before gets [`VerbError::PeerDead`], or a verb's error that says the same.
+    /// So a verb that succeeds has found what all others still reached.
     ///
     /// # Errors
     /// [`VerbError::ExportAbsent`] if there is no such region, or its owner is dropped or dead.

@@ -24,7 +24,8 @@ pub enum VerbError {
     /// its owner. The batch took no effect.
     #[error("region {} of compute node {} cannot be opened: {}", .0.region, .0.node, .0.why)]
     ExportUnopened(Box<ExportAbsent>),
-    /// The target has ended for good; no verb of the batch will take effect from now on.
+    /// The target has ended for good: a memory node, or a region that an endpoint exported. No verb
+    /// of the batch will take effect from now on.
     #[error("the memory node is gone: open the pool again once it is back")]
     PeerDead,
     /// The deadline passed. Atomics may have happened and WRITEs may still land later.

@@ -28,6 +28,16 @@ impl<E: Endpoint + Messenger> Near<E> {
         expected: u64,
         desired: u64,
     ) -> Result<Result<(), u64>, NearError> {
+        self.told(self.swap_now(object, offset, expected, desired).await).await
+    }
+
+    async fn swap_now(
+        &self,
+        object: &Object,
+        offset: u32,
+        expected: u64,
+        desired: u64,
+    ) -> Result<Result<(), u64>, NearError> {
         if self.is_by_manager(object, offset) {
             let found = self.swap_by_manager(object, offset, [expected, desired]).await?;
             return Ok(if found == expected { Ok(()) } else { Err(found) });
@@ -46,6 +56,10 @@ impl<E: Endpoint + Messenger> Near<E> {
     /// # Panics
     /// If there is no such word in the object.
     pub async fn fetch_and_add(&self, object: &Object, offset: u32, addend: u64) -> Result<u64, NearError> {
+        self.told(self.add_now(object, offset, addend).await).await
+    }
+
+    async fn add_now(&self, object: &Object, offset: u32, addend: u64) -> Result<u64, NearError> {
         if self.is_by_manager(object, offset) {
             return self.add_by_manager(object, offset, addend).await;
         }

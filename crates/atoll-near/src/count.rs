@@ -48,6 +48,11 @@ counts! {
     switches_off,
     /// Dead compute nodes that this client has buried.
     burials,
+    /// Compute nodes that this client has orphaned: their region had ended, and a client of theirs
+    /// may have lived.
+    orphans,
+    /// Further clients that had died alone, and whose places this client has freed.
+    settled,
 }
 
 /// Counts of a client whose operations share them.

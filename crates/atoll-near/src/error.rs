@@ -57,6 +57,10 @@ pub enum NearError {
         /// The memory node.
         node: u8,
     },
+    /// The near region of this compute node has ended: the process that exported it has, or was
+    /// killed. A change that was asked for may have been done.
+    #[error("the near region of this compute node has ended: detach this client, and join or attach again")]
+    Ended,
     /// With [`Promise::Linearizable`](crate::Promise): an earlier write of this compute node to an
     /// object of the same stripe has an unknown outcome. Nothing was written.
     #[error("a write of this compute node has an unknown outcome: end all clients of the node, and join again")]

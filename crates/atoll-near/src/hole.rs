@@ -45,6 +45,8 @@ pub enum Hole {
     WriterBits,
     /// Linearizable reads: a switch waits for WRITEs that invalidate nothing.
     Bypasses,
+    /// The same: WRITEs of clients whose near region has ended, too.
+    BypassesOfOrphans,
     /// A hit looks at what the copy depends on, after it has copied.
     LookOfHits,
     /// Central manager: it handles one request of an object at a time.

@@ -31,6 +31,8 @@
 //! | `records` | the copies: index, segments, records |
 //! | [`profit`] | whether caching pays for an object |
 //! | [`near`] | a client: reads, writes, atomics |
+//! | [`host`] | processes of a host that are one compute node |
+//! | `export` | who exports what processes of a host share |
 //! | `read`, `write`, `atomics`, `switch`, `invalidate` | the steps of the protocol |
 //! | [`central`] | the peer with a central manager |
 //! | [`count`] | what a client counts |
@@ -91,8 +93,10 @@ pub mod central;
 pub mod count;
 pub mod directory;
 pub mod error;
+mod export;
 #[cfg_attr(not(feature = "holes"), allow(unreachable_pub))]
 mod hole;
+pub mod host;
 mod invalidate;
 mod members;
 pub mod mode;
@@ -119,6 +123,7 @@ pub use directory::{Directory, DirectoryOptions};
 pub use error::NearError;
 #[cfg(feature = "holes")]
 pub use hole::Hole;
+pub use host::HostNode;
 pub use near::{Near, Switch};
 pub use node::NodeOptions;
 pub use object::Object;

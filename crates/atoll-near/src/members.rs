@@ -1,7 +1,8 @@
 //! The compute nodes: how one joins and leaves, and how a dead one is buried.
 //!
 //! ```text
-//! member word   compute node 13 | region 6 | identity 30 | epoch 15     free: identity 0
+//! member word   compute node 13 | region 6 | identity 30 | epoch 15     free: 0 but for the epoch
+//!                                                                       orphaned: identity 0, all else 1
 //! client word   identity 30 | place of the member 6 | its epoch 15      free: 0
 //! ```
 //!
@@ -18,11 +19,19 @@
 //! compares `joins` after it has invalidated: what joined in the meantime is invalidated, too. A
 //! newcomer that was not yet in any table has no copy, and READs the modes later.
 //!
-//! A further client of a compute node takes a place, too, before its first effect.
+//! A further client of a compute node takes a place, too, before its first effect. It may be of
+//! another process than the client that exports the region.
 //!
 //! A member whose region is gone is **buried** by the client that finds it so. Nothing is done
 //! until the fabric says that all its clients are dead, so that none of their verbs takes effect
 //! later.
+//!
+//! A member is **orphaned** whose region is gone with its exporter, while a further client lives
+//! or may live. No operation of that client succeeds any more, since each looks at its own region
+//! last: no hit, no write. So a writer need not tell an orphaned member. What its clients have
+//! posted may still land. Therefore its place is not freed, and the bits of its writers stay. With
+//! [`Promise::Linearizable`](crate::Promise) no stripe is switched on until it is buried: a WRITE
+//! may be under way that was posted because the stripe was off, and that no client can see counted.
 //!
 //! | step of a burial | by | why |
 //! |---|---|---|
@@ -30,12 +39,24 @@
 //! | clear its bit in every mode word ([`Promise::Linearizable`](crate::Promise)) | one | it may have died while it wrote |
 //! | free the places of its further clients, then its own | the same | they can be used again |
 //!
+//! | step of orphaning | by | why |
+//! |---|---|---|
+//! | add to `losses` of every living member | all that find it so | the dead exporter may have changed an object without invalidating it |
+//! | swap the word of its place | one | no client tells it any more, or attaches to it |
+//!
 //! | the place has | its clients are | the client that finds the region gone |
 //! |---|---|---|
-//! | another member, or none | | READs the table again |
+//! | another member, or none, or the member orphaned | | READs the table again |
 //! | the member | dead | buries it |
-//! | the member | not known to be dead, asked few times | asks again after a pause |
-//! | the member | not known to be dead, asked often | gives up: [`NearError::Silent`](crate::NearError) |
+//! | the member | not known to be dead, but its exporter is, and its region is not that which is there | orphans it |
+//! | the member | otherwise, asked few times | asks again after a pause |
+//! | the member | otherwise, asked often | gives up: [`NearError::Silent`](crate::NearError) |
+//!
+//! A further client that has died alone is **settled** before its place is used again: every
+//! living member's `losses` are added to, for the client may have changed an object without
+//! invalidating it. Then a client of its own node clears the bits that it has left as a writer. A
+//! WRITE that it counted as a bypass stays counted: its stripe is not switched on any more, until
+//! its node ends.
 //!
 //! A client that cannot reach a table of modes leaves the last two steps to another one. One client
 //! does these steps, because another node may use the place afterwards. It writes
@@ -52,14 +73,14 @@ use crate::near::Near;
 use crate::node::Layout;
 use crate::owners::Tracking;
 use crate::protocol::Promise;
-use crate::verbs::{add, read_word, swap};
+use crate::verbs::{add, read_word, swap, write_word};
 use atoll_fabric::{Address, Buffer, Endpoint, Identity, VerbError};
 use atoll_pool::fields::Fields;
 use std::cell::Cell;
 
 const FIELDS: Fields<4> = Fields::new([13, 6, Identity::BITS, 15]);
 /// Bytes of a table of modes that a burial READs at once.
-const WALK_BYTES: u64 = 4096;
+pub(crate) const WALK_BYTES: u64 = 4096;
 /// How often a client asks whether a silent member is dead, and how long it waits between.
 const ASKS_MAX: u32 = 64;
 const ASK_PAUSE_NS: u64 = 100_000;
@@ -74,7 +95,18 @@ impl MemberWord {
     }
 
     pub(crate) fn is_free(self) -> bool {
-        FIELDS.unpack(self.0)[2] == 0
+        let [node, region, identity, _] = FIELDS.unpack(self.0);
+        [node, region, identity] == [0; 3]
+    }
+
+    /// Whether it is a member that others tell, and that tells others.
+    fn is_present(self) -> bool {
+        FIELDS.unpack(self.0)[2] != 0
+    }
+
+    /// Whether its region has ended, and further clients may live.
+    pub(crate) fn is_orphan(self) -> bool {
+        !self.is_free() && !self.is_present()
     }
 
     /// The first byte of the member's near region.
@@ -91,6 +123,10 @@ impl MemberWord {
         let epoch = (FIELDS.unpack(self.0)[3] + 1) & FIELDS.max(3);
         let node = base.compute_node().expect("a near region is on a compute node");
         Self(FIELDS.pack([node.into(), base.region().into(), identity.bits().into(), epoch]))
+    }
+
+    fn orphaned(self) -> Self {
+        Self(FIELDS.pack([FIELDS.max(0), FIELDS.max(1), 0, FIELDS.unpack(self.0)[3]]))
     }
 
     fn freed(self) -> Self {
@@ -134,22 +170,36 @@ impl View {
         Self { joins: u64::MAX, losses: u64::MAX, tracking: Tracking::Both, members: [MemberWord(0); MEMBERS_MAX] };
 }
 
-/// What a client does about a member whose region is gone: a row of the last table.
+/// What is known of a member's clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Life {
+    /// Nothing of any of them takes effect any more.
+    Dead,
+    /// That is known of the exporter, and not of all further clients.
+    WithoutExporter,
+    /// That is not known of the exporter.
+    MayLive,
+}
+
+/// What a client does about a member whose region is gone: a row of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OnSilence {
     Refresh,
     Bury,
+    Orphan,
     AskAgain,
     GiveUp,
 }
 
 impl OnSilence {
-    fn of(is_member: bool, is_dead: bool, asked: u32) -> Self {
-        match (is_member, is_dead) {
-            (false, _) => Self::Refresh,
-            (true, true) => Self::Bury,
-            (true, false) if asked < ASKS_MAX => Self::AskAgain,
-            (true, false) => Self::GiveUp,
+    /// `has_ended`: whether the member's region is proven to have ended.
+    fn of(is_member: bool, life: Life, has_ended: bool, asked: u32) -> Self {
+        match life {
+            _ if !is_member => Self::Refresh,
+            Life::Dead => Self::Bury,
+            Life::WithoutExporter if has_ended => Self::Orphan,
+            _ if asked < ASKS_MAX => Self::AskAgain,
+            _ => Self::GiveUp,
         }
     }
 }
@@ -165,7 +215,7 @@ impl<E: Endpoint> Near<E> {
         let joins = read_word(&self.endpoint, Layout::joins_on(self.layout.base)).await?;
         let members = self.read_table().await?;
         for (place, member) in members.iter().enumerate() {
-            let is_new = !member.is_free() && self.view.borrow().members[place] != *member;
+            let is_new = member.is_present() && self.view.borrow().members[place] != *member;
             if is_new && place != self.place.get() {
                 // A region that is gone is found by the verbs that need it.
                 let _ = self.endpoint.reach_export(member.base());
@@ -182,11 +232,11 @@ impl<E: Endpoint> Near<E> {
     /// Takes a place in the table for the near region of this client.
     pub(crate) async fn occupy(&self) -> Result<(), NearError> {
         let (own, places) = (self.layout.base, self.places());
-        // A number is lent to one living endpoint: another member with it is dead.
+        // A number is lent to one living endpoint: the region of another member with it has ended.
+        // No client may take this one for that.
         for (place, member) in self.read_table().await?.iter().enumerate() {
-            let has_own_number = !member.is_free() && member.base().compute_node() == own.compute_node();
-            if has_own_number && self.is_dead(place, *member).await? {
-                self.bury(place, *member).await?;
+            if member.is_present() && member.base().compute_node() == own.compute_node() {
+                self.after_silence(place, *member, VerbError::PeerDead).await?;
             }
         }
         let place = loop {
@@ -200,6 +250,7 @@ impl<E: Endpoint> Near<E> {
             };
             let wanted = table[place].occupied(own, self.endpoint.identity());
             if swap(&self.endpoint, self.directory.member_at(place), table[place].0, wanted.0).await?.is_ok() {
+                self.layout.name_member(&self.endpoint, wanted.0).await?;
                 break place;
             }
         };
@@ -221,20 +272,22 @@ impl<E: Endpoint> Near<E> {
         }
     }
 
-    /// Finds the place of the near region, which the client `owner` has exported.
-    pub(crate) async fn find_place(&self, owner: Identity) -> Result<(), NearError> {
+    /// Finds the place of the near region, which has this member's word.
+    pub(crate) async fn find_place(&self, member: u64) -> Result<(), NearError> {
         let table = self.read_table().await?;
-        // A dead member may have had the same number.
-        let is_own =
-            |member: &MemberWord| !member.is_free() && member.base() == self.layout.base && member.identity() == owner;
+        let is_own = |found: &MemberWord| found.0 == member && found.is_present();
         let place = table[..self.places()].iter().position(is_own);
         let place = place.ok_or(NearError::NoDirectory { what: "the near region is not a member" })?;
         self.place.set(place);
         self.be_client_of(place, table[place]).await?;
-        self.refresh().await?;
-        // It may have been buried before this client was in the table.
-        if self.view.borrow().members[place] != table[place] {
+        // It may have been buried before this client was in the table, or its exporter leaves.
+        let is_open = match self.refresh().await {
+            Ok(()) => Ok(read_word(&self.endpoint, self.layout.closing_at()).await? == 0),
+            Err(error) => Err(error),
+        };
+        if !matches!(is_open, Ok(true)) || self.view.borrow().members[place] != table[place] {
             self.vacate_client_of(table[place]).await?;
+            is_open?;
             return Err(NearError::NoDirectory { what: "the near region's node has ended" });
         }
         Ok(())
@@ -251,17 +304,12 @@ impl<E: Endpoint> Near<E> {
         loop {
             let clients = self.read_clients().await?;
             let mut free = clients.iter().position(|client| client.0 == 0);
-            if free.is_none() {
-                // A client that ended without a word left its place.
-                for (number, client) in clients.iter().enumerate() {
-                    if self.endpoint.is_dead(client.identity()).await? {
-                        free = Some(number);
-                        break;
-                    }
-                }
+            // What clients have left that ended without a word.
+            if free.is_none() && self.settle_clients().await? > 0 {
+                free = self.read_clients().await?.iter().position(|client| client.0 == 0);
             }
             let free = free.ok_or(NearError::Crowded { clients_max: CLIENTS_MAX })?;
-            if swap(&self.endpoint, self.directory.client_at(free), clients[free].0, wanted.0).await?.is_ok() {
+            if swap(&self.endpoint, self.directory.client_at(free), 0, wanted.0).await?.is_ok() {
                 self.client_place.set(Some(free));
                 return Ok(());
             }
@@ -282,35 +330,65 @@ impl<E: Endpoint> Near<E> {
         Ok(())
     }
 
-    /// Whether all clients of a member are dead, and so nothing of theirs takes effect any more.
-    async fn is_dead(&self, place: usize, member: MemberWord) -> Result<bool, NearError> {
+    /// What is known of a member's clients.
+    async fn life(&self, place: usize, member: MemberWord) -> Result<Life, NearError> {
         // This client has the identity of an earlier one, perhaps.
         let own = self.endpoint.identity();
         let is_former = member.identity() == own && place != self.place.get();
-        if !is_former && !self.endpoint.is_dead(member.identity()).await? {
-            return Ok(false);
+        if !is_former && !member.is_orphan() && !self.endpoint.is_dead(member.identity()).await? {
+            return Ok(Life::MayLive);
         }
+        Ok(if self.has_further_clients(place, member).await? { Life::WithoutExporter } else { Life::Dead })
+    }
+
+    /// Whether a further client of a member lives, or may.
+    async fn has_further_clients(&self, place: usize, member: MemberWord) -> Result<bool, NearError> {
+        let own = self.endpoint.identity();
         for client in self.read_clients().await?.iter().filter(|client| client.is_of(place, member)) {
             let is_former = client.identity() == own && place != self.place.get();
             if !is_former && !self.endpoint.is_dead(client.identity()).await? {
-                return Ok(false);
+                return Ok(true);
             }
         }
-        Ok(true)
+        Ok(false)
     }
 
-    /// The other members that this client remembers.
+    /// Whether the region of a member whose exporter is dead is known to have ended. Its number may
+    /// have been lent again: then another region is there.
+    async fn has_region_ended(&self, member: MemberWord) -> bool {
+        match self.endpoint.reach_export(member.base()) {
+            Ok(_) => {}
+            Err(error) => return matches!(error, VerbError::ExportAbsent(_)),
+        }
+        match read_word(&self.endpoint, Layout::member_on(member.base())).await {
+            // That of a newcomer that is about to take its place.
+            Ok(0) => false,
+            Ok(found) => found != member.0,
+            Err(error) => matches!(error, VerbError::PeerDead | VerbError::ExportAbsent(_)),
+        }
+    }
+
+    /// The other members that this client remembers, but those that are orphaned.
     pub(crate) fn others(&self) -> Vec<(usize, MemberWord)> {
         let view = self.view.borrow();
-        let is_other = |(place, member): &(usize, MemberWord)| !member.is_free() && *place != self.place.get();
+        let is_other = |(place, member): &(usize, MemberWord)| member.is_present() && *place != self.place.get();
         view.members.iter().copied().enumerate().filter(is_other).collect()
     }
 
-    /// Gives the place of this near region back. No client of this compute node may use it any
-    /// more.
+    /// Whether a member that this client remembers is orphaned.
+    pub(crate) fn has_orphans(&self) -> bool {
+        self.view.borrow().members.iter().any(|member| member.is_orphan())
+    }
+
+    /// Gives the place of this near region back, unless clients are attached to it. Then others
+    /// find that the region has ended.
     pub(crate) async fn vacate(&self) -> Result<(), NearError> {
         let (place, member) = (self.place.get(), self.view.borrow().members[self.place.get()]);
-        let _ = swap(&self.endpoint, self.directory.member_at(place), member.0, member.freed().0).await?;
+        // A client that attaches looks at this after it has entered itself.
+        write_word(&self.endpoint, self.layout.closing_at(), 1).await?;
+        if !self.has_further_clients(place, member).await? {
+            let _ = swap(&self.endpoint, self.directory.member_at(place), member.0, member.freed().0).await?;
+        }
         Ok(())
     }
 
@@ -327,11 +405,16 @@ impl<E: Endpoint> Near<E> {
         for asked in 1.. {
             // It may have left, or another client may have buried it.
             let is_member = read_word(&self.endpoint, self.directory.member_at(place)).await? == member.0;
-            let is_dead = is_member && self.is_dead(place, member).await?;
-            match OnSilence::of(is_member, is_dead, asked) {
+            let life = if is_member { self.life(place, member).await? } else { Life::MayLive };
+            let has_ended = life == Life::WithoutExporter && self.has_region_ended(member).await;
+            match OnSilence::of(is_member, life, has_ended, asked) {
                 OnSilence::Refresh => break,
                 OnSilence::Bury => {
                     self.bury(place, member).await?;
+                    break;
+                }
+                OnSilence::Orphan => {
+                    self.orphan(place, member).await?;
                     break;
                 }
                 OnSilence::AskAgain => self.endpoint.pause(ASK_PAUSE_NS).await,
@@ -344,20 +427,37 @@ impl<E: Endpoint> Near<E> {
         self.refresh().await
     }
 
-    /// Buries a dead member, as far as no other client does; whether its place was freed.
-    async fn bury(&self, place: usize, member: MemberWord) -> Result<bool, NearError> {
-        let table = self.read_table().await?;
-        for (other, living) in table.iter().enumerate() {
-            if other == place || living.is_free() || self.open.lacks(Hole::LossesAtBurial) {
+    /// Ends the copies of all members but that of a place: a dead client may have changed an object
+    /// without invalidating it.
+    async fn end_copies_after_death(&self, place: Option<usize>) -> Result<(), NearError> {
+        for (other, living) in self.read_table().await?.iter().enumerate() {
+            if Some(other) == place || !living.is_present() || self.open.lacks(Hole::LossesAtBurial) {
                 continue;
             }
-            let _ = self.endpoint.reach_export(living.base());
+            if other != self.place.get() {
+                let _ = self.endpoint.reach_export(living.base());
+            }
             match add(&self.endpoint, Layout::losses_on(living.base()), 1).await {
                 // A second dead member has no copies either; its own burial follows.
                 Ok(_) | Err(VerbError::PeerDead | VerbError::ExportAbsent(_) | VerbError::Unreachable(_)) => {}
                 Err(error) => return Err(error.into()),
             }
         }
+        Ok(())
+    }
+
+    /// Orphans a member whose region has ended with its exporter.
+    async fn orphan(&self, place: usize, member: MemberWord) -> Result<(), NearError> {
+        self.end_copies_after_death(Some(place)).await?;
+        let at = self.directory.member_at(place);
+        let is_orphaned = swap(&self.endpoint, at, member.0, member.orphaned().0).await?.is_ok();
+        self.counting.add(|counts| counts.orphans += u64::from(is_orphaned));
+        Ok(())
+    }
+
+    /// Buries a dead member, as far as no other client does; whether its place was freed.
+    async fn bury(&self, place: usize, member: MemberWord) -> Result<bool, NearError> {
+        self.end_copies_after_death(Some(place)).await?;
         let mut is_freed = false;
         if !self.is_burying.get() && self.begin_burial(place).await? {
             let burying = Burying::begin(&self.is_burying);
@@ -444,24 +544,63 @@ impl<E: Endpoint> Near<E> {
         Ok(true)
     }
 
-    /// Buries every member that is dead, and returns how many places that has freed. Copies of this
-    /// compute node that a dead node may have failed to invalidate are not served afterwards. An
-    /// application calls it before it releases locks of a dead compute node, and now and then
-    /// besides.
+    /// Buries every member that is dead, settles what dead clients of living members have left, and
+    /// returns how many places of members that has freed. Copies of this compute node that a dead
+    /// client may have failed to invalidate are not served afterwards. An application calls it
+    /// before it releases locks of a dead process, and now and then besides.
     ///
     /// # Errors
-    /// A verb's error; then a later call goes on.
+    /// [`NearError::Ended`], or a verb's error; then a later call goes on.
     pub async fn look_after_members(&self) -> Result<usize, NearError> {
+        self.told(self.look_after_all().await).await
+    }
+
+    async fn look_after_all(&self) -> Result<usize, NearError> {
         let table = self.read_table().await?;
         let mut buried = 0;
         for (place, member) in table.iter().enumerate() {
-            let is_other = !member.is_free() && place != self.place.get();
-            if is_other && self.is_dead(place, *member).await? {
-                buried += usize::from(self.bury(place, *member).await?);
+            if member.is_free() || place == self.place.get() {
+                continue;
+            }
+            match self.life(place, *member).await? {
+                Life::Dead => buried += usize::from(self.bury(place, *member).await?),
+                Life::WithoutExporter if member.is_present() && self.has_region_ended(*member).await => {
+                    self.orphan(place, *member).await?;
+                }
+                Life::WithoutExporter | Life::MayLive => {}
             }
         }
+        self.settle_clients().await?;
         self.refresh().await?;
         Ok(buried)
+    }
+
+    /// Settles what further clients have left that died alone; how many places that has freed.
+    async fn settle_clients(&self) -> Result<usize, NearError> {
+        let own = self.endpoint.identity();
+        let mut dead = Vec::new();
+        for (number, client) in self.read_clients().await?.into_iter().enumerate() {
+            let is_former = client.identity() == own && self.client_place.get() != Some(number);
+            if client.0 != 0 && (is_former || self.endpoint.is_dead(client.identity()).await?) {
+                dead.push((number, client));
+            }
+        }
+        if dead.is_empty() {
+            return Ok(0);
+        }
+        self.end_copies_after_death(None).await?;
+        let place = self.place.get();
+        let member = self.view.borrow().members.get(place).copied();
+        let is_of_this_node = |client: &ClientWord| member.is_some_and(|member| client.is_of(place, member));
+        if dead.iter().any(|(_, client)| is_of_this_node(client)) {
+            self.settle_writers().await?;
+        }
+        let mut settled = 0;
+        for (number, client) in dead {
+            settled += usize::from(swap(&self.endpoint, self.directory.client_at(number), client.0, 0).await?.is_ok());
+        }
+        self.counting.add(|counts| counts.settled += settled as u64);
+        Ok(settled)
     }
 }
 
@@ -487,27 +626,44 @@ mod tests {
     use crate::rows::{Row, follow};
 
     #[test]
-    fn one_row_of_the_last_table_matches_every_silence() {
-        type Case = (bool, bool, u32);
-        let rows: [Row<Case, OnSilence>; 4] = [
+    fn one_row_of_the_table_matches_every_silence() {
+        type Case = (bool, Life, bool, u32);
+        fn is_orphan((_, life, has_ended, _): &Case) -> bool {
+            *life == Life::WithoutExporter && *has_ended
+        }
+        fn asks(case: &Case) -> bool {
+            case.0 && case.1 != Life::Dead && !is_orphan(case)
+        }
+        let rows: [Row<Case, OnSilence>; 5] = [
             ("another member", |(is_member, ..)| !is_member, OnSilence::Refresh),
-            ("dead", |(is_member, is_dead, _)| *is_member && *is_dead, OnSilence::Bury),
-            (
-                "asked few times",
-                |(is_member, is_dead, asked)| *is_member && !is_dead && *asked < ASKS_MAX,
-                OnSilence::AskAgain,
-            ),
-            (
-                "asked often",
-                |(is_member, is_dead, asked)| *is_member && !is_dead && *asked >= ASKS_MAX,
-                OnSilence::GiveUp,
-            ),
+            ("dead", |(is_member, life, ..)| *is_member && *life == Life::Dead, OnSilence::Bury),
+            ("its exporter is, and its region", |case| case.0 && is_orphan(case), OnSilence::Orphan),
+            ("asked few times", |case| asks(case) && case.3 < ASKS_MAX, OnSilence::AskAgain),
+            ("asked often", |case| asks(case) && case.3 >= ASKS_MAX, OnSilence::GiveUp),
         ];
         let asked = [1, ASKS_MAX - 1, ASKS_MAX, u32::MAX];
-        let cases = [(false, false), (false, true), (true, false), (true, true)]
-            .into_iter()
-            .flat_map(|(is_member, is_dead)| asked.map(|asked| (is_member, is_dead, asked)));
-        follow(&rows, cases, |(is_member, is_dead, asked)| OnSilence::of(*is_member, *is_dead, *asked));
+        let lives = [Life::Dead, Life::WithoutExporter, Life::MayLive];
+        let cases = [false, true].into_iter().flat_map(|is_member| {
+            lives.into_iter().flat_map(move |life| {
+                [false, true]
+                    .into_iter()
+                    .flat_map(move |has_ended| asked.map(|asked| (is_member, life, has_ended, asked)))
+            })
+        });
+        follow(&rows, cases, |(is_member, life, has_ended, asked)| {
+            OnSilence::of(*is_member, *life, *has_ended, *asked)
+        });
+    }
+
+    #[test]
+    fn an_orphaned_member_keeps_its_epoch_and_is_neither_free_nor_present() {
+        let base = Address::on_compute(0, 0, 0);
+        let member = MemberWord::default().occupied(base, Identity::from_bits(1));
+        let orphan = member.orphaned();
+        assert!(orphan.is_orphan() && !orphan.is_free() && !orphan.is_present() && !member.is_orphan());
+        let client = ClientWord::of(Identity::from_bits(7), 3, member);
+        assert!(client.is_of(3, orphan) && orphan.freed() == member.freed() && orphan.freed().is_free());
+        assert!(!MemberWord::default().is_orphan());
     }
 
     #[test]

@@ -1,16 +1,21 @@
 //! A client of a compute node's near cache.
 //!
-//! A compute node is a process whose first client [joins](Near::join) the directory and exports the
-//! near region. Clients of further threads [attach](Near::attach) to it. The first client is kept
-//! until the others are dropped.
+//! A compute node begins with a client that [joins](Near::join) the directory and exports the near
+//! region. Clients of further threads, and of further processes of the host, [attach](Near::attach)
+//! to it.
 //!
 //! A client has many operations in flight at once, on one thread. Reads may be dropped at any time.
 //! One that was making a copy costs the node a segment until the client ends. A write that was
 //! polled must be polled to its end: it invalidates copies after it has changed the object.
 //!
-//! **All clients of a compute node are of one process**, so that they end together. A burial waits
-//! until all are dead. A client whose verb has an unknown outcome ends, and its compute node with
-//! it.
+//! | what ends | the others of the node |
+//! |---|---|
+//! | a client that has attached, or its process | go on; what it wrote to its end stays, what it did not is settled by [`Near::look_after_members`] |
+//! | the client that joined, or its process | get [`NearError::Ended`] by their next operation, if the region is gone by then: they [detach](Near::detach), one joins, the others attach to it |
+//!
+//! No operation of theirs succeeds on a region of which any endpoint was told that it is gone
+//! ([`Endpoint::reach_export`]). So other nodes need not wait for them. A client whose verb has an
+//! unknown outcome is dropped, not detached.
 
 use crate::absence::Seen;
 use crate::central::{Asking, OBJECT_BYTES_MAX};
@@ -23,7 +28,8 @@ use crate::node::{Layout, NodeOptions};
 use crate::object::Object;
 use crate::profit::{Access, Latencies};
 use crate::records::Filling;
-use atoll_fabric::{Address, Buffer, Endpoint};
+use crate::verbs::read_word;
+use atoll_fabric::{Address, Buffer, Endpoint, VerbError};
 use atoll_pool::loan::Lender;
 use std::cell::{Cell, RefCell};
 
@@ -146,14 +152,29 @@ impl<E: Endpoint> Near<E> {
     /// # Errors
     /// [`NearError::NoDirectory`] if the region is none of the directory's, or a verb's error.
     pub async fn attach(endpoint: E, directory: Directory, region: Address) -> Result<Self, NearError> {
-        let (layout, owner) = Layout::open(&endpoint, region, &directory).await?;
-        let near = Self::new(endpoint, directory, layout);
-        near.find_place(owner).await?;
-        Ok(near)
+        Self::try_attach(endpoint, &directory, region).await.map_err(|(_, error)| error)
     }
 
-    /// Ends the compute node: the client that joined calls it, when no other client of the node is
-    /// left. A client that is dropped without is found dead, and buried.
+    /// The same; if it fails, the endpoint comes back.
+    pub(crate) async fn try_attach(
+        endpoint: E,
+        directory: &Directory,
+        region: Address,
+    ) -> Result<Self, (E, NearError)> {
+        let (layout, member) = match Layout::open(&endpoint, region, directory).await {
+            Ok(opened) => opened,
+            Err(error) => return Err((endpoint, error)),
+        };
+        let near = Self::new(endpoint, directory.clone(), layout);
+        match near.find_place(member).await {
+            Ok(()) => Ok(near),
+            Err(error) => Err((near.endpoint, error)),
+        }
+    }
+
+    /// Ends the compute node: the client that joined calls it. Without it, others find the client
+    /// dead, and bury its node. If clients are attached that live, their node ends as if this one
+    /// were dropped.
     ///
     /// # Errors
     /// A verb's error; then others find the node dead.
@@ -161,7 +182,14 @@ impl<E: Endpoint> Near<E> {
         self.vacate().await
     }
 
-    /// Ends a client that has attached.
+    /// The same, where the endpoint is to be a client of another node: its near region stays until
+    /// the endpoint ends, and no other node uses it.
+    pub(crate) async fn leave_for_another(self) -> Result<E, NearError> {
+        self.vacate().await?;
+        Ok(self.endpoint)
+    }
+
+    /// Ends a client that has attached, also after [`NearError::Ended`].
     ///
     /// # Errors
     /// A verb's error; then others find its segment's owner dead.
@@ -169,7 +197,11 @@ impl<E: Endpoint> Near<E> {
         // A WRITE of a dropped read may still be under way: then the segment keeps its owner.
         let filling = self.filling.replace(Filling::Nothing);
         if self.publishing.get() == 0 {
-            self.release(filling).await?;
+            match self.release(filling).await {
+                // With its region the segment has ended, too.
+                Ok(()) | Err(VerbError::PeerDead | VerbError::ExportAbsent(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
         }
         self.vacate_client().await
     }
@@ -218,6 +250,25 @@ impl<E: Endpoint> Near<E> {
         }
         let hash = rapidhash::v3::rapidhash_v3(&object.at().to_bits().to_le_bytes());
         Some((self.directory.stripe(object, hash)?, hash))
+    }
+
+    /// An operation's outcome, where an error tells whether this node's own region has ended.
+    #[inline]
+    pub(crate) async fn told<T>(&self, outcome: Result<T, NearError>) -> Result<T, NearError> {
+        match outcome {
+            Ok(found) => Ok(found),
+            // Boxed: its state would enlarge every operation.
+            Err(error) => Err(Box::pin(self.explain(error)).await),
+        }
+    }
+
+    /// Tells the end of this node's own region from that of a memory node.
+    async fn explain(&self, error: NearError) -> NearError {
+        if !matches!(error, NearError::Verb(VerbError::PeerDead | VerbError::ExportAbsent(_))) {
+            return error;
+        }
+        let own = read_word(&self.endpoint, Layout::losses_on(self.layout.base)).await;
+        if matches!(own, Err(VerbError::PeerDead | VerbError::ExportAbsent(_))) { NearError::Ended } else { error }
     }
 
     pub(crate) fn spare(&self, bytes: usize) -> Buffer {

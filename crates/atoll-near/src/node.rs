@@ -1,7 +1,8 @@
 //! The near region of a compute node: all that its threads share, exported on the fabric.
 //!
 //! ```text
-//!    0  magic, sizes                        data
+//!    0  magic, member, sizes                data; the member word from when it is in the table
+//!   40  closing                             this node: not 0 once its exporter leaves
 //!   64  losses                              atomics by any node: no earlier record is valid
 //!  128  joins                               atomics of other nodes: a member has joined
 //!  192  cursor of segments                  atomics of this node
@@ -19,12 +20,14 @@
 
 use crate::directory::{Directory, MAGIC, Stripe, TABLES_MAX};
 use crate::error::NearError;
-use atoll_fabric::{Address, Batch, Buffer, Endpoint, Identity, Kind, Lifetime, RegionAttributes};
+use crate::verbs::write_word;
+use atoll_fabric::{Address, Batch, Buffer, Endpoint, Kind, Lifetime, RegionAttributes, VerbError};
 
-const IDENTITY: u64 = 8;
+const MEMBER: u64 = 8;
 const SEGMENT_BYTES: u64 = 16;
 const SEGMENTS: u64 = 24;
 const BUCKETS: u64 = 32;
+const CLOSING: u64 = 40;
 const LOSSES: u64 = 64;
 const JOINS: u64 = 128;
 const CURSOR: u64 = 192;
@@ -127,6 +130,16 @@ impl Layout {
         base.add(JOINS)
     }
 
+    /// Where a near region has its member's word; 0 until it is in the table.
+    pub(crate) fn member_on(base: Address) -> Address {
+        base.add(MEMBER)
+    }
+
+    /// Not 0 once the client that exported the region leaves.
+    pub(crate) fn closing_at(&self) -> Address {
+        self.base.add(CLOSING)
+    }
+
     pub(crate) fn cursor_at(&self) -> Address {
         self.base.add(CURSOR)
     }
@@ -163,32 +176,31 @@ impl Layout {
         let wanted = RegionAttributes { bytes: self.bytes(), kind: Kind::Host, domain, lifetime: Lifetime::Process };
         let base = endpoint.export(wanted)?;
         let mut header = Buffer::sized(8 * HEADER_WORDS);
-        header.words_mut().copy_from_slice(&[
-            MAGIC,
-            endpoint.identity().bits().into(),
-            self.segment_bytes,
-            self.segments,
-            self.buckets,
-        ]);
+        header.words_mut().copy_from_slice(&[MAGIC, 0, self.segment_bytes, self.segments, self.buckets]);
         let mut batch = Batch::new();
         batch.write(base, header);
         endpoint.post(&mut batch).await?;
         Ok(Self { base, ..self })
     }
 
-    /// The layout of a near region that another client of this compute node has exported, and the
-    /// identity of that client.
+    /// Tells clients that attach which member the region is of.
+    pub(crate) async fn name_member<E: Endpoint>(&self, endpoint: &E, member: u64) -> Result<(), VerbError> {
+        write_word(endpoint, Self::member_on(self.base), member).await
+    }
+
+    /// The layout of a near region that another client of this compute node has exported, and its
+    /// member's word.
     pub(crate) async fn open<E: Endpoint>(
         endpoint: &E,
         base: Address,
         directory: &Directory,
-    ) -> Result<(Self, Identity), NearError> {
+    ) -> Result<(Self, u64), NearError> {
         let attributes = endpoint.reach_export(base)?;
         let mut batch = Batch::new();
         let header = batch.read(base, Buffer::sized(8 * HEADER_WORDS));
         endpoint.post(&mut batch).await?;
         let header = batch.take(header);
-        let [magic, identity, segment_bytes, segments, buckets] = *header.words() else { unreachable!("a header") };
+        let [magic, member, segment_bytes, segments, buckets] = *header.words() else { unreachable!("a header") };
         let layout = Self { base, stripes: directory.stripes(), buckets, segments, segment_bytes };
         let is_valid = magic == MAGIC
             && segment_bytes.is_multiple_of(LINE_BYTES)
@@ -200,7 +212,7 @@ impl Layout {
         if !is_valid {
             return Err(NearError::NoDirectory { what: "the near region has another form" });
         }
-        debug_assert_eq!((IDENTITY, SEGMENT_BYTES, SEGMENTS, BUCKETS), (8, 16, 24, 32), "as `export` writes them");
-        Ok((layout, Identity::from_bits(identity as u32)))
+        debug_assert_eq!((MEMBER, SEGMENT_BYTES, SEGMENTS, BUCKETS), (8, 16, 24, 32), "as `export` writes them");
+        Ok((layout, member))
     }
 }

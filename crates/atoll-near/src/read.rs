@@ -126,6 +126,10 @@ impl<E: Endpoint + Messenger> Near<E> {
     /// # Panics
     /// If the part is empty, is not words, or reaches beyond the object.
     pub async fn read_part(&self, object: &Object, part: Range<u32>, into: Buffer) -> Result<Buffer, NearError> {
+        self.told(self.read_part_now(object, part, into).await).await
+    }
+
+    async fn read_part_now(&self, object: &Object, part: Range<u32>, into: Buffer) -> Result<Buffer, NearError> {
         object.check(&part);
         let begun = self.begun();
         let (looked, due) = self.look(object, &part, into).await?;
@@ -158,6 +162,10 @@ impl<E: Endpoint + Messenger> Near<E> {
     /// # Panics
     /// If there are not as many buffers as objects.
     pub async fn read_many(&self, objects: &[Object], into: Vec<Buffer>) -> Result<Vec<Buffer>, NearError> {
+        self.told(self.read_many_now(objects, into).await).await
+    }
+
+    async fn read_many_now(&self, objects: &[Object], into: Vec<Buffer>) -> Result<Vec<Buffer>, NearError> {
         assert_eq!(objects.len(), into.len(), "a buffer for each object");
         let (mut buffers, mut misses, mut dues) = (Vec::with_capacity(into.len()), Vec::new(), Vec::new());
         for (index, (object, buffer)) in objects.iter().zip(into).enumerate() {

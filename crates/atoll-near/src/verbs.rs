@@ -12,6 +12,13 @@ pub(crate) async fn add<E: Endpoint>(endpoint: &E, at: Address, addend: u64) -> 
     Ok(batch.word(added))
 }
 
+/// Writes a word.
+pub(crate) async fn write_word<E: Endpoint>(endpoint: &E, at: Address, word: u64) -> Result<(), VerbError> {
+    let mut batch = Batch::new();
+    batch.write_word(at, word);
+    endpoint.post(&mut batch).await
+}
+
 /// Swaps, or returns the word that stands there instead.
 pub(crate) async fn swap<E: Endpoint>(
     endpoint: &E,

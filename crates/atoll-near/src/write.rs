@@ -33,6 +33,7 @@
 use crate::directory::{DirectoryOptions, Stripe};
 use crate::error::NearError;
 use crate::hole::Hole;
+use crate::members::WALK_BYTES;
 use crate::mode::ModeWord;
 use crate::near::Near;
 use crate::node::{LINE_BYTES, Layout};
@@ -101,6 +102,10 @@ impl<E: Endpoint + Messenger> Near<E> {
     /// # Panics
     /// If the part is empty, is not words, or reaches beyond the object.
     pub async fn write_part(&self, object: &Object, start: u32, from: Buffer) -> Result<Buffer, NearError> {
+        self.told(self.write_part_now(object, start, from).await).await
+    }
+
+    async fn write_part_now(&self, object: &Object, start: u32, from: Buffer) -> Result<Buffer, NearError> {
         let part = start..start + u32::try_from(from.len()).expect("a part of an object");
         object.check(&part);
         let at = object.at().add(start.into());
@@ -250,8 +255,7 @@ impl<E: Endpoint> Near<E> {
             Bit::Clear => self.end_writing(stripe, 0).await?,
             // The error tells more than one of this.
             Bit::Unknown => {
-                let number = self.incarnation_in_use(stripe.node());
-                let _ = self.end_writing(stripe, stripe::UNSETTLED | number).await;
+                let _ = self.end_writing(stripe, self.unsettled(stripe)).await;
             }
         }
         written
@@ -318,23 +322,84 @@ impl<E: Endpoint> Near<E> {
         ended.map(drop).map_err(NearError::from)
     }
 
+    /// Clears the bits that dead clients of this node have left as its writers. Before, all copies
+    /// were ended. Where one has written, every node was told of it.
+    pub(crate) async fn settle_writers(&self) -> Result<(), NearError> {
+        let DirectoryOptions { protocol, promise, .. } = self.directory.options();
+        if promise == Promise::Regular || !protocol.is_adaptive() {
+            return Ok(());
+        }
+        for table in self.directory.tables() {
+            // With a memory node its modes are gone.
+            if !self.uses(table.node()) && self.look_before_use(table.node()).await.is_err() {
+                continue;
+            }
+            for part in self.directory.parts(table, WALK_BYTES) {
+                let words = self.endpoint.read(part.at, Buffer::sized(part.bytes as usize)).await?;
+                let is_own = |word| ModeWord::from_bits(word).is_writer(self.place.get());
+                for (stripe, _) in part.modes(words.words()).filter(|(_, word)| is_own(*word)) {
+                    self.settle_writer(stripe).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The same for one stripe, unless a client of this node that lives writes there.
+    async fn settle_writer(&self, stripe: Stripe) -> Result<(), NearError> {
+        if self.writing.borrow().contains(&stripe.number) {
+            return Ok(());
+        }
+        match self.try_turn(stripe).await {
+            Ok(Some(Turn::AfterDeath)) => {
+                let cleared = self.clear_left_bit(stripe).await;
+                let left = if cleared.is_ok() { 0 } else { self.unsettled(stripe) };
+                self.end_writing(stripe, left).await?;
+                cleared
+            }
+            Ok(Some(Turn::Clean)) => self.end_writing(stripe, 0).await,
+            // A later client of this node does without.
+            Ok(None) | Err(NearError::Unsettled) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Clears this node's bit, if a writer that died has left it.
+    async fn clear_left_bit(&self, stripe: Stripe) -> Result<(), NearError> {
+        let place = self.place.get();
+        let mode = self.directory.mode_of(read_word(&self.endpoint, stripe.mode_at).await?);
+        if mode.is_writer(place) {
+            add(&self.endpoint, stripe.mode_at, ModeWord::writer(place).wrapping_neg()).await?;
+        }
+        Ok(())
+    }
+
+    /// What stands in the place of a writer of which it is not known whether the bit is set.
+    fn unsettled(&self, stripe: Stripe) -> u64 {
+        stripe::UNSETTLED | self.incarnation_in_use(stripe.node())
+    }
+
     /// Becomes the writer of this node.
     async fn begin_writing(&self, stripe: Stripe) -> Result<Turn, NearError> {
         let mut pause_ns = WRITER_PAUSE_NS;
         loop {
             let is_own = self.writing.borrow().contains(&stripe.number);
-            if !is_own {
-                self.writing.borrow_mut().push(stripe.number);
-                let turn = self.take_turn(stripe).await;
-                if let Ok(Some(turn)) = turn {
-                    return Ok(turn);
-                }
-                self.writing.borrow_mut().retain(|number| *number != stripe.number);
-                turn?;
+            if !is_own && let Some(turn) = self.try_turn(stripe).await? {
+                return Ok(turn);
             }
             self.endpoint.pause(pause_ns).await;
             pause_ns = (2 * pause_ns).min(WRITER_PAUSE_NS_MAX);
         }
+    }
+
+    /// Becomes the writer of this node, unless a living client is.
+    async fn try_turn(&self, stripe: Stripe) -> Result<Option<Turn>, NearError> {
+        self.writing.borrow_mut().push(stripe.number);
+        let turn = self.take_turn(stripe).await;
+        if !matches!(turn, Ok(Some(_))) {
+            self.writing.borrow_mut().retain(|number| *number != stripe.number);
+        }
+        turn
     }
 
     /// Writes this client's identity into the stripe's writer word, unless a living client's is
@@ -347,8 +412,7 @@ impl<E: Endpoint> Near<E> {
             // An earlier client of the same identity is dead.
             Err(found) if found == own => Ok(Some(Turn::AfterDeath)),
             Err(found) if found & stripe::UNSETTLED != 0 => {
-                let is_of_this_region = found == stripe::UNSETTLED | self.incarnation_in_use(stripe.node());
-                if is_of_this_region {
+                if found == self.unsettled(stripe) {
                     return Err(NearError::Unsettled);
                 }
                 // The bit was in a region that is gone.

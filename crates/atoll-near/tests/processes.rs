@@ -1,4 +1,4 @@
-//! Processes of one host, each a compute node: real memory, real deaths.
+//! Processes of one host, each a compute node, or several one: real memory, real deaths.
 //!
 //! Each child process is this test again, told by its environment what to do. Writers write growing
 //! numbers, and note each when its write is complete. Readers must never see a number below one
@@ -6,7 +6,7 @@
 
 use atoll_fabric::shm::{ShmEndpoint, ShmFabric, ShmRegion};
 use atoll_fabric::{Address, Batch, Buffer, Clock, Endpoint, Fabric, Reach, block_on_with, run_ready};
-use atoll_near::{Directory, DirectoryOptions, Near, NearError, NodeOptions, Object, Promise, Switch};
+use atoll_near::{Directory, DirectoryOptions, HostNode, Near, NearError, NodeOptions, Object, Promise, Switch};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,6 +19,9 @@ const OBJECTS: u64 = 3;
 const WORDS: usize = 8;
 const PART: &str = "ATOLL_NEAR_PART";
 const REGION: &str = "ATOLL_NEAR_REGION";
+/// The name of the compute node that the process is of; none if it is one alone.
+const NODE: &str = "ATOLL_NEAR_NODE";
+const NODE_OPTIONS: NodeOptions = NodeOptions { bytes: 1 << 16, segment_bytes: 1024 };
 
 fn object(number: u64) -> Object {
     Object::new(Address::new(0, 0, (1 << 16) + 256 * number), 8 * WORDS as u32)
@@ -57,36 +60,33 @@ async fn read_whole(near: &Near<ShmEndpoint>, number: u64) -> Result<u64, NearEr
     }
 }
 
-async fn write(near: &Near<ShmEndpoint>, number: u64) {
+async fn write(near: &Near<ShmEndpoint>, number: u64) -> Result<(), NearError> {
     let next = word(near.endpoint(), noted(number)).await + 1;
     let mut buffer = Buffer::sized(8 * WORDS);
     buffer.words_mut().fill(next);
-    near.write(&object(number), buffer).await.unwrap();
+    near.write(&object(number), buffer).await?;
     put_word(near.endpoint(), noted(number), next).await;
+    Ok(())
 }
 
-/// What a child does: a writer of one object, or a reader of all.
-async fn act(near: Near<ShmEndpoint>, part: &str) {
-    let mut done = 0;
-    while word(near.endpoint(), STOP).await == 0 {
-        let number = done % OBJECTS;
-        match part.strip_prefix("writer-") {
-            Some(own) => {
-                write(&near, own.parse().unwrap()).await;
-                near.endpoint().pause(20_000).await;
-            }
-            None => {
-                let complete = word(near.endpoint(), noted(number)).await;
-                let read = read_whole(&near, number).await.unwrap();
-                assert!(read >= complete, "object {number}: {read} was read, {complete} was complete before");
-            }
+/// An operation of a child: a writer of one object, or a reader of all.
+async fn act(near: &Near<ShmEndpoint>, part: &str, done: u64) -> Result<(), NearError> {
+    let number = done % OBJECTS;
+    match part.strip_prefix("writer-") {
+        Some(own) => {
+            write(near, own.parse().unwrap()).await?;
+            near.endpoint().pause(20_000).await;
         }
-        if done.is_multiple_of(1000) {
-            near.look_after_members().await.unwrap();
+        None => {
+            let complete = word(near.endpoint(), noted(number)).await;
+            let read = read_whole(near, number).await?;
+            assert!(read >= complete, "object {number}: {read} was read, {complete} was complete before");
         }
-        done += 1;
     }
-    println!("{part}: {done} operations, {:?}", near.counts());
+    if done.is_multiple_of(1000) {
+        near.look_after_members().await?;
+    }
+    Ok(())
 }
 
 #[test]
@@ -95,20 +95,38 @@ fn a_child_plays_its_part() {
     let fabric = ShmFabric::named(&region).unwrap();
     let reach = fabric.reach(fabric.open(0).unwrap());
     let endpoint = reach.endpoint();
+    let host = std::env::var(NODE).ok().map(|node| HostNode::open(&node).unwrap());
     block_on_with(std::thread::yield_now, async {
         let directory = Directory::open(&endpoint, HOME).await.unwrap();
-        let options = NodeOptions { bytes: 1 << 16, segment_bytes: 1024 };
-        act(Near::join(endpoint, directory, options).await.unwrap(), &part).await;
+        let enter = async |endpoint| match &host {
+            Some(host) => host.enter(endpoint, &directory, NODE_OPTIONS).await.unwrap(),
+            None => Near::join(endpoint, directory.clone(), NODE_OPTIONS).await.unwrap(),
+        };
+        let (mut done, mut entered, mut near) = (0, 1, enter(endpoint).await);
+        while word(near.endpoint(), STOP).await == 0 {
+            match act(&near, &part, done).await {
+                Err(NearError::Ended) if host.is_some() => {
+                    near.detach().await.unwrap();
+                    near = enter(reach.endpoint()).await;
+                    entered += 1;
+                }
+                acted => acted.unwrap(),
+            }
+            done += 1;
+        }
+        println!("{part}: {done} operations, entered {entered} times, {:?}", near.counts());
     });
 }
 
-fn child(part: &str, region: &str) -> Child {
+fn child(part: &str, region: &str, node: Option<&str>) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["a_child_plays_its_part", "--exact", "--nocapture"]).env(PART, part).env(REGION, region);
+    command.envs(node.map(|node| (NODE, node)));
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-fn play(promise: Promise) {
+/// By child, the compute node that it is of; `None` if it is one alone.
+fn play(promise: Promise, nodes: [Option<&str>; 5]) {
     let name = format!("shm:/atoll-near-{}-{promise:?}", std::process::id());
     ShmRegion::create(&name, REGION_BYTES).unwrap();
     let fabric = ShmFabric::named(&name).unwrap();
@@ -119,15 +137,16 @@ fn play(promise: Promise) {
         let directory = Directory::create(&endpoint, HOME, &[TABLE], options).await.unwrap();
         // Caching is on from the start, so that every death is one among copies.
         let maker = reach.endpoint();
-        let near = Near::join(maker, directory, NodeOptions { bytes: 1 << 16, segment_bytes: 1024 }).await.unwrap();
+        let near = Near::join(maker, directory, NODE_OPTIONS).await.unwrap();
         for number in 0..OBJECTS {
             near.switch(&object(number), Switch::On).await.unwrap();
         }
         near.leave().await.unwrap();
     });
+    let named: Vec<Option<String>> = nodes.iter().map(|node| node.map(|node| format!("{name}{node}"))).collect();
     let mut living: Vec<(String, Child)> = Vec::new();
-    for part in ["writer-0", "writer-1", "writer-2", "reader", "reader"] {
-        living.push((part.to_owned(), child(part, &name)));
+    for (part, node) in ["writer-0", "writer-1", "writer-2", "reader", "reader"].into_iter().zip(&named) {
+        living.push((part.to_owned(), child(part, &name, node.as_deref())));
     }
     let begun = Instant::now();
     let mut turn = 0;
@@ -139,17 +158,25 @@ fn play(promise: Promise) {
         let (part, mut process) = living.remove(victim);
         process.kill().unwrap();
         process.wait().unwrap();
-        living.insert(victim, (part.clone(), child(&part, &name)));
+        living.insert(victim, (part.clone(), child(&part, &name, named[victim].as_deref())));
     }
     std::thread::sleep(Duration::from_millis(500));
     block_on_with(std::thread::yield_now, put_word(&endpoint, STOP, 1));
     let outputs: Vec<_> = living.into_iter().map(|(part, child)| (part, child.wait_with_output().unwrap())).collect();
     fabric.remove(0).unwrap();
+    let mut again = 0;
     for (part, output) in outputs {
         let (said, wrong) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert!(output.status.success(), "{part}: {said}{wrong}");
-        println!("{}", said.lines().find(|line| line.contains("operations")).unwrap_or_default());
+        let line = said.lines().find(|line| line.contains("operations")).unwrap_or_default();
+        println!("{line}");
+        again += u32::from(!line.contains("entered 1 times"));
     }
+    assert_eq!(
+        again > 0,
+        nodes.iter().any(Option::is_some),
+        "those that shared a region of a killed one entered again"
+    );
 }
 
 /// Numbers of compute nodes are lent again: a node that comes back has that of its predecessor.
@@ -157,7 +184,7 @@ fn play(promise: Promise) {
 fn a_node_with_the_number_of_a_dead_one_is_another_member() {
     let region = Arc::new(ShmRegion::anonymous(REGION_BYTES).unwrap());
     let endpoint = || ShmEndpoint::with_regions(vec![region.clone()], Clock::host());
-    let node = NodeOptions { bytes: 1 << 16, segment_bytes: 1024 };
+    let node = NODE_OPTIONS;
     run_ready(async {
         let options = DirectoryOptions { stripes: STRIPES, ..DirectoryOptions::default() };
         let directory = Directory::create(&endpoint(), HOME, &[TABLE], options).await.unwrap();
@@ -177,10 +204,23 @@ fn a_node_with_the_number_of_a_dead_one_is_another_member() {
 
 #[test]
 fn no_process_reads_what_was_replaced_while_others_are_killed() {
-    play(Promise::Regular);
+    play(Promise::Regular, [None; 5]);
 }
 
 #[test]
 fn no_process_reads_what_was_replaced_with_linearizable_reads_while_others_are_killed() {
-    play(Promise::Linearizable);
+    play(Promise::Linearizable, [None; 5]);
+}
+
+/// Two compute nodes: one of two writers and a reader, one of the others.
+const SHARED: [Option<&str>; 5] = [Some("a"), Some("b"), Some("a"), Some("b"), Some("a")];
+
+#[test]
+fn processes_that_share_a_near_region_go_on_when_any_of_them_is_killed() {
+    play(Promise::Regular, SHARED);
+}
+
+#[test]
+fn processes_that_share_a_near_region_go_on_with_linearizable_reads_when_any_of_them_is_killed() {
+    play(Promise::Linearizable, SHARED);
 }

@@ -33,6 +33,8 @@ pub(crate) struct NearCase {
     pub(crate) owners_from: u8,
     pub(crate) nodes: u32,
     pub(crate) clients_per_node: u32,
+    /// Whether each client of a node is a process of its own, which dies and stops alone.
+    pub(crate) processes: bool,
     /// Operations that a client has in flight.
     pub(crate) in_flight: u32,
     pub(crate) objects: u32,
@@ -73,6 +75,7 @@ impl NearCase {
             owners_from: [1, 2, 3, 33][(seed / 2 % 4) as usize],
             nodes: 2 + random.below(3) as u32,
             clients_per_node: 1 + random.below(2) as u32,
+            processes: false,
             in_flight: random.pick(&[1, 1, 2]),
             objects: 1 + random.below(3) as u32,
             words,
@@ -98,6 +101,17 @@ impl NearCase {
     /// The network loses and delays what is sent, too.
     pub(crate) fn remote(seed: u64) -> Self {
         Self { network: 1 + (seed % 3) as u32, ..Self::faulty(seed) }
+    }
+
+    /// The processes of a node die and stop by themselves.
+    pub(crate) fn of_processes(seed: u64) -> Self {
+        Self {
+            processes: true,
+            nodes: 2 + (seed % 2) as u32,
+            clients_per_node: 2 + (seed / 2 % 2) as u32,
+            kills: 1 + (seed % 4) as u32,
+            ..Self::faulty(seed)
+        }
     }
 
     /// A memory node ends and comes back, and compute nodes die meanwhile.
@@ -240,6 +254,8 @@ enum Ended {
     Well,
     /// Some failed because a memory node has ended.
     WithoutNode,
+    /// Some failed because the node's near region has ended.
+    WithoutRegion,
     /// One failed by another error.
     ByError,
 }
@@ -300,7 +316,12 @@ impl Scene {
             let near = Rc::new(near);
             let mut threads: Vec<Pin<Box<dyn Future<Output = Ended>>>> = Vec::new();
             for (further, endpoint) in (1..).zip(endpoints) {
-                threads.push(Box::pin(self.clone().be_further(number + further, endpoint, region)));
+                let thread = self.clone().be_further(number + further, endpoint, region);
+                if self.case.processes {
+                    self.control.spawn(&format!("client {}", number + further), self.clone().alone(thread));
+                } else {
+                    threads.push(Box::pin(thread));
+                }
             }
             let (scene, first) = (self.clone(), near.clone());
             threads.push(Box::pin(async move {
@@ -316,6 +337,13 @@ impl Scene {
                 let _ = near.leave().await;
             }
         });
+    }
+
+    /// A client that is a process of its own.
+    async fn alone(self: Rc<Self>, client: impl Future<Output = Ended>) {
+        let ended = client.await;
+        // What it was writing may stay torn.
+        self.has_failed.set(self.has_failed.get() || ended >= Ended::WithoutRegion);
     }
 
     async fn be_further(self: Rc<Self>, number: u32, endpoint: SimEndpoint, region: Address) -> Ended {
@@ -354,7 +382,12 @@ impl Scene {
     async fn act_at_once(&self, near: &Near<SimEndpoint>, client: u32, life: u32) -> Ended {
         let mut lanes: Vec<Pin<Box<dyn Future<Output = Ended> + '_>>> = Vec::new();
         for lane in 0..self.case.in_flight {
-            lanes.push(Box::pin(async move { self.act(near, client, lane, life).await.unwrap_or(Ended::ByError) }));
+            lanes.push(Box::pin(async move {
+                self.act(near, client, lane, life).await.unwrap_or_else(|error| match error {
+                    NearError::Ended => Ended::WithoutRegion,
+                    _ => Ended::ByError,
+                })
+            }));
         }
         together(lanes).await
     }

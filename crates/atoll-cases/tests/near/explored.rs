@@ -6,11 +6,13 @@
 
 use crate::case::{NearCase, is_of_absent_node};
 use crate::regular;
-use atoll_fabric::{Batch, Buffer, Endpoint, Kind};
+use atoll_fabric::{Address, Batch, Buffer, Endpoint, Kind};
 use atoll_near::{Directory, Hole, Near, NearError, Promise, Switch};
 use atoll_sim::history::{Call, Evictions, Outcome};
 use atoll_sim::sim::region;
-use atoll_sim::{ExploreOptions, Explored, ExploredFault, History, Relaxations, Sim, SimEndpoint, SimOptions, explore};
+use atoll_sim::{
+    Control, ExploreOptions, Explored, ExploredFault, History, Relaxations, Sim, SimEndpoint, SimOptions, explore,
+};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -40,6 +42,9 @@ struct SmallCase {
     /// The memory node of the objects ends meanwhile, and comes back. What a further client of the
     /// last compute node does then, which has brought it back.
     absence: Option<&'static [Step]>,
+    /// What a further client of the last compute node does, a process of its own; nothing if there
+    /// is none.
+    attached: &'static [Step],
     fault: ExploredFault,
     /// Compute nodes from which owners are tracked.
     owners_from: u8,
@@ -56,6 +61,7 @@ impl SmallCase {
             clients,
             newcomer: &[],
             absence: None,
+            attached: &[],
             fault: ExploredFault::None,
             owners_from: 33,
             hole: None,
@@ -125,10 +131,23 @@ impl SmallCase {
         });
         let nodes = prepared.map_err(|error| error.to_string())?;
         let last_region = nodes.last().map(|(_, near)| near.region()).expect("some compute node");
+        let attached = match self.attached {
+            [] => None,
+            _ => Some(self.attach(sim, &directory, last_region)?),
+        };
         let done = Rc::new(RefCell::new(Vec::new()));
+        if let Some(near) = attached {
+            let (control, case, steps) = (sim.control(), case.clone(), self.attached);
+            let (history, done) = (history.clone(), done.clone());
+            sim.spawn_spared("attached", async move {
+                if let Some(near) = be_attached(&case, control, near, &history, steps).await {
+                    done.borrow_mut().push(near);
+                }
+            });
+        }
         for ((number, near), steps) in nodes.into_iter().zip(self.clients) {
             let (control, done, case, history) = (sim.control(), done.clone(), case.clone(), history.clone());
-            sim.spawn(&format!("node {number}"), async move {
+            let node = async move {
                 for (at, step) in steps.iter().enumerate() {
                     control.turn().await;
                     let played = play(&case, &near, &history, number, at as u64, *step).await;
@@ -138,7 +157,14 @@ impl SmallCase {
                 }
                 near.endpoint().pause(1_000_000).await;
                 done.borrow_mut().push(near);
-            });
+            };
+            // Where processes share a region, the one dies that has exported it.
+            let (name, is_last) = (format!("node {number}"), number + 1 == self.clients.len() as u32);
+            let _ = if !self.attached.is_empty() && !is_last {
+                sim.spawn_spared(&name, node)
+            } else {
+                sim.spawn(&name, node)
+            };
         }
         if let Some(steps) = self.absence {
             let (control, directory, case) = (sim.control(), directory.clone(), case.clone());
@@ -178,6 +204,15 @@ impl SmallCase {
         self.judge(sim, &case, &directory, &history, &done)
     }
 
+    /// A further client of the last compute node.
+    fn attach(&self, sim: &Sim, directory: &Directory, region: Address) -> Result<Near<SimEndpoint>, String> {
+        let (endpoint, directory) = (sim.endpoint("attached"), directory.clone());
+        let attached = sim.block_on(async move { Near::attach(endpoint, directory, region).await.unwrap() });
+        let mut near = attached.map_err(|error| error.to_string())?;
+        near.open_hole(self.hole);
+        Ok(near)
+    }
+
     /// The histories keep the promise. Afterwards every living node reads what the memory node has.
     fn judge(
         &self,
@@ -191,11 +226,18 @@ impl SmallCase {
         let control = sim.control();
         let read = sim.block_on(async move {
             let mut read = Vec::new();
-            for near in &done {
-                near.look_after_members().await?;
+            let mut left = Vec::new();
+            for near in done {
+                match near.look_after_members().await {
+                    Err(NearError::Ended) => near.detach().await?,
+                    looked => {
+                        looked?;
+                        left.push(near);
+                    }
+                }
             }
             // Endpoints that reached the old region hit copies at most.
-            for near in &done {
+            for near in &left {
                 match near.read(&object, Buffer::new()).await {
                     Err(error) if case.absences > 0 && is_of_absent_node(&error) => {
                         let endpoint = control.endpoint("judge");
@@ -227,6 +269,34 @@ const RESTORED: u64 = 99 << 32;
 /// Whether a client goes on after an operation: a memory node that has ended ends no client.
 fn goes_on(case: &NearCase, played: &Result<(), NearError>) -> bool {
     played.as_ref().err().is_none_or(|error| case.absences > 0 && is_of_absent_node(error))
+}
+
+/// What a further client does until its node's region has ended; the client if it has not.
+async fn be_attached(
+    case: &NearCase,
+    control: Control,
+    near: Near<SimEndpoint>,
+    history: &History,
+    steps: &[Step],
+) -> Option<Near<SimEndpoint>> {
+    for (at, step) in steps.iter().enumerate() {
+        control.turn().await;
+        match play(case, &near, history, 7, at as u64, *step).await {
+            Err(NearError::Ended) => {
+                near.detach().await.unwrap();
+                return None;
+            }
+            played => played.unwrap(),
+        }
+    }
+    near.endpoint().pause(1_000_000).await;
+    match near.read(&case.object(0), Buffer::new()).await {
+        Err(NearError::Ended) => {
+            near.detach().await.unwrap();
+            None
+        }
+        read => read.map(|_| near).ok(),
+    }
 }
 
 async fn play(
@@ -324,6 +394,29 @@ pub(crate) fn a_dead_writer_leaves_no_old_copy(hole: Hole) {
     let explored = SmallCase { hole: Some(hole), ..case }.explore(ALL);
     let failure = explored.failure.expect("some death leaves an old copy");
     assert!(failure.what.contains("reads the old"), "{}", failure.what);
+}
+
+/// The client that exported a near region dies at any point, while a process that shares the region
+/// reads, writes or switches.
+#[test]
+fn exporters_die_while_others_share_their_region() {
+    let cases: [(bool, &[&[Step]], &[Step]); 3] = [
+        (true, &[&[Read, Read], &[]], &[Write]),
+        (true, &[&[Write], &[]], &[Read, Read]),
+        (false, &[&[Read], &[]], &[ON, Read]),
+    ];
+    for promise in PROMISES {
+        for (is_on, clients, steps) in cases {
+            exhaust(
+                &format!("{clients:?} | attached {steps:?}, a death"),
+                shared(steps, SmallCase::new(promise, is_on, clients)),
+            );
+        }
+    }
+}
+
+const fn shared(attached: &'static [Step], case: SmallCase) -> SmallCase {
+    SmallCase { attached, fault: ExploredFault::Kill, preemptions_max: Some(0), ..case }
 }
 
 /// A node writes what it believes to be off, while another one switches it on and reads. With the

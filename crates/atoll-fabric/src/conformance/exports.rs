@@ -16,6 +16,15 @@ pub(super) fn cases<E: Endpoint + 'static>() -> Vec<Case<E>> {
             0 => Box::pin(leave(e)),
             _ => Box::pin(miss(e)),
         }),
+        Case::new(
+            "no_verb_reaches_a_region_once_any_endpoint_was_told_that_it_has_ended",
+            CLIENTS,
+            |e, c, _| match c {
+                0 => Box::pin(leave_to_all(e)),
+                1 => Box::pin(reach_on(e)),
+                _ => Box::pin(be_told(e)),
+            },
+        ),
     ]
 }
 
@@ -126,6 +135,62 @@ async fn miss<E: Endpoint>(endpoint: E) {
     // The number may be lent again; a region of its new owner is a new one.
     let again = endpoint.export(wanted(&endpoint)).expect("there is room");
     assert_eq!(read(&endpoint, again).await, 0);
+}
+
+/// Ends once both others have reached its region.
+async fn leave_to_all<E: Endpoint>(endpoint: E) {
+    publish(&endpoint, 0).await;
+    wait_for(&endpoint, word(DONE), 2).await;
+}
+
+/// Uses the region until it has ended; then client 2 was not told of its end before.
+async fn reach_on<E: Endpoint>(endpoint: E) {
+    let at = published(&endpoint, 0).await;
+    endpoint.reach_export(at).expect("its owner waits for this client");
+    fetch_and_add(&endpoint, word(DONE), 1).await;
+    let mut steps = (0..4).cycle();
+    loop {
+        let was_told = read(&endpoint, word(PLACES + 1)).await == 1;
+        let mut batch = crate::Batch::new();
+        let step = steps.next();
+        let done = match step {
+            Some(0) => endpoint.read(at, crate::Buffer::sized(64)).await.map(drop),
+            Some(1) => {
+                batch.write_word(at.add(128), 1);
+                endpoint.post(&mut batch).await
+            }
+            Some(2) => {
+                // With a verb for the home.
+                batch.read_word(word(PLACES));
+                batch.fetch_and_add(at.add(64), 1);
+                endpoint.post(&mut batch).await
+            }
+            _ => {
+                batch.fetch_and_add(at.add(64), 1);
+                endpoint.post(&mut batch).await
+            }
+        };
+        match done {
+            Ok(()) => assert!(!was_told, "client 2 was told of the end before, and step {step:?} succeeded"),
+            Err(VerbError::PeerDead | VerbError::ExportAbsent(_) | VerbError::Unreachable(_)) => {
+                if was_told && step == Some(3) {
+                    break;
+                }
+            }
+            Err(error) => panic!("{error}"),
+        }
+        endpoint.pause(100).await;
+    }
+}
+
+async fn be_told<E: Endpoint>(endpoint: E) {
+    let at = published(&endpoint, 0).await;
+    endpoint.reach_export(at).expect("its owner waits for this client");
+    fetch_and_add(&endpoint, word(DONE), 1).await;
+    while endpoint.reach_export(at).is_ok() {
+        endpoint.pause(1000).await;
+    }
+    write(&endpoint, word(PLACES + 1), 1).await;
 }
 
 /// The owner follows its region: what others have changed it sees, once they know that they have.

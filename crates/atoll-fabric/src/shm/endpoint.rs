@@ -114,7 +114,7 @@ impl Endpoint for ShmEndpoint {
             Some(words) => {
                 words.load_into(into.words_mut());
                 fence(Ordering::Acquire);
-                Ok(into)
+                self.check_end(at).map(|()| into)
             }
             None => Err(self.refusal(at, into.len() as u64)),
         })
@@ -132,7 +132,7 @@ impl Endpoint for ShmEndpoint {
             Some(words) => {
                 words.load_bytes(skip, into);
                 fence(Ordering::Acquire);
-                Ok(())
+                self.check_end(first)
             }
             None => Err(self.refusal(first, bytes)),
         })

@@ -122,6 +122,13 @@ impl ShmEndpoint {
         }
     }
 
+    /// Fails if `at` is in an exported region that has ended. Called after the verbs: until the
+    /// region had ended, others reached the words that they touched.
+    #[inline(always)]
+    pub(super) fn check_end(&self, at: Address) -> Result<(), VerbError> {
+        if at.is_home() || !self.exports.has_ended(at) { Ok(()) } else { Err(VerbError::PeerDead) }
+    }
+
     /// The reason why a verb cannot be executed.
     #[cold]
     pub(super) fn refusal(&self, at: Address, bytes: u64) -> VerbError {
@@ -181,7 +188,7 @@ impl ShmEndpoint {
         // SAFETY: `latest_of` has found every verb in a region that is reached, which stays mapped
         // while verbs are executed.
         unsafe { Self::execute_at(base, batch, settled) };
-        Ok(())
+        batch.verbs().first().map_or(Ok(()), |verb| self.check_end(verb.at))
     }
 
     /// A batch of one WRITE of these bytes.
@@ -194,7 +201,7 @@ impl ShmEndpoint {
         order.before(Access::Write, false).stand();
         words.store_bytes(from);
         order.at_end(true).stand();
-        Ok(())
+        self.check_end(at)
     }
 
     /// The same for a batch with a verb for words that are not known to be there, or that are
@@ -211,6 +218,6 @@ impl ShmEndpoint {
             Self::execute(verb, words, &mut order);
         }
         order.at_end(settled).stand();
-        Ok(())
+        batch.verbs().iter().try_for_each(|verb| self.check_end(verb.at))
     }
 }

@@ -8,6 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// What one endpoint exports, and what it reaches of others' exports.
 #[derive(Default)]
@@ -31,6 +32,8 @@ struct Latest {
     base: NonNull<u8>,
     /// How many of its bytes are present.
     there: u64,
+    /// Set once it has ended.
+    mark: NonNull<AtomicU64>,
 }
 
 impl Exports {
@@ -68,7 +71,22 @@ impl Exports {
 
     /// Notes that a region of `reached` is used.
     pub(super) fn note(&self, at: Address, region: &ShmRegion) {
-        self.latest.set(Some(Latest { at, base: region.mapping.base(), there: region.pages.there() }));
+        let (base, there, mark) = (region.mapping.base(), region.pages.there(), region.mark().into());
+        self.latest.set(Some(Latest { at, base, there, mark }));
+    }
+
+    /// Whether the region of `at` has ended, if it is an exported one. What was loaded from it
+    /// before this call is what others reached, unless it has.
+    #[inline]
+    pub(super) fn has_ended(&self, at: Address) -> bool {
+        let Some(node) = at.compute_node() else { return false };
+        fence(Ordering::Acquire);
+        match self.latest.get().filter(|latest| latest.at.is_in_region_of(at)) {
+            // SAFETY: the mark is mapped with its region, which stays reached until `latest` is
+            // forgotten, and is only accessed atomically.
+            Some(Latest { mark, .. }) => unsafe { mark.as_ref() }.load(Ordering::Acquire) != 0,
+            None => self.region(node, at.region()).is_some_and(|region| region.has_ended()),
+        }
     }
 
     /// The region at a place, if it is reached.

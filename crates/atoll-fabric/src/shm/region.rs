@@ -106,14 +106,19 @@ impl ShmRegion {
 
     /// Marks what this endpoint exports as ended.
     pub(super) fn mark_ended(&self) {
-        mark_of(&self.mapping).store(1, Ordering::SeqCst);
+        self.mark().store(1, Ordering::SeqCst);
     }
 
     /// Whether an exported region has ended. Until then, a change that another endpoint has made
     /// was seen here.
     #[inline]
     pub(super) fn has_ended(&self) -> bool {
-        mark_of(&self.mapping).load(Ordering::Acquire) != 0
+        self.mark().load(Ordering::Acquire) != 0
+    }
+
+    /// The mark behind an exported region: not 0 once it has ended.
+    pub(super) fn mark(&self) -> &AtomicU64 {
+        mark_of(&self.mapping)
     }
 
     /// Creates the region `name` (`shm:/NAME` or a path) of `bytes` zero bytes, all pages reserved.

@@ -18,7 +18,8 @@ impl ShmEndpoint {
     ///
     /// # Errors
     /// [`VerbError::Unreachable`] or [`VerbError::NoMemory`], or [`VerbError::PeerDead`] if the
-    /// process of an exported region does not follow it any more; the batch took no effect.
+    /// process of an exported region does not follow it any more; the batch took no effect. The
+    /// same of an exported region that has ended: what the batch has changed there is unseen.
     pub(crate) fn execute_wire(
         &self,
         verbs: &[WireVerb<'_>],
@@ -51,7 +52,7 @@ impl ShmEndpoint {
             }
         }
         order.at_end(true).stand();
-        Ok(())
+        verbs.iter().try_for_each(|verb| self.check_end(verb.at))
     }
 
     /// Executes a verb and appends what it found; whether it has changed words.

@@ -7,30 +7,21 @@
 //!
 //! **One client exports** the words, the others follow them. When that client ends, another one
 //! exports anew. Every export is a new *turn*: what was sampled in an earlier turn says nothing any
-//! more. Who exports is written in the memory that the processes share:
-//!
-//! ```text
-//! export   who 30 | turn 31 | state 2     own atomics; 0 at first
-//! id       of this memory                 by chance, of its first client
-//! ```
-//!
-//! | state | who |
-//! |---|---|
-//! | no client does | |
-//! | a client is about to | its identity: if it was killed, another one may |
-//! | here | compute node and region of the export |
+//! more. Who exports is written in the memory that the processes share, in a word ([`export`]), and
+//! beside it an id of the memory, by chance, of its first client.
 //!
 //! Numbers of compute nodes are lent again. So a client that follows an export looks for its nonce
-//! there, made of the export's word and the memory's id: no other region has it. An attempt that
-//! has lasted for a second counts as given up, for its process may stand still. What it exports
-//! later has the nonce of a turn that will never be.
+//! there, made of the export's word and the memory's id: no other region has it. What a client
+//! exports whose attempt was given up has the nonce of a turn that will never be.
+//!
+//! [`export`]: crate::export
 
 use super::store::{EXPORT, ID};
 use crate::error::NearError;
+use crate::export::{Attempt, Export, Exported};
 use atoll_fabric::shm::{HostMemory, HostUser};
 use atoll_fabric::{Address, Batch, Endpoint, Identity, Kind, Lifetime, RegionAttributes, VerbError};
 use atoll_pool::Layout;
-use atoll_pool::fields::Fields;
 use atoll_pool::sharers::{self, Joined};
 use std::cell::Cell;
 use std::sync::Arc;
@@ -42,8 +33,6 @@ const REGION_BYTES_MIN: u64 = 4096;
 const RETRY_NS: u64 = 10_000_000;
 /// The same where the words that are exported cannot be had.
 const RETRY_HERE_NS: u64 = 10 * RETRY_NS;
-/// How long others wait for a client that is about to export.
-const ATTEMPT_NS: u64 = 1_000_000_000;
 
 /// The words of an object as they were at a moment: its own, and that of everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,67 +57,7 @@ impl Sample {
 
     /// As it is kept with a copy, among those of the same words.
     pub(super) fn bits(&self) -> [u64; 3] {
-        [self.export.0, self.everything, self.word]
-    }
-}
-
-const WHO_BITS: u32 = Identity::BITS;
-const TURN_BITS: u32 = 31;
-const FIELDS: Fields<3> = Fields::new([WHO_BITS, TURN_BITS, 2]);
-const REGION_BITS: u32 = 6;
-
-/// Who exports the words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Exported {
-    /// No client does.
-    Nobody,
-    /// A client is about to.
-    Soon(Identity),
-    /// A client does, here.
-    Here(Address),
-}
-
-/// The latest export, and how often that has changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Export(u64);
-
-impl Export {
-    const NONE: Self = Self(0);
-
-    fn new(exported: Exported, turn: u64) -> Self {
-        let (state, who) = match exported {
-            Exported::Nobody => (0, 0),
-            Exported::Soon(who) => (1, who.bits().into()),
-            Exported::Here(at) => {
-                let node = at.compute_node().expect("a sharer exports its region");
-                (2, u64::from(node) << REGION_BITS | u64::from(at.region()))
-            }
-        };
-        Self(FIELDS.pack([who, turn & FIELDS.max(1), state]))
-    }
-
-    fn exported(self) -> Exported {
-        let [who, _, state] = FIELDS.unpack(self.0);
-        match state {
-            1 => Exported::Soon(Identity::from_bits(who as u32)),
-            2 => Exported::Here(Address::on_compute((who >> REGION_BITS) as u16, who as u8 & 63, 0)),
-            _ => Exported::Nobody,
-        }
-    }
-
-    fn turn(self) -> u64 {
-        FIELDS.unpack(self.0)[1]
-    }
-
-    /// What follows it. Only another region begins a turn.
-    fn followed_by(self, exported: Exported) -> Self {
-        let is_same_turn = matches!((self.exported(), exported), (Exported::Soon(_), Exported::Nobody));
-        Self::new(exported, self.turn() + u64::from(!is_same_turn))
-    }
-
-    /// Whether its turn is a later one, or the same. Turns begin anew after two thousand million.
-    fn is_not_before(self, other: Self) -> bool {
-        self.turn().wrapping_sub(other.turn()) & FIELDS.max(1) <= FIELDS.max(1) / 2
+        [self.export.bits(), self.everything, self.word]
     }
 }
 
@@ -175,12 +104,12 @@ impl Words {
     /// The sample of these words with these [bits](Sample::bits).
     #[inline]
     pub(super) fn sample_of(&self, [export, everything, word]: [u64; 3]) -> Sample {
-        Sample { words: self.number, export: Export(export), everything, word }
+        Sample { words: self.number, export: Export::from_bits(export), everything, word }
     }
 
     #[inline]
     fn export(&self) -> Export {
-        Export(self.memory.word(EXPORT).load(Ordering::Acquire))
+        Export::of(self.memory.word(EXPORT))
     }
 
     /// The nonce of an export. `random` becomes the memory's id if it has none.
@@ -189,14 +118,12 @@ impl Words {
             Ok(_) => random,
             Err(present) => present,
         };
-        id ^ export.0
+        id ^ export.bits()
     }
 
     /// Changes who exports, if that is still as it was at `before`; what is there then.
     fn change(&self, before: Export, exported: Exported) -> Option<Export> {
-        let after = before.followed_by(exported);
-        let word = self.memory.word(EXPORT);
-        word.compare_exchange(before.0, after.0, Ordering::SeqCst, Ordering::Relaxed).is_ok().then_some(after)
+        before.change(self.memory.word(EXPORT), exported)
     }
 }
 
@@ -213,8 +140,7 @@ pub struct Follower {
     unused: Cell<Option<Address>>,
     /// When it may try again.
     retry_ns: Cell<u64>,
-    /// An attempt of another client, and when this one saw it first.
-    attempt: Cell<(Export, u64)>,
+    attempt: Attempt,
 }
 
 impl Follower {
@@ -228,7 +154,7 @@ impl Follower {
             joined: Cell::new(None),
             unused: Cell::new(None),
             retry_ns: Cell::new(0),
-            attempt: Cell::new((Export::NONE, 0)),
+            attempt: Attempt::default(),
         }
     }
 
@@ -324,12 +250,7 @@ impl Follower {
             // Another operation of this client is about to.
             return false;
         }
-        let now_ns = endpoint.now_ns();
-        let (seen, since_ns) = self.attempt.get();
-        if seen != attempt {
-            self.attempt.set((attempt, now_ns));
-        }
-        self.words.memory.is_dead(who) || seen == attempt && now_ns.saturating_sub(since_ns) >= ATTEMPT_NS
+        self.attempt.has_given_up(&self.words.memory, who, attempt, endpoint.now_ns())
     }
 
     /// Follows the export that is said to be here, if its words can be had.
@@ -441,26 +362,10 @@ impl Drop for Exporting<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::export::ATTEMPT_NS;
     use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
     use atoll_fabric::{Clock, run_ready};
     use atoll_pool::{EngineArea, Pool, PoolSettings};
-
-    #[test]
-    fn every_export_is_a_turn_and_an_attempt_that_failed_is_none() {
-        let words = Words::new(4).unwrap();
-        let at = Address::on_compute(8191, 63, 0);
-        let who = Identity::from_bits((1 << Identity::BITS) - 1);
-        let first = words.change(words.export(), Exported::Soon(who)).unwrap();
-        assert_eq!(first.exported(), Exported::Soon(who));
-        let failed = words.change(first, Exported::Nobody).unwrap();
-        assert!(failed.turn() == first.turn() && words.change(first, Exported::Here(at)).is_none());
-        let again = words.change(failed, Exported::Soon(who)).unwrap();
-        let here = words.change(again, Exported::Here(at)).unwrap();
-        assert!(here.exported() == Exported::Here(at) && here.turn() > again.turn() && again.turn() > first.turn());
-        assert!(here.is_not_before(again) && here.is_not_before(here) && !again.is_not_before(here));
-        let last = Export::new(Exported::Nobody, FIELDS.max(1));
-        assert!(last.followed_by(Exported::Here(at)).is_not_before(last), "turns begin anew");
-    }
 
     /// A client stands still while it is about to export, and another one exports, and is killed.
     /// The first goes on: what it exports has the number that the other one had.

@@ -1,0 +1,126 @@
+//! The compute node that the processes of a host are together.
+//!
+//! ```no_run
+//! # async fn run(
+//! #     reach: atoll_fabric::shm::ShmReach,
+//! #     directory: atoll_near::Directory,
+//! #     object: atoll_near::Object,
+//! # ) -> Result<(), atoll_near::NearError> {
+//! use atoll_fabric::{Buffer, Reach};
+//! use atoll_near::{HostNode, NearError, NodeOptions};
+//!
+//! let host = HostNode::open("orders")?;
+//! let options = NodeOptions::default();
+//! let mut near = host.enter(reach.endpoint(), &directory, options).await?;
+//! loop {
+//!     match near.read(&object, Buffer::new()).await {
+//!         // The process that had exported the near region has ended.
+//!         Err(NearError::Ended) => {
+//!             near.detach().await?;
+//!             near = host.enter(reach.endpoint(), &directory, options).await?;
+//!         }
+//!         read => drop(read?),
+//!     }
+//! }
+//! # }
+//! ```
+//!
+//! | the host's memory says that | a client that enters |
+//! |---|---|
+//! | a near region is here, and it is a member's | attaches to it |
+//! | a near region is here, and it has ended | exports another one, and joins with it |
+//! | a client is about to export | waits for it, at most for a second |
+//! | no client exports | exports a near region, and joins with it |
+//!
+//! A client that was too slow to export leaves again, and attaches to the region of the one that
+//! was quicker.
+
+use crate::directory::Directory;
+use crate::error::NearError;
+use crate::export::{Attempt, Export, Exported};
+use crate::near::Near;
+use crate::node::NodeOptions;
+use atoll_fabric::shm::{HostMemory, HostUser};
+use atoll_fabric::{Endpoint, VerbError};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+/// The kind of the host's memory, with the version of its words.
+const KIND: &str = "node1";
+/// How long a client waits before it looks again for one that is about to export.
+const LOOK_PAUSE_NS: u64 = 100_000;
+
+/// The compute node of this host: what its processes know of each other.
+#[derive(Debug)]
+pub struct HostNode {
+    memory: Arc<HostMemory>,
+}
+
+impl HostNode {
+    /// The compute node that the processes of this host and user have by a name of their choice.
+    /// Processes that give one name use one directory.
+    ///
+    /// # Errors
+    /// [`NearError::Export`] if the host has no memory left for a page, or nowhere to keep it.
+    pub fn open(name: &str) -> Result<Self, NearError> {
+        // Any text is a name.
+        let name = format!("{:016x}", rapidhash::v3::rapidhash_v3(name.as_bytes()));
+        Ok(Self { memory: Arc::new(HostMemory::of_host(KIND, &name, 1, 1)?) })
+    }
+
+    fn word(&self) -> &AtomicU64 {
+        self.memory.word(0)
+    }
+
+    /// A client of the compute node. It attaches to the near region that a process of the host
+    /// exports. If none does, it joins the directory with these options, and exports one.
+    ///
+    /// # Errors
+    /// As [`Near::attach`] and [`Near::join`].
+    pub async fn enter<E: Endpoint>(
+        &self,
+        mut endpoint: E,
+        directory: &Directory,
+        options: NodeOptions,
+    ) -> Result<Near<E>, NearError> {
+        let (user, attempt) = (HostUser::new(self.memory.clone()), Attempt::default());
+        loop {
+            let before = Export::of(self.word());
+            match before.exported() {
+                Exported::Here(region) => match Near::try_attach(endpoint, directory, region).await {
+                    Ok(near) => return Ok(near),
+                    Err((back, error)) if has_ended(&error) => endpoint = back,
+                    Err((_, error)) => return Err(error),
+                },
+                Exported::Soon(who) if !attempt.has_given_up(&self.memory, who, before, endpoint.now_ns()) => {
+                    endpoint.pause(LOOK_PAUSE_NS).await;
+                    continue;
+                }
+                Exported::Soon(_) | Exported::Nobody => {}
+            }
+            let Some(soon) = before.change(self.word(), Exported::Soon(user.identity())) else { continue };
+            let near = match Near::join(endpoint, directory.clone(), options).await {
+                Ok(near) => near,
+                Err(error) => {
+                    soon.change(self.word(), Exported::Nobody);
+                    return Err(error);
+                }
+            };
+            match soon.change(self.word(), Exported::Here(near.region())) {
+                Some(_) => return Ok(near),
+                None => endpoint = near.leave_for_another().await?,
+            }
+        }
+    }
+}
+
+/// Whether a client that attaches finds by this that the region is no member's any more.
+fn has_ended(error: &NearError) -> bool {
+    match error {
+        NearError::NoDirectory { .. } | NearError::Ended => true,
+        NearError::Verb(error) => {
+            matches!(error, VerbError::PeerDead | VerbError::ExportAbsent(_) | VerbError::Unreachable(_))
+        }
+        _ => false,
+    }
+}
