@@ -1,8 +1,9 @@
 //! The compute nodes: how one joins and leaves, and how a dead one is buried.
 //!
 //! ```text
-//! member word   compute node 13 | region 6 | identity 30 | epoch 15     free: 0 but for the epoch
-//!                                                                       orphaned: identity 0, all else 1
+//! member word   compute node 13 | region 6 | identity 30 | epoch 15
+//! free          0               | 0        | 0           | epoch
+//! orphaned      8191            | 63       | 0           | epoch
 //! client word   identity 30 | place of the member 6 | its epoch 15      free: 0
 //! ```
 //!

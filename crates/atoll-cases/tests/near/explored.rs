@@ -400,18 +400,11 @@ pub(crate) fn a_dead_writer_leaves_no_old_copy(hole: Hole) {
 /// reads, writes or switches.
 #[test]
 fn exporters_die_while_others_share_their_region() {
-    let cases: [(bool, &[&[Step]], &[Step]); 3] = [
-        (true, &[&[Read, Read], &[]], &[Write]),
-        (true, &[&[Write], &[]], &[Read, Read]),
-        (false, &[&[Read], &[]], &[ON, Read]),
-    ];
     for promise in PROMISES {
-        for (is_on, clients, steps) in cases {
-            exhaust(
-                &format!("{clients:?} | attached {steps:?}, a death"),
-                shared(steps, SmallCase::new(promise, is_on, clients)),
-            );
-        }
+        let case = |is_on, clients, attached| shared(attached, SmallCase::new(promise, is_on, clients));
+        exhaust("read read | attached write, a death", case(true, &[&[Read, Read], &[]], &[Write]));
+        exhaust("write | attached read read, a death", case(true, &[&[Write], &[]], &[Read, Read]));
+        exhaust("read | attached on read, a death", case(false, &[&[Read], &[]], &[ON, Read]));
     }
 }
 
