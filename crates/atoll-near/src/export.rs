@@ -10,8 +10,12 @@
 //! | a client is about to | its identity among the users of the memory: if it was killed, another one may |
 //! | here | compute node and region of the export |
 //!
-//! Every export is a new *turn*. An attempt that has lasted for a second counts as given up, for
-//! its process may stand still.
+//! Every export is a new *turn*. An attempt that lasts long counts as given up, for its process may
+//! stand still.
+//!
+//! Addresses of regions are used again. So the region of an export has its nonce, made of the
+//! export's word and an id of the memory, by chance, of its first client: no other region has it.
+//! What a client exports whose attempt was given up has the nonce of a turn that will never be.
 
 use atoll_fabric::shm::HostMemory;
 use atoll_fabric::{Address, Identity};
@@ -23,8 +27,6 @@ const WHO_BITS: u32 = Identity::BITS;
 const TURN_BITS: u32 = 31;
 const FIELDS: Fields<3> = Fields::new([WHO_BITS, TURN_BITS, 2]);
 const REGION_BITS: u32 = 6;
-/// How long others wait for a client that is about to export.
-pub(crate) const ATTEMPT_NS: u64 = 1_000_000_000;
 
 /// Who exports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +64,7 @@ impl Export {
         Self(word.load(Ordering::Acquire))
     }
 
-    /// Its bits.
+    /// The bits of its word.
     #[inline]
     pub(crate) fn bits(self) -> u64 {
         self.0
@@ -98,6 +100,15 @@ impl Export {
         self.turn().wrapping_sub(other.turn()) & FIELDS.max(1) <= FIELDS.max(1) / 2
     }
 
+    /// What the region of this export has in it. `random` becomes the memory's id if it has none.
+    pub(crate) fn nonce(self, id: &AtomicU64, random: u64) -> u64 {
+        let id = match id.compare_exchange(0, random, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => random,
+            Err(present) => present,
+        };
+        id ^ self.0
+    }
+
     /// Changes who exports, if that is still as it was; what is in the word then.
     pub(crate) fn change(self, word: &AtomicU64, exported: Exported) -> Option<Self> {
         let after = self.followed_by(exported);
@@ -116,13 +127,19 @@ impl Default for Attempt {
 }
 
 impl Attempt {
-    /// Whether the client that was about to export does so no more.
-    pub(crate) fn has_given_up(&self, memory: &HostMemory, who: Identity, attempt: Export, now_ns: u64) -> bool {
+    /// Whether the client that was about to export does so no more, or has been for so long.
+    pub(crate) fn has_given_up(
+        &self,
+        memory: &HostMemory,
+        who: Identity,
+        attempt: Export,
+        (now_ns, patience_ns): (u64, u64),
+    ) -> bool {
         let (seen, since_ns) = self.0.get();
         if seen != attempt {
             self.0.set((attempt, now_ns));
         }
-        memory.is_dead(who) || seen == attempt && now_ns.saturating_sub(since_ns) >= ATTEMPT_NS
+        memory.is_dead(who) || seen == attempt && now_ns.saturating_sub(since_ns) >= patience_ns
     }
 }
 

@@ -28,8 +28,8 @@
 //! | the host's memory says that | a client that enters |
 //! |---|---|
 //! | a near region is here, and it is a member's | attaches to it |
-//! | a near region is here, and it has ended | exports another one, and joins with it |
-//! | a client is about to export | waits for it, at most for a second |
+//! | a near region is here, and it has ended, or another one has its address | exports another one, and joins with it |
+//! | a client is about to export | waits for it, at most for ten seconds |
 //! | no client exports | exports a near region, and joins with it |
 //!
 //! A client that was too slow to export leaves again, and attaches to the region of the one that
@@ -40,8 +40,9 @@ use crate::error::NearError;
 use crate::export::{Attempt, Export, Exported};
 use crate::near::Near;
 use crate::node::NodeOptions;
+use crate::verbs::is_of_ended_region;
+use atoll_fabric::Endpoint;
 use atoll_fabric::shm::{HostMemory, HostUser};
-use atoll_fabric::{Endpoint, VerbError};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -49,6 +50,11 @@ use std::sync::atomic::AtomicU64;
 const KIND: &str = "node1";
 /// How long a client waits before it looks again for one that is about to export.
 const LOOK_PAUSE_NS: u64 = 100_000;
+/// How long clients wait for one that is about to export. It READs all modes meanwhile.
+const ATTEMPT_NS: u64 = 10_000_000_000;
+/// The words of the memory: who exports, and its id.
+const EXPORT: usize = 0;
+const ID: usize = 1;
 
 /// The compute node of this host: what its processes know of each other.
 #[derive(Debug)]
@@ -65,11 +71,11 @@ impl HostNode {
     pub fn open(name: &str) -> Result<Self, NearError> {
         // Any text is a name.
         let name = format!("{:016x}", rapidhash::v3::rapidhash_v3(name.as_bytes()));
-        Ok(Self { memory: Arc::new(HostMemory::of_host(KIND, &name, 1, 1)?) })
+        Ok(Self { memory: Arc::new(HostMemory::of_host(KIND, &name, ID + 1, ID + 1)?) })
     }
 
     fn word(&self) -> &AtomicU64 {
-        self.memory.word(0)
+        self.memory.word(EXPORT)
     }
 
     /// A client of the compute node. It attaches to the near region that a process of the host
@@ -83,23 +89,29 @@ impl HostNode {
         directory: &Directory,
         options: NodeOptions,
     ) -> Result<Near<E>, NearError> {
+        let nonce = |export: Export, random| export.nonce(self.memory.word(ID), random);
         let (user, attempt) = (HostUser::new(self.memory.clone()), Attempt::default());
         loop {
-            let before = Export::of(self.word());
+            let (before, random) = (Export::of(self.word()), endpoint.random());
             match before.exported() {
-                Exported::Here(region) => match Near::try_attach(endpoint, directory, region).await {
-                    Ok(near) => return Ok(near),
-                    Err((back, error)) if has_ended(&error) => endpoint = back,
-                    Err((_, error)) => return Err(error),
-                },
-                Exported::Soon(who) if !attempt.has_given_up(&self.memory, who, before, endpoint.now_ns()) => {
+                Exported::Here(region) => {
+                    match Near::try_attach(endpoint, directory, region, Some(nonce(before, random))).await {
+                        Ok(near) => return Ok(near),
+                        Err((back, error)) if has_ended(&error) => endpoint = back,
+                        Err((_, error)) => return Err(error),
+                    }
+                }
+                Exported::Soon(who)
+                    if !attempt.has_given_up(&self.memory, who, before, (endpoint.now_ns(), ATTEMPT_NS)) =>
+                {
                     endpoint.pause(LOOK_PAUSE_NS).await;
                     continue;
                 }
                 Exported::Soon(_) | Exported::Nobody => {}
             }
             let Some(soon) = before.change(self.word(), Exported::Soon(user.identity())) else { continue };
-            let near = match Near::join(endpoint, directory.clone(), options).await {
+            let nonce_at = |region| nonce(soon.followed_by(Exported::Here(region)), random);
+            let near = match Near::join_as_host(endpoint, directory.clone(), options, nonce_at).await {
                 Ok(near) => near,
                 Err(error) => {
                     soon.change(self.word(), Exported::Nobody);
@@ -118,9 +130,7 @@ impl HostNode {
 fn has_ended(error: &NearError) -> bool {
     match error {
         NearError::NoDirectory { .. } | NearError::Ended => true,
-        NearError::Verb(error) => {
-            matches!(error, VerbError::PeerDead | VerbError::ExportAbsent(_) | VerbError::Unreachable(_))
-        }
+        NearError::Verb(error) => is_of_ended_region(error),
         _ => false,
     }
 }

@@ -8,7 +8,7 @@ use crate::near::Near;
 use crate::node::Layout;
 use crate::owners::OwnersWord;
 use crate::stripe::{self, CHANGE};
-use crate::verbs::{add, read_word};
+use crate::verbs::{add, is_of_ended_region, read_word};
 use atoll_fabric::{BATCH_VERBS_MAX, Batch, Endpoint, VerbError};
 
 impl<E: Endpoint> Near<E> {
@@ -88,8 +88,8 @@ impl<E: Endpoint> Near<E> {
         self.counting.add(|counts| counts.invalidations_sent += members.len() as u64);
         match self.endpoint.post(&mut batch).await {
             Ok(()) => return Ok(()),
-            Err(VerbError::PeerDead | VerbError::ExportAbsent(_) | VerbError::Unreachable(_)) => {}
-            Err(error) => return Err(error.into()),
+            Err(error) if !is_of_ended_region(&error) => return Err(error.into()),
+            Err(_) => {}
         }
         let mut silent = Ok(());
         for (place, member) in members {
@@ -112,10 +112,16 @@ impl<E: Endpoint> Near<E> {
             return Ok(true);
         }
         for (place, member) in self.others() {
-            let at = Layout::stripe_on(member.base(), stripe).add(stripe::BYPASSES);
-            match read_word(&self.endpoint, at).await {
-                Ok(0) => {}
-                Ok(_) => return Ok(true),
+            let mut batch = Batch::new();
+            let bypasses = batch.read_word(Layout::stripe_on(member.base(), stripe).add(stripe::BYPASSES));
+            // Another member's region may have the address by now.
+            let named = batch.read_word(Layout::member_on(member.base()));
+            match self.endpoint.post(&mut batch).await {
+                Ok(()) if batch.word(named) != member.bits() => {
+                    self.after_silence(place, member, VerbError::PeerDead).await?;
+                }
+                Ok(()) if batch.word(bypasses) == 0 => {}
+                Ok(()) => return Ok(true),
                 Err(error) => self.after_silence(place, member, error).await?,
             }
         }

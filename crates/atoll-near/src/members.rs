@@ -45,18 +45,23 @@
 //! | add to `losses` of every living member | all that find it so | the dead exporter may have changed an object without invalidating it |
 //! | swap the word of its place | one | no client tells it any more, or attaches to it |
 //!
-//! | the place has | its clients are | the client that finds the region gone |
-//! |---|---|---|
-//! | another member, or none, or the member orphaned | | READs the table again |
-//! | the member | dead | buries it |
-//! | the member | not known to be dead, but its exporter is, and its region is not that which is there | orphans it |
-//! | the member | otherwise, asked few times | asks again after a pause |
-//! | the member | otherwise, asked often | gives up: [`NearError::Silent`](crate::NearError) |
+//! | the place has | its exporter is | its further clients are | a client that finds the region gone |
+//! |---|---|---|---|
+//! | another member, or none, or the member orphaned | | | READs the table again |
+//! | the member | dead | dead, or it has none | buries it |
+//! | the member | dead | not known to be dead | orphans it |
+//! | the member | not known to be dead, asked few times | | asks again after a pause |
+//! | the member | not known to be dead, asked often | | gives up: [`NearError::Silent`](crate::NearError) |
+//!
+//! An exporter counts as dead once its region is known to have ended, too: before, a client might
+//! still attach to it. Numbers of compute nodes are lent again, and with them the addresses of
+//! regions. So each region has its member's word in its header: one with another word is not the
+//! member's, which has ended before.
 //!
 //! A further client that has died alone is **settled** before its place is used again: every
 //! living member's `losses` are added to, for the client may have changed an object without
-//! invalidating it. Then a client of its own node clears the bits that it has left as a writer. A
-//! WRITE that it counted as a bypass stays counted: its stripe is not switched on any more, until
+//! invalidating it. Then a client of its own node clears the bits that it has left as a writer;
+//! until then its place keeps the member's, without its identity. A WRITE that it counted as a bypass stays counted: its stripe is not switched on any more, until
 //! its node ends.
 //!
 //! A client that cannot reach a table of modes leaves the last two steps to another one. One client
@@ -74,7 +79,7 @@ use crate::near::Near;
 use crate::node::Layout;
 use crate::owners::Tracking;
 use crate::protocol::Promise;
-use crate::verbs::{add, read_word, swap, write_word};
+use crate::verbs::{add, is_of_ended_region, read_word, swap, write_word};
 use atoll_fabric::{Address, Buffer, Endpoint, Identity, VerbError};
 use atoll_pool::fields::Fields;
 use std::cell::Cell;
@@ -150,6 +155,16 @@ impl ClientWord {
         Identity::from_bits(Self::FIELDS.unpack(self.0)[0] as u32)
     }
 
+    /// The same without its client, whose bits as a writer a client of its node clears.
+    fn settled(self) -> Self {
+        let [_, place, epoch] = Self::FIELDS.unpack(self.0);
+        Self(Self::FIELDS.pack([0, place, epoch]))
+    }
+
+    fn is_settled(self) -> bool {
+        self.0 != 0 && self.settled() == self
+    }
+
     fn is_of(self, place: usize, member: MemberWord) -> bool {
         self.0 != 0 && Self::FIELDS.unpack(self.0)[1..] == [place as u64, FIELDS.unpack(member.0)[3]]
     }
@@ -176,9 +191,10 @@ impl View {
 enum Life {
     /// Nothing of any of them takes effect any more.
     Dead,
-    /// That is known of the exporter, and not of all further clients.
-    WithoutExporter,
-    /// That is not known of the exporter.
+    /// That is known of the exporter, and its region has ended; it is not known of all further
+    /// clients.
+    Orphaned,
+    /// Less is known.
     MayLive,
 }
 
@@ -193,12 +209,11 @@ enum OnSilence {
 }
 
 impl OnSilence {
-    /// `has_ended`: whether the member's region is proven to have ended.
-    fn of(is_member: bool, life: Life, has_ended: bool, asked: u32) -> Self {
+    fn of(is_member: bool, life: Life, asked: u32) -> Self {
         match life {
             _ if !is_member => Self::Refresh,
             Life::Dead => Self::Bury,
-            Life::WithoutExporter if has_ended => Self::Orphan,
+            Life::Orphaned => Self::Orphan,
             _ if asked < ASKS_MAX => Self::AskAgain,
             _ => Self::GiveUp,
         }
@@ -240,7 +255,7 @@ impl<E: Endpoint> Near<E> {
                 self.after_silence(place, *member, VerbError::PeerDead).await?;
             }
         }
-        let place = loop {
+        loop {
             let table = self.read_table().await?;
             let Some(place) = table[..places].iter().position(|member| member.is_free()) else {
                 if self.look_after_members().await? == 0 {
@@ -251,11 +266,12 @@ impl<E: Endpoint> Near<E> {
             };
             let wanted = table[place].occupied(own, self.endpoint.identity());
             if swap(&self.endpoint, self.directory.member_at(place), table[place].0, wanted.0).await?.is_ok() {
+                self.place.set(place);
+                self.member.set(wanted);
                 self.layout.name_member(&self.endpoint, wanted.0).await?;
-                break place;
+                break;
             }
-        };
-        self.place.set(place);
+        }
         self.refresh().await?;
         for (place, member) in self.others() {
             if let Err(error) = add(&self.endpoint, Layout::joins_on(member.base()), 1).await {
@@ -280,16 +296,22 @@ impl<E: Endpoint> Near<E> {
         let place = table[..self.places()].iter().position(is_own);
         let place = place.ok_or(NearError::NoDirectory { what: "the near region is not a member" })?;
         self.place.set(place);
+        self.member.set(table[place]);
         self.be_client_of(place, table[place]).await?;
-        // It may have been buried before this client was in the table, or its exporter leaves.
-        let is_open = match self.refresh().await {
-            Ok(()) => Ok(read_word(&self.endpoint, self.layout.closing_at()).await? == 0),
-            Err(error) => Err(error),
-        };
-        if !matches!(is_open, Ok(true)) || self.view.borrow().members[place] != table[place] {
-            self.vacate_client_of(table[place]).await?;
-            is_open?;
-            return Err(NearError::NoDirectory { what: "the near region's node has ended" });
+        let attached = self.look_at_node().await;
+        if attached.is_err() {
+            self.vacate_client().await?;
+        }
+        attached
+    }
+
+    /// A client that attaches looks at its node after it has entered itself: the node may have been
+    /// buried before, or its exporter has not joined yet, or leaves.
+    async fn look_at_node(&self) -> Result<(), NearError> {
+        self.refresh().await?;
+        let is_closed = read_word(&self.endpoint, self.layout.closed_at()).await? != 0;
+        if is_closed || self.view.borrow().members[self.place.get()] != self.member.get() {
+            return Err(NearError::NoDirectory { what: "the near region's node has ended, or has not joined yet" });
         }
         Ok(())
     }
@@ -307,10 +329,11 @@ impl<E: Endpoint> Near<E> {
             let mut free = clients.iter().position(|client| client.0 == 0);
             // What clients have left that ended without a word.
             if free.is_none() && self.settle_clients().await? > 0 {
-                free = self.read_clients().await?.iter().position(|client| client.0 == 0);
+                continue;
             }
+            free = free.or_else(|| clients.iter().position(|client| client.is_settled()));
             let free = free.ok_or(NearError::Crowded { clients_max: CLIENTS_MAX })?;
-            if swap(&self.endpoint, self.directory.client_at(free), 0, wanted.0).await?.is_ok() {
+            if swap(&self.endpoint, self.directory.client_at(free), clients[free].0, wanted.0).await?.is_ok() {
                 self.client_place.set(Some(free));
                 return Ok(());
             }
@@ -319,13 +342,8 @@ impl<E: Endpoint> Near<E> {
 
     /// Gives the place of a further client back.
     pub(crate) async fn vacate_client(&self) -> Result<(), NearError> {
-        let member = self.view.borrow().members[self.place.get()];
-        self.vacate_client_of(member).await
-    }
-
-    async fn vacate_client_of(&self, member: MemberWord) -> Result<(), NearError> {
         if let Some(place) = self.client_place.get() {
-            let own = ClientWord::of(self.endpoint.identity(), self.place.get(), member);
+            let own = ClientWord::of(self.endpoint.identity(), self.place.get(), self.member.get());
             let _ = swap(&self.endpoint, self.directory.client_at(place), own.0, 0).await?;
         }
         Ok(())
@@ -339,7 +357,11 @@ impl<E: Endpoint> Near<E> {
         if !is_former && !member.is_orphan() && !self.endpoint.is_dead(member.identity()).await? {
             return Ok(Life::MayLive);
         }
-        Ok(if self.has_further_clients(place, member).await? { Life::WithoutExporter } else { Life::Dead })
+        // Until its region has ended, a client may still attach to it, and hit.
+        if !member.is_orphan() && !self.has_region_ended(member).await {
+            return Ok(Life::MayLive);
+        }
+        Ok(if self.has_further_clients(place, member).await? { Life::Orphaned } else { Life::Dead })
     }
 
     /// Whether a further client of a member lives, or may.
@@ -362,10 +384,8 @@ impl<E: Endpoint> Near<E> {
             Err(error) => return matches!(error, VerbError::ExportAbsent(_)),
         }
         match read_word(&self.endpoint, Layout::member_on(member.base())).await {
-            // That of a newcomer that is about to take its place.
-            Ok(0) => false,
             Ok(found) => found != member.0,
-            Err(error) => matches!(error, VerbError::PeerDead | VerbError::ExportAbsent(_)),
+            Err(error) => is_of_ended_region(&error),
         }
     }
 
@@ -384,10 +404,11 @@ impl<E: Endpoint> Near<E> {
     /// Gives the place of this near region back, unless clients are attached to it. Then others
     /// find that the region has ended.
     pub(crate) async fn vacate(&self) -> Result<(), NearError> {
-        let (place, member) = (self.place.get(), self.view.borrow().members[self.place.get()]);
+        let (place, member) = (self.place.get(), self.member.get());
         // A client that attaches looks at this after it has entered itself.
-        write_word(&self.endpoint, self.layout.closing_at(), 1).await?;
-        if !self.has_further_clients(place, member).await? {
+        write_word(&self.endpoint, self.layout.closed_at(), 1).await?;
+        // A client of this node that died may have left its bit.
+        if !self.has_further_clients(place, member).await? && self.clear_bits(place).await? {
             let _ = swap(&self.endpoint, self.directory.member_at(place), member.0, member.freed().0).await?;
         }
         Ok(())
@@ -400,15 +421,14 @@ impl<E: Endpoint> Near<E> {
         member: MemberWord,
         error: VerbError,
     ) -> Result<(), NearError> {
-        if !matches!(error, VerbError::PeerDead | VerbError::ExportAbsent(_) | VerbError::Unreachable(_)) {
+        if !is_of_ended_region(&error) {
             return Err(error.into());
         }
         for asked in 1.. {
             // It may have left, or another client may have buried it.
             let is_member = read_word(&self.endpoint, self.directory.member_at(place)).await? == member.0;
             let life = if is_member { self.life(place, member).await? } else { Life::MayLive };
-            let has_ended = life == Life::WithoutExporter && self.has_region_ended(member).await;
-            match OnSilence::of(is_member, life, has_ended, asked) {
+            match OnSilence::of(is_member, life, asked) {
                 OnSilence::Refresh => break,
                 OnSilence::Bury => {
                     self.bury(place, member).await?;
@@ -436,12 +456,15 @@ impl<E: Endpoint> Near<E> {
                 continue;
             }
             if other != self.place.get() {
-                let _ = self.endpoint.reach_export(living.base());
+                match self.endpoint.reach_export(living.base()) {
+                    // A second dead member has no copies either; its own burial follows.
+                    Err(VerbError::ExportAbsent(_)) => continue,
+                    reached => drop(reached?),
+                }
             }
             match add(&self.endpoint, Layout::losses_on(living.base()), 1).await {
-                // A second dead member has no copies either; its own burial follows.
-                Ok(_) | Err(VerbError::PeerDead | VerbError::ExportAbsent(_) | VerbError::Unreachable(_)) => {}
-                Err(error) => return Err(error.into()),
+                Err(VerbError::PeerDead | VerbError::ExportAbsent(_)) => {}
+                added => drop(added?),
             }
         }
         Ok(())
@@ -491,9 +514,7 @@ impl<E: Endpoint> Near<E> {
         if read_word(&self.endpoint, at).await? != member.0 {
             return Ok(false);
         }
-        let DirectoryOptions { protocol, promise, .. } = self.directory.options();
-        let has_bits = promise == Promise::Linearizable && protocol.is_adaptive();
-        if has_bits && !self.clear_writer(place).await? {
+        if !self.clear_bits(place).await? {
             return Ok(false);
         }
         for (number, client) in self.read_clients().await?.iter().enumerate() {
@@ -504,6 +525,17 @@ impl<E: Endpoint> Near<E> {
         let is_freed = swap(&self.endpoint, at, member.0, member.freed().0).await?.is_ok();
         self.counting.add(|counts| counts.burials += u64::from(is_freed));
         Ok(is_freed)
+    }
+
+    /// Whether writers set bits in modes.
+    fn has_bits(&self) -> bool {
+        let DirectoryOptions { protocol, promise, .. } = self.directory.options();
+        promise == Promise::Linearizable && protocol.is_adaptive()
+    }
+
+    /// Clears the bits of a place of which no client lives; whether none is left.
+    async fn clear_bits(&self, place: usize) -> Result<bool, NearError> {
+        Ok(!self.has_bits() || self.clear_writer(place).await?)
     }
 
     /// Clears the bit of a dead writer wherever it stands; whether no bit is left.
@@ -560,15 +592,15 @@ impl<E: Endpoint> Near<E> {
         let table = self.read_table().await?;
         let mut buried = 0;
         for (place, member) in table.iter().enumerate() {
-            if member.is_free() || place == self.place.get() {
+            // The exporter of this node's own region may be dead, too.
+            let is_own_export = place == self.place.get() && self.client_place.get().is_none();
+            if member.is_free() || is_own_export {
                 continue;
             }
             match self.life(place, *member).await? {
                 Life::Dead => buried += usize::from(self.bury(place, *member).await?),
-                Life::WithoutExporter if member.is_present() && self.has_region_ended(*member).await => {
-                    self.orphan(place, *member).await?;
-                }
-                Life::WithoutExporter | Life::MayLive => {}
+                Life::Orphaned if member.is_present() => self.orphan(place, *member).await?,
+                Life::Orphaned | Life::MayLive => {}
             }
         }
         self.settle_clients().await?;
@@ -576,29 +608,34 @@ impl<E: Endpoint> Near<E> {
         Ok(buried)
     }
 
-    /// Settles what further clients have left that died alone; how many places that has freed.
+    fn is_of_this_node(&self, client: ClientWord) -> bool {
+        client.is_of(self.place.get(), self.member.get())
+    }
+
+    /// Settles what further clients have left that died alone; of how many. Where writers set bits,
+    /// the place of another node's client is kept for that node's.
     async fn settle_clients(&self) -> Result<usize, NearError> {
         let own = self.endpoint.identity();
         let mut dead = Vec::new();
         for (number, client) in self.read_clients().await?.into_iter().enumerate() {
             let is_former = client.identity() == own && self.client_place.get() != Some(number);
-            if client.0 != 0 && (is_former || self.endpoint.is_dead(client.identity()).await?) {
+            let is_known = client.0 == 0 || client.is_settled() && !self.is_of_this_node(client);
+            if !is_known && (is_former || self.endpoint.is_dead(client.identity()).await?) {
                 dead.push((number, client));
             }
         }
-        if dead.is_empty() {
-            return Ok(0);
+        if dead.iter().any(|(_, client)| !client.is_settled()) {
+            self.end_copies_after_death(None).await?;
         }
-        self.end_copies_after_death(None).await?;
-        let place = self.place.get();
-        let member = self.view.borrow().members.get(place).copied();
-        let is_of_this_node = |client: &ClientWord| member.is_some_and(|member| client.is_of(place, member));
-        if dead.iter().any(|(_, client)| is_of_this_node(client)) {
+        if dead.iter().any(|(_, client)| self.is_of_this_node(*client)) {
             self.settle_writers().await?;
         }
         let mut settled = 0;
         for (number, client) in dead {
-            settled += usize::from(swap(&self.endpoint, self.directory.client_at(number), client.0, 0).await?.is_ok());
+            let is_left = self.has_bits() && !self.is_of_this_node(client);
+            let left = if is_left { client.settled().0 } else { 0 };
+            settled +=
+                usize::from(swap(&self.endpoint, self.directory.client_at(number), client.0, left).await?.is_ok());
         }
         self.counting.add(|counts| counts.settled += settled as u64);
         Ok(settled)
@@ -628,31 +665,52 @@ mod tests {
 
     #[test]
     fn one_row_of_the_table_matches_every_silence() {
-        type Case = (bool, Life, bool, u32);
-        fn is_orphan((_, life, has_ended, _): &Case) -> bool {
-            *life == Life::WithoutExporter && *has_ended
-        }
-        fn asks(case: &Case) -> bool {
-            case.0 && case.1 != Life::Dead && !is_orphan(case)
-        }
+        type Case = (bool, Life, u32);
         let rows: [Row<Case, OnSilence>; 5] = [
             ("another member", |(is_member, ..)| !is_member, OnSilence::Refresh),
-            ("dead", |(is_member, life, ..)| *is_member && *life == Life::Dead, OnSilence::Bury),
-            ("its exporter is, and its region", |case| case.0 && is_orphan(case), OnSilence::Orphan),
-            ("asked few times", |case| asks(case) && case.3 < ASKS_MAX, OnSilence::AskAgain),
-            ("asked often", |case| asks(case) && case.3 >= ASKS_MAX, OnSilence::GiveUp),
+            ("dead", |(is_member, life, _)| *is_member && *life == Life::Dead, OnSilence::Bury),
+            ("orphaned", |(is_member, life, _)| *is_member && *life == Life::Orphaned, OnSilence::Orphan),
+            (
+                "asked few times",
+                |(is_member, life, asked)| *is_member && *life == Life::MayLive && *asked < ASKS_MAX,
+                OnSilence::AskAgain,
+            ),
+            (
+                "asked often",
+                |(is_member, life, asked)| *is_member && *life == Life::MayLive && *asked >= ASKS_MAX,
+                OnSilence::GiveUp,
+            ),
         ];
         let asked = [1, ASKS_MAX - 1, ASKS_MAX, u32::MAX];
-        let lives = [Life::Dead, Life::WithoutExporter, Life::MayLive];
-        let cases = [false, true].into_iter().flat_map(|is_member| {
-            lives.into_iter().flat_map(move |life| {
-                [false, true]
-                    .into_iter()
-                    .flat_map(move |has_ended| asked.map(|asked| (is_member, life, has_ended, asked)))
-            })
-        });
-        follow(&rows, cases, |(is_member, life, has_ended, asked)| {
-            OnSilence::of(*is_member, *life, *has_ended, *asked)
+        let lives = [Life::Dead, Life::Orphaned, Life::MayLive];
+        let cases = [false, true]
+            .into_iter()
+            .flat_map(|is_member| lives.into_iter().flat_map(move |life| asked.map(|asked| (is_member, life, asked))));
+        follow(&rows, cases, |(is_member, life, asked)| OnSilence::of(*is_member, *life, *asked));
+    }
+
+    #[test]
+    fn no_client_attaches_to_a_region_whose_exporter_has_not_joined_to_its_end() {
+        use crate::{Directory, NodeOptions};
+        use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
+        use atoll_fabric::{Clock, run_ready};
+        let region = std::sync::Arc::new(ShmRegion::anonymous(1 << 16).unwrap());
+        let endpoint = || ShmEndpoint::with_regions(vec![region.clone()], Clock::host());
+        run_ready(async {
+            let options = DirectoryOptions { stripes: 1, ..DirectoryOptions::default() };
+            let table = Address::new(0, 0, 8192);
+            let directory = Directory::create(&endpoint(), Address::new(0, 0, 0), &[table], options).await.unwrap();
+            let layout = Layout::of(&NodeOptions { bytes: 1 << 14, segment_bytes: 1024 }, &directory).unwrap();
+            let exporter = endpoint();
+            let layout = layout.export(&exporter, &directory, |_| 0).await.unwrap();
+            let near = Near::new(exporter, directory.clone(), layout);
+            let attach = || Near::attach(endpoint(), directory.clone(), near.region());
+            assert!(matches!(attach().await, Err(NearError::NoDirectory { .. })), "it is no member");
+            near.occupy().await.unwrap();
+            assert!(matches!(attach().await, Err(NearError::NoDirectory { .. })), "it has not read the modes");
+            assert!(!near.has_further_clients(near.place.get(), near.member.get()).await.unwrap());
+            write_word(&near.endpoint, near.layout.closed_at(), 0).await.unwrap();
+            attach().await.unwrap();
         });
     }
 
@@ -665,6 +723,7 @@ mod tests {
         let client = ClientWord::of(Identity::from_bits(7), 3, member);
         assert!(client.is_of(3, orphan) && orphan.freed() == member.freed() && orphan.freed().is_free());
         assert!(!MemberWord::default().is_orphan());
+        assert!(client.settled().is_settled() && client.settled().is_of(3, member) && !client.is_settled());
     }
 
     #[test]

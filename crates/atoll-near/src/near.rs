@@ -23,12 +23,12 @@ use crate::count::{Counting, Counts};
 use crate::directory::{Directory, Stripe};
 use crate::error::NearError;
 use crate::hole::{Hole, Open};
-use crate::members::View;
+use crate::members::{MemberWord, View};
 use crate::node::{Layout, NodeOptions};
 use crate::object::Object;
 use crate::profit::{Access, Latencies};
 use crate::records::Filling;
-use crate::verbs::read_word;
+use crate::verbs::{is_of_ended_region, read_word, write_word};
 use atoll_fabric::{Address, Buffer, Endpoint, VerbError};
 use atoll_pool::loan::Lender;
 use std::cell::{Cell, RefCell};
@@ -57,6 +57,8 @@ pub struct Near<E> {
     pub(crate) layout: Layout,
     /// The place of the compute node in the table of members.
     pub(crate) place: Cell<usize>,
+    /// What stood there when this client came.
+    pub(crate) member: Cell<MemberWord>,
     /// The place of a further client.
     pub(crate) client_place: Cell<Option<usize>>,
     pub(crate) view: RefCell<View>,
@@ -84,12 +86,13 @@ pub struct Near<E> {
 }
 
 impl<E: Endpoint> Near<E> {
-    fn new(endpoint: E, directory: Directory, layout: Layout) -> Self {
+    pub(crate) fn new(endpoint: E, directory: Directory, layout: Layout) -> Self {
         Self {
             endpoint,
             directory,
             layout,
             place: Cell::new(usize::MAX),
+            member: Cell::default(),
             client_place: Cell::new(None),
             view: RefCell::new(View::EMPTY),
             filling: Cell::new(Filling::Nothing),
@@ -114,7 +117,17 @@ impl<E: Endpoint> Near<E> {
     /// [`NearError::Option`], [`NearError::Full`], [`NearError::Export`], or a verb's error. A
     /// compute node that is a member by then is buried, as a dead one.
     pub async fn join(endpoint: E, directory: Directory, options: NodeOptions) -> Result<Self, NearError> {
-        Self::join_as(endpoint, directory, options, Open::default()).await
+        Self::join_as(endpoint, directory, options, Open::default(), |_| 0).await
+    }
+
+    /// The same, where the region at an address has this nonce.
+    pub(crate) async fn join_as_host(
+        endpoint: E,
+        directory: Directory,
+        options: NodeOptions,
+        nonce: impl FnOnce(Address) -> u64,
+    ) -> Result<Self, NearError> {
+        Self::join_as(endpoint, directory, options, Open::default(), nonce).await
     }
 
     /// Joins with a guard switched off from the beginning.
@@ -130,11 +143,17 @@ impl<E: Endpoint> Near<E> {
     ) -> Result<Self, NearError> {
         let mut open = Open::default();
         open.open(hole);
-        Self::join_as(endpoint, directory, options, open).await
+        Self::join_as(endpoint, directory, options, open, |_| 0).await
     }
 
-    async fn join_as(endpoint: E, directory: Directory, options: NodeOptions, open: Open) -> Result<Self, NearError> {
-        let layout = Layout::of(&options, &directory)?.export(&endpoint, &directory).await?;
+    async fn join_as(
+        endpoint: E,
+        directory: Directory,
+        options: NodeOptions,
+        open: Open,
+        nonce: impl FnOnce(Address) -> u64,
+    ) -> Result<Self, NearError> {
+        let layout = Layout::of(&options, &directory)?.export(&endpoint, &directory, nonce).await?;
         let near = Self { open, ..Self::new(endpoint, directory, layout) };
         let is_member_first = !near.open.lacks(Hole::MemberBeforeModes);
         if !is_member_first {
@@ -144,6 +163,8 @@ impl<E: Endpoint> Near<E> {
         if is_member_first {
             near.learn_modes().await?;
         }
+        // What a further client relies on is there.
+        write_word(&near.endpoint, near.layout.closed_at(), 0).await?;
         Ok(near)
     }
 
@@ -152,16 +173,17 @@ impl<E: Endpoint> Near<E> {
     /// # Errors
     /// [`NearError::NoDirectory`] if the region is none of the directory's, or a verb's error.
     pub async fn attach(endpoint: E, directory: Directory, region: Address) -> Result<Self, NearError> {
-        Self::try_attach(endpoint, &directory, region).await.map_err(|(_, error)| error)
+        Self::try_attach(endpoint, &directory, region, None).await.map_err(|(_, error)| error)
     }
 
-    /// The same; if it fails, the endpoint comes back.
+    /// The same to the region with this nonce; if it fails, the endpoint comes back.
     pub(crate) async fn try_attach(
         endpoint: E,
         directory: &Directory,
         region: Address,
+        nonce: Option<u64>,
     ) -> Result<Self, (E, NearError)> {
-        let (layout, member) = match Layout::open(&endpoint, region, directory).await {
+        let (layout, member) = match Layout::open(&endpoint, region, directory, nonce).await {
             Ok(opened) => opened,
             Err(error) => return Err((endpoint, error)),
         };
@@ -199,8 +221,8 @@ impl<E: Endpoint> Near<E> {
         if self.publishing.get() == 0 {
             match self.release(filling).await {
                 // With its region the segment has ended, too.
-                Ok(()) | Err(VerbError::PeerDead | VerbError::ExportAbsent(_)) => {}
-                Err(error) => return Err(error.into()),
+                Err(error) if !is_of_ended_region(&error) => return Err(error.into()),
+                Ok(()) | Err(_) => {}
             }
         }
         self.vacate_client().await
@@ -264,11 +286,15 @@ impl<E: Endpoint> Near<E> {
 
     /// Tells the end of this node's own region from that of a memory node.
     async fn explain(&self, error: NearError) -> NearError {
-        if !matches!(error, NearError::Verb(VerbError::PeerDead | VerbError::ExportAbsent(_))) {
-            return error;
-        }
-        let own = read_word(&self.endpoint, Layout::losses_on(self.layout.base)).await;
-        if matches!(own, Err(VerbError::PeerDead | VerbError::ExportAbsent(_))) { NearError::Ended } else { error }
+        let NearError::Verb(verb) = &error else { return error };
+        let may_be =
+            is_of_ended_region(verb) && self.look_at_own_region().await.is_err_and(|own| is_of_ended_region(&own));
+        if may_be { NearError::Ended } else { error }
+    }
+
+    /// A verb that fails once this node's own region has ended.
+    pub(crate) async fn look_at_own_region(&self) -> Result<(), VerbError> {
+        read_word(&self.endpoint, Layout::losses_on(self.layout.base)).await.map(drop)
     }
 
     pub(crate) fn spare(&self, bytes: usize) -> Buffer {

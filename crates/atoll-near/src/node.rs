@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!    0  magic, member, sizes                data; the member word from when it is in the table
-//!   40  closing                             this node: not 0 once its exporter leaves
+//!   40  closed                              this node: not 0 until its exporter has joined, and once it leaves
+//!   48  nonce                               data: whose export it is (`host`); 0 for no host's
 //!   64  losses                              atomics by any node: no earlier record is valid
 //!  128  joins                               atomics of other nodes: a member has joined
 //!  192  cursor of segments                  atomics of this node
@@ -27,13 +28,14 @@ const MEMBER: u64 = 8;
 const SEGMENT_BYTES: u64 = 16;
 const SEGMENTS: u64 = 24;
 const BUCKETS: u64 = 32;
-const CLOSING: u64 = 40;
+const CLOSED: u64 = 40;
+const NONCE: u64 = 48;
 const LOSSES: u64 = 64;
 const JOINS: u64 = 128;
 const CURSOR: u64 = 192;
 const INCARNATIONS: u64 = 256;
 const STRIPES: u64 = INCARNATIONS + 8 * TABLES_MAX as u64;
-const HEADER_WORDS: usize = 5;
+const HEADER_WORDS: usize = 7;
 /// Bytes of a stripe, and of a bucket.
 pub(crate) const LINE_BYTES: u64 = 64;
 const SEGMENT_WORDS_BYTES: u64 = 16;
@@ -135,9 +137,9 @@ impl Layout {
         base.add(MEMBER)
     }
 
-    /// Not 0 once the client that exported the region leaves.
-    pub(crate) fn closing_at(&self) -> Address {
-        self.base.add(CLOSING)
+    /// Not 0 until the client that exported the region has joined, and once it leaves.
+    pub(crate) fn closed_at(&self) -> Address {
+        self.base.add(CLOSED)
     }
 
     pub(crate) fn cursor_at(&self) -> Address {
@@ -168,15 +170,29 @@ impl Layout {
         self.base.add(self.segments_at() + segment * self.segment_bytes)
     }
 
-    /// Exports a region of this layout.
-    pub(crate) async fn export<E: Endpoint>(self, endpoint: &E, directory: &Directory) -> Result<Self, NearError> {
+    /// Exports a region of this layout, with the nonce for its address. No client can attach to it
+    /// yet.
+    pub(crate) async fn export<E: Endpoint>(
+        self,
+        endpoint: &E,
+        directory: &Directory,
+        nonce: impl FnOnce(Address) -> u64,
+    ) -> Result<Self, NearError> {
         let home = directory.home().memory_node().unwrap_or_default();
         let domain = endpoint.region_attributes(home).map(|attributes| attributes.domain);
         let domain = domain.ok_or(NearError::NoDirectory { what: "its memory node is not reached" })?;
         let wanted = RegionAttributes { bytes: self.bytes(), kind: Kind::Host, domain, lifetime: Lifetime::Process };
         let base = endpoint.export(wanted)?;
         let mut header = Buffer::sized(8 * HEADER_WORDS);
-        header.words_mut().copy_from_slice(&[MAGIC, 0, self.segment_bytes, self.segments, self.buckets]);
+        header.words_mut().copy_from_slice(&[
+            MAGIC,
+            0,
+            self.segment_bytes,
+            self.segments,
+            self.buckets,
+            1,
+            nonce(base),
+        ]);
         let mut batch = Batch::new();
         batch.write(base, header);
         endpoint.post(&mut batch).await?;
@@ -189,19 +205,25 @@ impl Layout {
     }
 
     /// The layout of a near region that another client of this compute node has exported, and its
-    /// member's word.
+    /// member's word. `nonce` is that of a host's export.
     pub(crate) async fn open<E: Endpoint>(
         endpoint: &E,
         base: Address,
         directory: &Directory,
+        nonce: Option<u64>,
     ) -> Result<(Self, u64), NearError> {
         let attributes = endpoint.reach_export(base)?;
         let mut batch = Batch::new();
         let header = batch.read(base, Buffer::sized(8 * HEADER_WORDS));
         endpoint.post(&mut batch).await?;
         let header = batch.take(header);
-        let [magic, member, segment_bytes, segments, buckets] = *header.words() else { unreachable!("a header") };
+        let [magic, member, segment_bytes, segments, buckets, _, found_nonce] = *header.words() else {
+            unreachable!("a header")
+        };
         let layout = Self { base, stripes: directory.stripes(), buckets, segments, segment_bytes };
+        if magic == MAGIC && nonce.is_some_and(|nonce| nonce != found_nonce) {
+            return Err(NearError::NoDirectory { what: "another near region has the address by now" });
+        }
         let is_valid = magic == MAGIC
             && segment_bytes.is_multiple_of(LINE_BYTES)
             && (LINE_BYTES..=SEGMENT_BYTES_MAX).contains(&segment_bytes)
@@ -212,7 +234,8 @@ impl Layout {
         if !is_valid {
             return Err(NearError::NoDirectory { what: "the near region has another form" });
         }
-        debug_assert_eq!((MEMBER, SEGMENT_BYTES, SEGMENTS, BUCKETS), (8, 16, 24, 32), "as `export` writes them");
+        let places = (MEMBER, SEGMENT_BYTES, SEGMENTS, BUCKETS, CLOSED, NONCE);
+        debug_assert_eq!(places, (8, 16, 24, 32, 40, 48), "as `export` writes them");
         Ok((layout, member))
     }
 }

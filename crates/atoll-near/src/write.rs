@@ -335,7 +335,10 @@ impl<E: Endpoint> Near<E> {
                 continue;
             }
             for part in self.directory.parts(table, WALK_BYTES) {
-                let words = self.endpoint.read(part.at, Buffer::sized(part.bytes as usize)).await?;
+                let words = match self.endpoint.read(part.at, Buffer::sized(part.bytes as usize)).await {
+                    Err(VerbError::PeerDead | VerbError::NodeAbsent(_)) => break,
+                    words => words?,
+                };
                 let is_own = |word| ModeWord::from_bits(word).is_writer(self.place.get());
                 for (stripe, _) in part.modes(words.words()).filter(|(_, word)| is_own(*word)) {
                     self.settle_writer(stripe).await?;

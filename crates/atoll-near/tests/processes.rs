@@ -34,6 +34,8 @@ fn noted(number: u64) -> Address {
 
 /// A word that children watch: 1 to stop.
 const STOP: Address = Address::new(0, 0, (1 << 15) + 4096);
+/// Not 0 once a child has joined or attached.
+const ENTERED: Address = STOP.add(64);
 
 async fn word(endpoint: &ShmEndpoint, at: Address) -> u64 {
     let mut batch = Batch::new();
@@ -103,6 +105,7 @@ fn a_child_plays_its_part() {
             None => Near::join(endpoint, directory.clone(), NODE_OPTIONS).await.unwrap(),
         };
         let (mut done, mut entered, mut near) = (0, 1, enter(endpoint).await);
+        put_word(near.endpoint(), ENTERED, 1).await;
         while word(near.endpoint(), STOP).await == 0 {
             match act(&near, &part, done).await {
                 Err(NearError::Ended) if host.is_some() => {
@@ -223,4 +226,36 @@ fn processes_that_share_a_near_region_go_on_when_any_of_them_is_killed() {
 #[test]
 fn processes_that_share_a_near_region_go_on_with_linearizable_reads_when_any_of_them_is_killed() {
     play(Promise::Linearizable, SHARED);
+}
+
+/// The process that exported a region is killed, and the other one that shares it does nothing. So
+/// its number is lent to the next one, whose region has the same address.
+#[test]
+fn a_process_that_does_nothing_keeps_no_other_from_joining_in_place_of_a_killed_one() {
+    let name = format!("shm:/atoll-near-idle-{}", std::process::id());
+    ShmRegion::create(&name, REGION_BYTES).unwrap();
+    let fabric = ShmFabric::named(&name).unwrap();
+    let reach = fabric.reach(fabric.open(0).unwrap());
+    let host = HostNode::open(&name).unwrap();
+    block_on_with(std::thread::yield_now, async {
+        let options = DirectoryOptions { stripes: STRIPES, ..DirectoryOptions::default() };
+        let directory = Directory::create(&reach.endpoint(), HOME, &[TABLE], options).await.unwrap();
+        let other = Near::join(reach.endpoint(), directory.clone(), NODE_OPTIONS).await.unwrap();
+        let mut exporter = child("reader", &name, Some(&name));
+        while word(other.endpoint(), ENTERED).await == 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let idle = host.enter(reach.endpoint(), &directory, NODE_OPTIONS).await.unwrap();
+        exporter.kill().unwrap();
+        exporter.wait().unwrap();
+        let near = host.enter(reach.endpoint(), &directory, NODE_OPTIONS).await.unwrap();
+        assert_eq!(near.region(), idle.region(), "the address is used again");
+        assert!(matches!(idle.read(&object(0), Buffer::new()).await, Err(NearError::Ended)));
+        other.write(&object(0), Buffer::sized(8 * WORDS)).await.unwrap();
+        idle.detach().await.unwrap();
+        // With its last client the former node ends.
+        let third = host.enter(reach.endpoint(), &directory, NODE_OPTIONS).await.unwrap();
+        assert_eq!((third.region(), third.look_after_members().await.unwrap()), (near.region(), 1));
+    });
+    fabric.remove(0).unwrap();
 }

@@ -25,11 +25,8 @@
 //! The guards of the central manager, the peer, have their tests at the end.
 
 use crate::case::NearCase;
-use atoll_fabric::{Buffer, Endpoint, Kind};
-use atoll_near::{Hole, Near, NearError, Promise, Protocol, Switch};
-use atoll_sim::sim::region;
-use atoll_sim::{After, Fault, History, Sim, SimOptions, replay_command};
-use std::rc::Rc;
+use atoll_near::{Hole, Promise, Protocol};
+use atoll_sim::replay_command;
 
 /// Of so many seeds, at least `wanted` must show the hole.
 fn show(hole: Hole, seeds: u64, wanted: usize, case: impl Fn(u64) -> NearCase) {
@@ -171,58 +168,9 @@ fn a_burial_ends_the_validity_of_all_copies() {
     crate::explored::a_dead_writer_leaves_no_old_copy(Hole::LossesAtBurial);
 }
 
-/// A process that shares a near region writes what is off, and stops after so many steps. The
-/// region's exporter ends; another node switches the object on, and reads it; the writer goes on.
-/// What a third node reads then, and what the second reads after it.
-fn read_behind_a_stopped_writer(steps: u64, hole: Option<Hole>) -> [u64; 2] {
-    let case = NearCase { stripes: 1, cached_at_first: false, ..linearizable(0) };
-    let sim = Sim::new(SimOptions::with_nodes(1, vec![vec![region(1 << 14, Kind::Host)]; 2]));
-    let directory = case.prepare(&sim, &Rc::new(History::new())).unwrap();
-    let control = sim.control();
-    let played = sim.block_on(async move {
-        let object = case.object(0);
-        let mut nodes = Vec::new();
-        for name in ["second", "third", "exporter"] {
-            let near = Near::join(control.endpoint(name), directory.clone(), case.node_options()).await.unwrap();
-            near.read(&object, Buffer::new()).await.unwrap();
-            nodes.push(near);
-        }
-        let [mut second, third, exporter] = <[_; 3]>::try_from(nodes).map_err(|_| "three").unwrap();
-        second.open_hole(hole);
-        let writer = Near::attach(control.endpoint("writer"), directory, exporter.region()).await.unwrap();
-        let from = case.buffer(WRITTEN);
-        let writer = control.spawn("writer", async move {
-            let written = writer.write(&object, from).await;
-            assert!(matches!(written, Ok(_) | Err(NearError::Ended)), "{written:?}");
-            writer.detach().await.unwrap();
-        });
-        control.fault(writer, Fault::Pause { ns: u64::MAX }, After::Steps(steps));
-        second.endpoint().pause(100_000).await;
-        drop(exporter);
-        second.switch(&object, Switch::On).await.unwrap();
-        second.read(&object, Buffer::new()).await.unwrap();
-        control.resume(writer);
-        second.endpoint().pause(100_000).await;
-        let [new, old] = [&third, &second].map(|near| near.read(&object, Buffer::new()));
-        [new.await.unwrap().words()[0], old.await.unwrap().words()[0]]
-    });
-    played.unwrap()
-}
-
-/// What the writer writes.
-const WRITTEN: u64 = 7;
-
 #[test]
 fn a_switch_waits_for_clients_of_an_ended_region_that_may_write() {
-    let is_inverted = |steps: u64, hole| {
-        let [third, second] = read_behind_a_stopped_writer(steps, hole);
-        third == WRITTEN && second != WRITTEN
-    };
-    let shown = |hole| (0..60).filter(|steps| is_inverted(*steps, hole)).collect::<Vec<_>>();
-    assert_eq!(shown(None), Vec::<u64>::new());
-    let shown = shown(Some(Hole::BypassesOfOrphans));
-    println!("the old value after the new one, where the writer stopped after {shown:?} steps");
-    assert!(!shown.is_empty());
+    crate::shared::an_orphan_writes_while_a_stripe_is_switched_on(Hole::BypassesOfOrphans);
 }
 
 #[test]

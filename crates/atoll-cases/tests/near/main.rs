@@ -10,4 +10,5 @@ mod holes;
 mod network;
 mod object;
 mod regular;
+mod shared;
 mod swarm;

@@ -115,6 +115,8 @@ impl<E: Endpoint + Messenger> Near<E> {
         let mut answer = Answer { head, gathered: None };
         let (begun_ns, mut wait_ns) = (self.endpoint.now_ns(), RESEND_NS);
         while self.endpoint.now_ns().saturating_sub(begun_ns) < PATIENCE_NS {
+            // The manager answers no client of a region that has ended.
+            self.look_at_own_region().await?;
             self.send_request(manager, &head, bytes, &mut asking.outgoing)?;
             let sent_ns = self.endpoint.now_ns();
             while let Some(left_ns) = wait_ns.checked_sub(self.endpoint.now_ns().saturating_sub(sent_ns)) {

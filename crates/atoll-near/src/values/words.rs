@@ -33,6 +33,8 @@ const REGION_BYTES_MIN: u64 = 4096;
 const RETRY_NS: u64 = 10_000_000;
 /// The same where the words that are exported cannot be had.
 const RETRY_HERE_NS: u64 = 10 * RETRY_NS;
+/// How long others wait for a client that is about to export.
+const ATTEMPT_NS: u64 = 1_000_000_000;
 
 /// The words of an object as they were at a moment: its own, and that of everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,11 +116,7 @@ impl Words {
 
     /// The nonce of an export. `random` becomes the memory's id if it has none.
     fn nonce(&self, export: Export, random: u64) -> u64 {
-        let id = match self.memory.word(ID).compare_exchange(0, random, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => random,
-            Err(present) => present,
-        };
-        id ^ export.bits()
+        export.nonce(self.memory.word(ID), random)
     }
 
     /// Changes who exports, if that is still as it was at `before`; what is there then.
@@ -250,7 +248,7 @@ impl Follower {
             // Another operation of this client is about to.
             return false;
         }
-        self.attempt.has_given_up(&self.words.memory, who, attempt, endpoint.now_ns())
+        self.attempt.has_given_up(&self.words.memory, who, attempt, (endpoint.now_ns(), ATTEMPT_NS))
     }
 
     /// Follows the export that is said to be here, if its words can be had.
@@ -362,7 +360,6 @@ impl Drop for Exporting<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::export::ATTEMPT_NS;
     use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
     use atoll_fabric::{Clock, run_ready};
     use atoll_pool::{EngineArea, Pool, PoolSettings};
