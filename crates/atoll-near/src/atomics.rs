@@ -28,7 +28,7 @@ impl<E: Endpoint + Messenger> Near<E> {
         expected: u64,
         desired: u64,
     ) -> Result<Result<(), u64>, NearError> {
-        self.told(self.swap_now(object, offset, expected, desired).await).await
+        self.or_ended(self.swap_now(object, offset, expected, desired).await).await
     }
 
     async fn swap_now(
@@ -56,7 +56,7 @@ impl<E: Endpoint + Messenger> Near<E> {
     /// # Panics
     /// If there is no such word in the object.
     pub async fn fetch_and_add(&self, object: &Object, offset: u32, addend: u64) -> Result<u64, NearError> {
-        self.told(self.add_now(object, offset, addend).await).await
+        self.or_ended(self.add_now(object, offset, addend).await).await
     }
 
     async fn add_now(&self, object: &Object, offset: u32, addend: u64) -> Result<u64, NearError> {

@@ -51,8 +51,8 @@ counts! {
     /// Compute nodes that this client has orphaned: their region had ended, and a client of theirs
     /// may have lived.
     orphans,
-    /// Further clients that had died alone, and whose places this client has freed.
-    settled,
+    /// Places of dead further clients that this client has freed or marked as reclaimed.
+    reclaimed,
 }
 
 /// Counts of a client whose operations share them.

@@ -13,9 +13,9 @@
 //! Every export is a new *turn*. An attempt that lasts long counts as given up, for its process may
 //! stand still.
 //!
-//! Addresses of regions are used again. So the region of an export has its nonce, made of the
-//! export's word and an id of the memory, by chance, of its first client: no other region has it.
-//! What a client exports whose attempt was given up has the nonce of a turn that will never be.
+//! Addresses of regions are used again. So each exported region has a nonce. It combines the
+//! export's word with a random id that the memory's first client chose. A client that lost its
+//! attempt has a nonce that no export's word will ever match.
 
 use atoll_fabric::shm::HostMemory;
 use atoll_fabric::{Address, Identity};

@@ -25,7 +25,8 @@
 //! | [`node`] | the near region of a compute node |
 //! | [`stripe`] | what a compute node knows of the objects of one stripe |
 //! | `owners` | which compute nodes may have copies, where there are many |
-//! | `members` | the compute nodes, and how one joins, leaves, or is buried |
+//! | `members` | the compute nodes, and how one joins and leaves |
+//! | `burial` | what happens when clients or whole nodes die |
 //! | `absence` | a memory node that ends, and comes back empty |
 //! | `newcomer` | what a compute node knows of the modes when it has joined |
 //! | `records` | the copies: index, segments, records |
@@ -89,6 +90,7 @@
 
 mod absence;
 mod atomics;
+mod burial;
 pub mod central;
 pub mod count;
 pub mod directory;

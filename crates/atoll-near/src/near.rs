@@ -10,8 +10,8 @@
 //!
 //! | what ends | the others of the node |
 //! |---|---|
-//! | a client that has attached, or its process | go on; what it wrote to its end stays, what it did not is settled by [`Near::look_after_members`] |
-//! | the client that joined, or its process | get [`NearError::Ended`] by their next operation, if the region is gone by then: they [detach](Near::detach), one joins, the others attach to it |
+//! | a client that has attached, or its process | go on. Its completed writes stay. [`Near::look_after_members`] ends the copies that an unfinished write may have left old |
+//! | the client that joined, or its process | get [`NearError::Ended`] by the next operation once the region has ended. They [detach](Near::detach); one joins, the others attach to it ([`HostNode`](crate::HostNode)) |
 //!
 //! No operation of theirs succeeds on a region of which any endpoint was told that it is gone
 //! ([`Endpoint::reach_export`]). So other nodes need not wait for them. A client whose verb has an
@@ -57,7 +57,7 @@ pub struct Near<E> {
     pub(crate) layout: Layout,
     /// The place of the compute node in the table of members.
     pub(crate) place: Cell<usize>,
-    /// What stood there when this client came.
+    /// The node's member word when this client joined or attached. It never changes afterwards.
     pub(crate) member: Cell<MemberWord>,
     /// The place of a further client.
     pub(crate) client_place: Cell<Option<usize>>,
@@ -276,16 +276,16 @@ impl<E: Endpoint> Near<E> {
 
     /// An operation's outcome, where an error tells whether this node's own region has ended.
     #[inline]
-    pub(crate) async fn told<T>(&self, outcome: Result<T, NearError>) -> Result<T, NearError> {
+    pub(crate) async fn or_ended<T>(&self, outcome: Result<T, NearError>) -> Result<T, NearError> {
         match outcome {
             Ok(found) => Ok(found),
             // Boxed: its state would enlarge every operation.
-            Err(error) => Err(Box::pin(self.explain(error)).await),
+            Err(error) => Err(Box::pin(self.ended_or(error)).await),
         }
     }
 
     /// Tells the end of this node's own region from that of a memory node.
-    async fn explain(&self, error: NearError) -> NearError {
+    async fn ended_or(&self, error: NearError) -> NearError {
         let NearError::Verb(verb) = &error else { return error };
         let may_be =
             is_of_ended_region(verb) && self.look_at_own_region().await.is_err_and(|own| is_of_ended_region(&own));

@@ -1,9 +1,10 @@
 //! The near region of a compute node: all that its threads share, exported on the fabric.
 //!
 //! ```text
-//!    0  magic, member, sizes                data; the member word from when it is in the table
-//!   40  closed                              this node: not 0 until its exporter has joined, and once it leaves
-//!   48  nonce                               data: whose export it is (`host`); 0 for no host's
+//!    0  magic, member, sizes                data; member: 0 until the exporter has its place
+//!   40  closed                              0 while clients may attach: from when the exporter has
+//!                                           joined until it leaves
+//!   48  nonce                               data: see `export`; 0 for no host's
 //!   64  losses                              atomics by any node: no earlier record is valid
 //!  128  joins                               atomics of other nodes: a member has joined
 //!  192  cursor of segments                  atomics of this node

@@ -126,7 +126,7 @@ impl<E: Endpoint + Messenger> Near<E> {
     /// # Panics
     /// If the part is empty, is not words, or reaches beyond the object.
     pub async fn read_part(&self, object: &Object, part: Range<u32>, into: Buffer) -> Result<Buffer, NearError> {
-        self.told(self.read_part_now(object, part, into).await).await
+        self.or_ended(self.read_part_now(object, part, into).await).await
     }
 
     async fn read_part_now(&self, object: &Object, part: Range<u32>, into: Buffer) -> Result<Buffer, NearError> {
@@ -162,7 +162,7 @@ impl<E: Endpoint + Messenger> Near<E> {
     /// # Panics
     /// If there are not as many buffers as objects.
     pub async fn read_many(&self, objects: &[Object], into: Vec<Buffer>) -> Result<Vec<Buffer>, NearError> {
-        self.told(self.read_many_now(objects, into).await).await
+        self.or_ended(self.read_many_now(objects, into).await).await
     }
 
     async fn read_many_now(&self, objects: &[Object], into: Vec<Buffer>) -> Result<Vec<Buffer>, NearError> {

@@ -37,7 +37,7 @@ impl<E: Endpoint> Near<E> {
     /// A verb's error. The stripe may be in transition then, where nothing is cached; a later
     /// switch by any client ends that.
     pub async fn switch(&self, object: &Object, to: Switch) -> Result<bool, NearError> {
-        self.told(self.switch_object(object, to).await).await
+        self.or_ended(self.switch_object(object, to).await).await
     }
 
     async fn switch_object(&self, object: &Object, to: Switch) -> Result<bool, NearError> {

@@ -30,10 +30,11 @@
 //! they share the bit. If the outcome of such a write is unknown, it may still change the bit at
 //! any time: later writes of the stripe fail until this node or the memory node has ended.
 
-use crate::directory::{DirectoryOptions, Stripe};
+use crate::absence::Standing;
+use crate::burial::WALK_BYTES;
+use crate::directory::{DirectoryOptions, Stripe, Table};
 use crate::error::NearError;
 use crate::hole::Hole;
-use crate::members::WALK_BYTES;
 use crate::mode::ModeWord;
 use crate::near::Near;
 use crate::node::{LINE_BYTES, Layout};
@@ -45,6 +46,7 @@ use crate::stripe::{self, Belief, CHANGE, GENERATION, StripeLine, Validity};
 use crate::switch::ONE_OPERATION;
 use crate::verbs::{add, read_word, swap};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, Identity, Messenger, VerbError};
+use std::cell::RefCell;
 
 /// How a client writes: a row of the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,7 +104,7 @@ impl<E: Endpoint + Messenger> Near<E> {
     /// # Panics
     /// If the part is empty, is not words, or reaches beyond the object.
     pub async fn write_part(&self, object: &Object, start: u32, from: Buffer) -> Result<Buffer, NearError> {
-        self.told(self.write_part_now(object, start, from).await).await
+        self.or_ended(self.write_part_now(object, start, from).await).await
     }
 
     async fn write_part_now(&self, object: &Object, start: u32, from: Buffer) -> Result<Buffer, NearError> {
@@ -322,49 +324,61 @@ impl<E: Endpoint> Near<E> {
         ended.map(drop).map_err(NearError::from)
     }
 
-    /// Clears the bits that dead clients of this node have left as its writers. Before, all copies
-    /// were ended. Where one has written, every node was told of it.
-    pub(crate) async fn settle_writers(&self) -> Result<(), NearError> {
+    /// Clears the bits that dead clients of this node have left as its writers; whether none is
+    /// left. Before, all copies were ended. Where one has written, every node was told of it.
+    pub(crate) async fn clear_left_bits(&self) -> Result<bool, NearError> {
         let DirectoryOptions { protocol, promise, .. } = self.directory.options();
         if promise == Promise::Regular || !protocol.is_adaptive() {
-            return Ok(());
+            return Ok(true);
         }
+        let mut is_clear = true;
         for table in self.directory.tables() {
-            // With a memory node its modes are gone.
-            if !self.uses(table.node()) && self.look_before_use(table.node()).await.is_err() {
-                continue;
-            }
-            for part in self.directory.parts(table, WALK_BYTES) {
-                let words = match self.endpoint.read(part.at, Buffer::sized(part.bytes as usize)).await {
-                    Err(VerbError::PeerDead | VerbError::NodeAbsent(_)) => break,
-                    words => words?,
-                };
-                let is_own = |word| ModeWord::from_bits(word).is_writer(self.place.get());
-                for (stripe, _) in part.modes(words.words()).filter(|(_, word)| is_own(*word)) {
-                    self.settle_writer(stripe).await?;
-                }
+            is_clear &= match self.look_at_table(table).await? {
+                Standing::Used(_) => self.clear_left_bits_in(table).await?,
+                // With the region its bits are gone.
+                Standing::Absent(_) | Standing::Gone(_) => true,
+                Standing::Unknown => false,
+            };
+        }
+        Ok(is_clear)
+    }
+
+    /// The same in one table; `false` if its memory node has ended meanwhile.
+    async fn clear_left_bits_in(&self, table: Table) -> Result<bool, NearError> {
+        for part in self.directory.parts(table, WALK_BYTES) {
+            let words = match self.endpoint.read(part.at, Buffer::sized(part.bytes as usize)).await {
+                Err(VerbError::PeerDead | VerbError::NodeAbsent(_)) => return Ok(false),
+                words => words?,
+            };
+            let is_own = |word| ModeWord::from_bits(word).is_writer(self.place.get());
+            for (stripe, _) in part.modes(words.words()).filter(|(_, word)| is_own(*word)) {
+                self.clear_left_bit_as_writer(stripe).await?;
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// The same for one stripe, unless a client of this node that lives writes there.
-    async fn settle_writer(&self, stripe: Stripe) -> Result<(), NearError> {
+    async fn clear_left_bit_as_writer(&self, stripe: Stripe) -> Result<(), NearError> {
         if self.writing.borrow().contains(&stripe.number) {
             return Ok(());
         }
-        match self.try_turn(stripe).await {
+        // If this future is dropped, what stands in the writer's place is as after a death.
+        let writing = Writing { writing: &self.writing, number: stripe.number };
+        let turn = self.try_turn(stripe).await;
+        let outcome = match turn {
             Ok(Some(Turn::AfterDeath)) => {
                 let cleared = self.clear_left_bit(stripe).await;
                 let left = if cleared.is_ok() { 0 } else { self.unsettled(stripe) };
-                self.end_writing(stripe, left).await?;
-                cleared
+                self.end_writing(stripe, left).await.and(cleared)
             }
             Ok(Some(Turn::Clean)) => self.end_writing(stripe, 0).await,
             // A later client of this node does without.
             Ok(None) | Err(NearError::Unsettled) => Ok(()),
             Err(error) => Err(error),
-        }
+        };
+        drop(writing);
+        outcome
     }
 
     /// Clears this node's bit, if a writer that died has left it.
@@ -427,6 +441,18 @@ impl<E: Endpoint> Near<E> {
                 Ok(is_taken.then_some(Turn::AfterDeath))
             }
         }
+    }
+}
+
+/// A stripe of which an operation is the node's writer, or is about to be.
+struct Writing<'n> {
+    writing: &'n RefCell<Vec<u64>>,
+    number: u64,
+}
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        self.writing.borrow_mut().retain(|number| *number != self.number);
     }
 }
 

@@ -106,8 +106,8 @@ pub(crate) fn an_orphan_writes_while_a_stripe_is_switched_on(hole: Hole) {
     assert!(!shown.is_empty());
 }
 
-/// The writer dies alone, and is settled, first by another node. Then all nodes read what the memory
-/// node has, and copies of it are made again.
+/// The writer dies alone, and all nodes look after it. Then they read what the memory node has, and
+/// copies of it are made again.
 #[test]
 fn a_process_that_dies_alone_leaves_neither_old_copies_nor_a_bit() {
     for promise in [Promise::Regular, Promise::Linearizable] {

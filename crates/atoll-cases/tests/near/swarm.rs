@@ -36,16 +36,16 @@ fn reads_keep_their_promise_while_nodes_die_stop_and_join() {
 
 #[test]
 fn reads_keep_their_promise_while_processes_that_share_a_near_region_die_alone() {
-    let (mut orphans, mut settled, mut burials, mut hits) = (0, 0, 0, 0);
+    let (mut orphans, mut reclaimed, mut burials, mut hits) = (0, 0, 0, 0);
     for_each_seed(600, |seed| {
         let counts = must_hold(&NearCase::of_processes(seed));
         orphans += counts.orphans;
-        settled += counts.settled;
+        reclaimed += counts.reclaimed;
         burials += counts.burials;
         hits += counts.hits;
     });
-    println!("{orphans} orphans, {settled} settled clients, {burials} burials, {hits} hits");
-    assert!(orphans > 50 && settled > 50 && burials > 100 && hits > 600, "everything happens");
+    println!("{orphans} orphans, {reclaimed} reclaimed clients, {burials} burials, {hits} hits");
+    assert!(orphans > 50 && reclaimed > 50 && burials > 100 && hits > 600, "everything happens");
 }
 
 #[test]

@@ -122,8 +122,8 @@ impl ShmEndpoint {
         }
     }
 
-    /// Fails if `at` is in an exported region that has ended. Called after the verbs: until the
-    /// region had ended, others reached the words that they touched.
+    /// Fails if `at` is in an exported region that has ended. It is called after the verbs: if the
+    /// region had not ended by then, they touched the words that all endpoints reach.
     #[inline(always)]
     pub(super) fn check_end(&self, at: Address) -> Result<(), VerbError> {
         if at.is_home() || !self.exports.has_ended(at) { Ok(()) } else { Err(VerbError::PeerDead) }

@@ -120,9 +120,14 @@ impl ShmEndpoint {
         if node >= COMPUTE_NODES_MAX {
             return Err(absent("it is the address of a memory node".to_owned()));
         }
-        if self.exports.node.get() != Some(node) {
-            self.exports.remove((node, region));
-            self.map_export((node, region))?;
+        if self.exports.node.get() != Some(node)
+            && let Err(error) = self.map_export((node, region))
+        {
+            // What could not be opened anew is reached as before: its mark says when it has ended.
+            if matches!(error, VerbError::ExportAbsent(_)) {
+                self.exports.remove((node, region));
+            }
+            return Err(error);
         }
         match self.exports.region(node, region) {
             #[cfg(feature = "tcp")]

@@ -75,8 +75,8 @@ impl Exports {
         self.latest.set(Some(Latest { at, base, there, mark }));
     }
 
-    /// Whether the region of `at` has ended, if it is an exported one. What was loaded from it
-    /// before this call is what others reached, unless it has.
+    /// Whether the region of `at` has ended, if it is an exported one. It is called after the
+    /// loads: if it returns false, the loaded words were still those that all endpoints reach.
     #[inline]
     pub(super) fn has_ended(&self, at: Address) -> bool {
         let Some(node) = at.compute_node() else { return false };

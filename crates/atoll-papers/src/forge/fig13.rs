@@ -33,7 +33,7 @@ const PRINTED: [Printed; 1] = [Printed {
 
 /// Measures the figure.
 pub(crate) fn measure(options: &Options) -> Result<Findings, LabError> {
-    let (keys, requests) = options.scaled((1_600_000, 3_000_000), (50_000, 100_000));
+    let (keys, requests) = options.scaled((1_600_000, 1_800_000), (50_000, 100_000));
     let (warm_keys, warm_requests) = options.scaled((10_000, 2_000_000), (500, 64_000));
     let threads = options.scaled(THREADS.to_vec(), vec![16, 64]);
     let cold = YcsbShare { keys, requests, cache_percent: CACHE_PERCENT };
