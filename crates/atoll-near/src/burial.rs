@@ -40,9 +40,9 @@
 //! once it is dead.
 //!
 //! **A further client may die while its node lives.** The client that finds it dead first adds to
-//! the `losses` of all living members. Where writers set bits, it then marks the place as reclaimed.
-//! A client of the dead one's node clears the bits and frees the place. A bypass that the dead
-//! client counted stays counted: no client switches that stripe on until the node ends.
+//! the `losses` of all living members. Where writers set bits, it then marks the place as
+//! reclaimed. A client of the dead one's node clears the bits and frees the place. A bypass that
+//! the dead client counted stays counted: no client switches that stripe on until the node ends.
 //!
 //! An application that releases the locks of a dead process calls [`Near::look_after_members`]
 //! first.
@@ -315,9 +315,9 @@ impl<E: Endpoint> Near<E> {
         Ok(true)
     }
 
-    /// Buries every member that is dead, reclaims what dead clients of living members have left, and
-    /// returns how many places of members that has freed. Copies of this compute node that a dead
-    /// client may have failed to invalidate are not served afterwards. An application calls it
+    /// Buries every member that is dead, reclaims what dead clients of living members have left,
+    /// and returns how many places of members that has freed. Copies of this compute node that a
+    /// dead client may have failed to invalidate are not served afterwards. An application calls it
     /// before it releases locks of a dead process, and now and then besides.
     ///
     /// # Errors
@@ -351,8 +351,8 @@ impl<E: Endpoint> Near<E> {
         client.is_of(self.place.get(), self.member.get())
     }
 
-    /// Reclaims what further clients have left that died alone; the places of how many. Where writers
-    /// set bits, the place of another node's client is only marked, for that node.
+    /// Reclaims what further clients have left that died alone; the places of how many. Where
+    /// writers set bits, the place of another node's client is only marked, for that node.
     pub(crate) async fn reclaim_clients(&self) -> Result<usize, NearError> {
         let own = self.endpoint.identity();
         let mut dead = Vec::new();

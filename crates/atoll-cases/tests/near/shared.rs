@@ -27,13 +27,10 @@ struct Scene {
 
 impl Scene {
     /// Plays on a scene whose object nodes know to be off, or have copies of.
-    fn play<T: 'static, F: Future<Output = T>>(
-        cached_at_first: bool,
-        promise: Promise,
-        act: impl FnOnce(Self) -> F + 'static,
-    ) -> T
+    fn play<T, F>(cached_at_first: bool, promise: Promise, act: impl FnOnce(Self) -> F + 'static) -> T
     where
-        F: 'static,
+        T: 'static,
+        F: Future<Output = T> + 'static,
     {
         let case = NearCase { promise, stripes: 1, cached_at_first, objects: 1, words: 1, ..NearCase::drawn(0) };
         let sim = Sim::new(SimOptions::with_nodes(1, vec![vec![region(1 << 14, Kind::Host)]; 2]));

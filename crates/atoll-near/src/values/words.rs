@@ -7,12 +7,10 @@
 //!
 //! **One client exports** the words, the others follow them. When that client ends, another one
 //! exports anew. Every export is a new *turn*: what was sampled in an earlier turn says nothing any
-//! more. Who exports is written in the memory that the processes share, in a word ([`export`]).
+//! more. Who exports is written in the memory that the processes share, in a word (`export`).
 //!
 //! Numbers of compute nodes are lent again. So a client that follows an export looks for its nonce
 //! there: no other region has it.
-//!
-//! [`export`]: crate::export
 
 use super::store::{EXPORT, ID};
 use crate::error::NearError;
