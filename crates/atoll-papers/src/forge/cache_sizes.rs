@@ -12,10 +12,9 @@ use atoll_lab::report::places::Places;
 /// Percent of a load's footprint.
 pub(super) const CACHE_PERCENTS: [u64; 3] = [5, 10, 20];
 
-/// A full run asks for the first of so many parts of each load. Full groups for 128 threads in the
-/// smallest cache need so many keys that whole loads have millions of requests.
-pub(super) const PARTS: u64 = 4;
-/// What that means, for people.
+/// A full run asks for the first of several parts of each load. Full groups for 128 threads in the
+/// smallest cache need so many keys that whole loads have millions of requests. What that means, for
+/// people.
 pub(super) const PARTS_TOLD: &str = "Of a part of a load, the keys and the cache's share are those of the whole load.";
 
 /// Threads of a run.

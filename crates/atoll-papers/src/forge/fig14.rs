@@ -1,11 +1,13 @@
 //! FORGE, Fig. 14: real traces with objects of one size.
 
-use super::cache_sizes::{CACHE_PERCENTS, PARTS, PARTS_TOLD, figures, threads};
+use super::cache_sizes::{CACHE_PERCENTS, PARTS_TOLD, figures, threads};
 use super::versus::Printed;
 use crate::bench::loads::{Known, fixed_blocks};
 use crate::bench::{Baseline, Findings, Options};
 use atoll_lab::LabError;
 
+/// A full run asks for the first of so many parts of each load.
+const PARTS: u64 = 4;
 /// Traces of the kinds that the paper has, and the most requests of a tenant.
 const TRACES: [(&str, u64); 4] =
     [("cloudphysics_io", u64::MAX), ("msn_fs", u64::MAX), ("arc_p3", 2_000_000), ("scarab_recs", u64::MAX)];

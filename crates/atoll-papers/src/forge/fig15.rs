@@ -1,12 +1,14 @@
 //! FORGE, Fig. 15: loads with objects of real sizes.
 
-use super::cache_sizes::{CACHE_PERCENTS, PARTS, PARTS_TOLD, figures, threads};
+use super::cache_sizes::{CACHE_PERCENTS, PARTS_TOLD, figures, threads};
 use super::versus::Printed;
 use crate::bench::loads::{Known, real};
 use crate::bench::tenants::{grouped, populated};
 use crate::bench::{Baseline, Findings, Options};
 use atoll_lab::LabError;
 
+/// A full run asks for the first of so many parts of each load.
+const PARTS: u64 = 6;
 /// Clusters of Twitter's whose objects are small, of middle size and large; and a block trace with
 /// its lengths. The most requests of a tenant.
 const LOADS: [(&str, u64); 4] =
