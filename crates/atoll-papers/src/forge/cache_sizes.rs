@@ -13,8 +13,8 @@ use atoll_lab::report::places::Places;
 pub(super) const CACHE_PERCENTS: [u64; 3] = [5, 10, 20];
 
 /// A full run asks for the first of several parts of each load. Full groups for 128 threads in the
-/// smallest cache need so many keys that whole loads have millions of requests. What that means, for
-/// people.
+/// smallest cache need so many keys that whole loads have millions of requests. What that means,
+/// for people.
 pub(super) const PARTS_TOLD: &str = "Of a part of a load, the keys and the cache's share are those of the whole load.";
 
 /// Threads of a run.
