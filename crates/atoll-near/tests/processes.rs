@@ -130,7 +130,8 @@ fn child(part: &str, region: &str, node: Option<&str>) -> Child {
 
 /// By child, the compute node that it is of; `None` if it is one alone.
 fn play(promise: Promise, nodes: [Option<&str>; 5]) {
-    let name = format!("shm:/atoll-near-{}-{promise:?}", std::process::id());
+    let kind = if nodes.iter().any(Option::is_some) { "shared" } else { "alone" };
+    let name = format!("shm:/atoll-near-{}-{promise:?}-{kind}", std::process::id());
     ShmRegion::create(&name, REGION_BYTES).unwrap();
     let fabric = ShmFabric::named(&name).unwrap();
     let reach = fabric.reach(fabric.open(0).unwrap());
