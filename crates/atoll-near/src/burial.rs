@@ -266,7 +266,7 @@ impl<E: Endpoint> Near<E> {
     }
 
     /// Whether writers set bits in modes.
-    fn has_bits(&self) -> bool {
+    pub(crate) fn has_bits(&self) -> bool {
         let DirectoryOptions { protocol, promise, .. } = self.directory.options();
         promise == Promise::Linearizable && protocol.is_adaptive()
     }

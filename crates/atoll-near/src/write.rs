@@ -327,8 +327,7 @@ impl<E: Endpoint> Near<E> {
     /// Clears the bits that dead clients of this node have left as its writers; whether none is
     /// left. Before, all copies were ended. Where one has written, every node was told of it.
     pub(crate) async fn clear_left_bits(&self) -> Result<bool, NearError> {
-        let DirectoryOptions { protocol, promise, .. } = self.directory.options();
-        if promise == Promise::Regular || !protocol.is_adaptive() {
+        if !self.has_bits() {
             return Ok(true);
         }
         let mut is_clear = true;
