@@ -301,6 +301,13 @@ fn sets(keys: std::ops::Range<usize>) -> Vec<u8> {
     .collect()
 }
 
+/// Returns when 300 of the `sets` that `stream` sent are done: as many objects as `LatePool::check`
+/// asks for, however slow the machine is.
+fn wait_for_sets(stream: &mut TcpStream) {
+    let mut replies = [0; "+OK\r\n".len() * 300];
+    stream.read_exact(&mut replies).unwrap();
+}
+
 #[test]
 fn connections_that_are_cut_while_operations_wait_leave_nothing_half_done() {
     for engine in [EngineOptions::default(), EngineOptions::ditto("lru+lfu".parse().unwrap())] {
@@ -315,6 +322,9 @@ fn connections_that_are_cut_while_operations_wait_leave_nothing_half_done() {
                     std::thread::spawn(move || {
                         let mut stream = TcpStream::connect(address).unwrap();
                         stream.write_all(&bytes[..bytes.len() - 3]).unwrap();
+                        if round == 0 {
+                            wait_for_sets(&mut stream);
+                        }
                         std::thread::sleep(Duration::from_millis((7 * round + 3 * connection) as u64 % 20));
                         // With replies that were not read: the connection is reset.
                         drop(stream);
@@ -336,12 +346,14 @@ fn operations_that_are_dropped_as_the_server_stops_end_and_its_client_leaves() {
             let mut server = pool.serve();
             let bytes = sets(round * 7000..round * 7000 + 10_000);
             let mut streams: Vec<TcpStream> = (0..4).map(|_| TcpStream::connect(server.address).unwrap()).collect();
+            let mut replying = streams[0].try_clone().unwrap();
             std::thread::scope(|scope| {
                 for stream in &mut streams {
                     // It ends when the server does.
                     scope.spawn(|| stream.write_all(&bytes).is_ok());
                 }
-                std::thread::sleep(Duration::from_millis(150 + 7 * round as u64));
+                wait_for_sets(&mut replying);
+                std::thread::sleep(Duration::from_millis(50 + 7 * round as u64));
                 // From here on four operations wait, until their connections are dropped.
                 pool.answers.store(false, SeqCst);
                 let answers = pool.answers.clone();
