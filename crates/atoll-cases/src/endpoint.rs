@@ -46,7 +46,7 @@ impl Endpoint for CaseEndpoint {
     }
 
     pass_on!(inner: post_unawaited flush provide discard region_attributes wait boot);
-    pass_on!(inner: region_state silent has_ended forsake remove_forsaken end is_over place find_place remake purpose reach export reach_export follow own_word);
+    pass_on!(inner: region_state silent has_ended forsake remove_forsaken end is_over place find_place remake purpose reach export reach_export reach_export_if follow own_word);
     pass_on!(inner: provided charge pause now_ns unix_ms agent_ms random limits is_near);
     pass_on!(inner: identity origin is_dead shut_out fabric);
 }

@@ -298,6 +298,20 @@ pub trait Endpoint {
         Err(VerbError::export_absent(node, region, "this fabric has no exports"))
     }
 
+    /// As [`Endpoint::reach_export`], but only if the word at `at` is this one; whether it is. If
+    /// not, verbs of this endpoint reach what they reached before. A control-plane call.
+    ///
+    /// The number of a compute node is lent again once its endpoint has ended. A word that no other
+    /// region has at that place tells a region from one that has its address later.
+    ///
+    /// # Errors
+    /// As [`Endpoint::reach_export`]; also [`VerbError::ExportAbsent`] if there is no such word.
+    fn reach_export_if(&self, at: Address, word: u64) -> Result<bool, VerbError> {
+        let _ = word;
+        let (node, region) = (at.compute_node().unwrap_or_default(), at.region());
+        Err(VerbError::export_absent(node, region, "this fabric has no exports"))
+    }
+
     /// From now on this process follows an exported region of its host: [`Endpoint::own_word`]
     /// answers for it. The endpoint that exports the region calls this first; then others of its
     /// process and of further processes of the host can. Another endpoint's verb that changes a

@@ -111,6 +111,12 @@ impl VerbError {
     pub fn took_no_effect(&self) -> bool {
         matches!(self, Self::Unreachable(_) | Self::NoMemory(_) | Self::ExportUnopened(_))
     }
+
+    /// Whether a verb to an exported region failed because the region has ended, or because the
+    /// endpoint does not reach it: it may have learnt of the end before.
+    pub fn is_of_ended_export(&self) -> bool {
+        matches!(self, Self::PeerDead | Self::ExportAbsent(_) | Self::Unreachable(_))
+    }
 }
 
 /// Why the control plane refused a request. Nothing was changed.

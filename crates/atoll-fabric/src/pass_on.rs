@@ -19,7 +19,7 @@
 ///     }
 ///
 ///     pass_on!(inner: read read_into write_from post_unawaited flush expect purpose);
-///     pass_on!(inner: reach export reach_export follow own_word);
+///     pass_on!(inner: reach export reach_export reach_export_if follow own_word);
 ///     pass_on!(inner: region_state silent has_ended forsake remove_forsaken);
 ///     pass_on!(inner: place find_place remake);
 ///     pass_on!(inner: end is_over provide discard);
@@ -93,6 +93,9 @@ macro_rules! pass_on {
     };
     (@ $inner:tt reach_export) => {
         $crate::pass_on!(= $inner reach_export(at: $crate::Address) -> Result<$crate::RegionAttributes, $crate::VerbError>);
+    };
+    (@ $inner:tt reach_export_if) => {
+        $crate::pass_on!(= $inner reach_export_if(at: $crate::Address, word: u64) -> Result<bool, $crate::VerbError>);
     };
     (@ $inner:tt follow) => {
         $crate::pass_on!(= $inner follow(at: $crate::Address) -> Result<(), $crate::FabricError>);

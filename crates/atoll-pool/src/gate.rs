@@ -248,6 +248,11 @@ impl<E: Endpoint> Endpoint for Gate<E> {
         self.endpoint.reach_export(at)
     }
 
+    fn reach_export_if(&self, at: Address, word: u64) -> Result<bool, VerbError> {
+        self.pass()?;
+        self.endpoint.reach_export_if(at, word)
+    }
+
     fn own_word(&self, at: Address) -> Option<u64> {
         if self.is_shut.get() { None } else { self.endpoint.own_word(at) }
     }

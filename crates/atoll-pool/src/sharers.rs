@@ -200,7 +200,7 @@ impl Sharers {
             let posted = endpoint.post(&mut batch).await;
             let (now, left) = match posted {
                 Ok(()) => (batch.word(now), rest),
-                Err(error) if is_of_a_sharer(&error) => {
+                Err(error) if error.is_of_ended_export() => {
                     (read_word(endpoint, layout.sharers_version()).await?, &*sharers)
                 }
                 Err(error) => return Err(error),
@@ -229,12 +229,12 @@ impl Sharers {
             let mut batch = Batch::new();
             batch.fetch_and_add(ending.word_of(sharer), 1);
             tried = endpoint.post(&mut batch).await;
-            if !tried.as_ref().is_err_and(is_of_a_sharer) {
+            if !tried.as_ref().is_err_and(VerbError::is_of_ended_export) {
                 return tried;
             }
-            match endpoint.reach_export(sharer.at()) {
+            match reach(endpoint, sharer) {
                 // This client did not reach it any more, or never did.
-                Ok(_) if is_its(endpoint, sharer).await? => {}
+                Ok(true) if is_its(endpoint, sharer).await? => {}
                 // In the other case the number was lent to an endpoint that exports something else.
                 Ok(_) | Err(VerbError::ExportAbsent(_) | VerbError::PeerDead) => {
                     return self.free(endpoint, layout, (place, sharer)).await;
@@ -266,7 +266,11 @@ impl Sharers {
         for index in (0..sharers.len()).rev().filter(|index| !before.contains(&sharers[*index])).collect::<Vec<_>>() {
             let (place, sharer) = sharers[index];
             // One that cannot be reached is found when it is told.
-            if endpoint.reach_export(sharer.at()).is_ok() && !is_its(endpoint, sharer).await? {
+            let is_gone = match reach(endpoint, sharer) {
+                Ok(is_reached) => !is_reached || !is_its(endpoint, sharer).await?,
+                Err(_) => false,
+            };
+            if is_gone {
                 self.free(endpoint, layout, (place, sharer)).await?;
                 sharers.remove(index);
             }
@@ -280,8 +284,12 @@ impl Sharers {
     }
 }
 
-/// Whether the region that is exported at a sharer's place is the sharer's own. A number is lent
-/// again once its endpoint has ended.
+/// Reaches a sharer's region, unless one of another endpoint has its address by now.
+fn reach<E: Endpoint>(endpoint: &E, sharer: Sharer) -> Result<bool, VerbError> {
+    endpoint.reach_export_if(sharer.at().add(IDENTITY), sharer.identity())
+}
+
+/// Whether the region that is reached at a sharer's place is the sharer's own.
 async fn is_its<E: Endpoint>(endpoint: &E, sharer: Sharer) -> Result<bool, VerbError> {
     let mut batch = Batch::new();
     let (magic, identity) = (batch.read_word(sharer.at()), batch.read_word(sharer.at().add(IDENTITY)));
@@ -289,14 +297,9 @@ async fn is_its<E: Endpoint>(endpoint: &E, sharer: Sharer) -> Result<bool, VerbE
     batch.read_word(sharer.at().add(region_bytes(sharer.words_log2()) - 8));
     match endpoint.post(&mut batch).await {
         Ok(()) => Ok(batch.word(magic) == MAGIC && batch.word(identity) == sharer.identity()),
-        Err(error) if is_of_a_sharer(&error) => Ok(false),
+        Err(error) if error.is_of_ended_export() => Ok(false),
         Err(error) => Err(error),
     }
-}
-
-/// Whether a verb failed because a sharer's export is gone or is not reached.
-fn is_of_a_sharer(error: &VerbError) -> bool {
-    matches!(error, VerbError::PeerDead | VerbError::ExportAbsent(_) | VerbError::Unreachable(_))
 }
 
 async fn table<E: Endpoint>(endpoint: &E, layout: &Layout) -> Result<Vec<(usize, Sharer)>, VerbError> {
@@ -345,7 +348,7 @@ pub async fn join<E: Endpoint>(
         let mut free = None;
         for (place, sharer) in table(endpoint, layout).await? {
             // One that ended without a word still has its place.
-            let is_gone = || matches!(endpoint.reach_export(sharer.at()), Err(VerbError::ExportAbsent(_)));
+            let is_gone = || matches!(reach(endpoint, sharer), Ok(false) | Err(VerbError::ExportAbsent(_)));
             if sharer.is_free() || sharer.at() == at {
                 free = Some((place, sharer));
                 break;
@@ -381,7 +384,7 @@ pub async fn leave<E: Endpoint>(endpoint: &E, layout: &Layout, joined: Joined) -
 /// A verb's error.
 pub async fn all<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<Vec<Address>, VerbError> {
     let table = table(endpoint, &pool.layout).await?;
-    let is_there = |sharer: &Sharer| !sharer.is_free() && endpoint.reach_export(sharer.at()).is_ok();
+    let is_there = |sharer: &Sharer| !sharer.is_free() && reach(endpoint, *sharer) == Ok(true);
     Ok(table.into_iter().map(|(_, sharer)| sharer).filter(is_there).map(Sharer::at).collect())
 }
 

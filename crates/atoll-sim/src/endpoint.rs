@@ -203,6 +203,16 @@ impl Endpoint for SimEndpoint {
         })
     }
 
+    fn reach_export_if(&self, at: Address, word: u64) -> Result<bool, VerbError> {
+        self.reach_export(at)?;
+        let world = self.shared.world.borrow();
+        let found = world.memory.words(at, 8).and_then(|words| words.first().copied());
+        found.map(|found| found == word).ok_or_else(|| {
+            let node = at.compute_node().unwrap_or(COMPUTE_NODES_MAX);
+            VerbError::export_absent(node, at.region(), "it has no such word")
+        })
+    }
+
     fn follow(&self, at: Address) -> Result<(), FabricError> {
         let wanted = RegionAttributes { bytes: 0, kind: Kind::Host, domain: Domain::Nic, lifetime: Lifetime::Process };
         let refused = |_| FabricError::NoExport { wanted, why: "no simulated client that lives exports it" };

@@ -107,6 +107,11 @@ async fn number<E: Endpoint>(endpoint: E, client: usize) {
     for other in (0..CLIENTS).filter(|other| *other != client) {
         let at = published(&endpoint, 2 * other as u64 + 1).await;
         assert_ne!(at.compute_node(), first.compute_node(), "two living endpoints with one number");
+        assert_eq!(endpoint.reach_export_if(at, CLIENTS as u64 + 1), Ok(false));
+        assert_eq!(endpoint.reach_export_if(at, other as u64 + 1), Ok(true));
+        assert_eq!(read(&endpoint, at).await, other as u64 + 1);
+        let outside = endpoint.reach_export_if(at.add(BYTES), 0);
+        assert!(matches!(outside, Err(VerbError::ExportAbsent(_))), "{outside:?}");
         endpoint.reach_export(at).expect("its owner lives");
         assert_eq!(read(&endpoint, at).await, other as u64 + 1, "each region has words of its own");
         let none = endpoint.reach_export(Address::on_compute(at.compute_node().unwrap_or(0), 9, 0));
@@ -131,6 +136,8 @@ async fn miss<E: Endpoint>(endpoint: E) {
         endpoint.pause(1000).await;
     }
     let gone = endpoint.reach_export(at);
+    assert!(matches!(gone, Err(VerbError::ExportAbsent(_))), "{gone:?}");
+    let gone = endpoint.reach_export_if(at, 0);
     assert!(matches!(gone, Err(VerbError::ExportAbsent(_))), "{gone:?}");
     // The number may be lent again; a region of its new owner is a new one.
     let again = endpoint.export(wanted(&endpoint)).expect("there is room");

@@ -208,7 +208,7 @@ impl<E: Endpoint> Endpoint for Late<E> {
         late(self.0.shut_out(who))
     }
 
-    pass_on!(0: post_unawaited expect export reach_export follow own_word region_attributes provided);
+    pass_on!(0: post_unawaited expect export reach_export reach_export_if follow own_word region_attributes provided);
     pass_on!(0: note_provided now_ns unix_ms agent_ms boot random limits identity);
     pass_on!(0: origin fabric end is_over);
 }

@@ -24,6 +24,7 @@ use crate::{
     Address, COMPUTE_NODES_MAX, Domain, FabricError, Kind, Lifetime, Region, RegionAttributes, Sharing, VerbError,
 };
 use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 /// Ends the regions of a compute node whose lock this process has.
@@ -46,6 +47,10 @@ pub(super) fn remove_all_names(home: &str) -> Result<(), FabricError> {
         }
     }
     Ok(())
+}
+
+fn place_of(at: Address) -> Place {
+    (at.compute_node().unwrap_or(COMPUTE_NODES_MAX), at.region())
 }
 
 impl ShmEndpoint {
@@ -112,36 +117,62 @@ impl ShmEndpoint {
 
     /// See [`Endpoint::reach_export`](crate::Endpoint::reach_export).
     pub(super) fn reach_exported(&self, at: Address) -> Result<RegionAttributes, VerbError> {
-        let (node, region) = (at.compute_node().unwrap_or(COMPUTE_NODES_MAX), at.region());
-        let absent = |why: String| VerbError::export_absent(node, region, why);
+        Ok(self.reach_now(at, self.present_export(at)?))
+    }
+
+    /// See [`Endpoint::reach_export_if`](crate::Endpoint::reach_export_if).
+    pub(super) fn reach_exported_if(&self, at: Address, word: u64) -> Result<bool, VerbError> {
+        self.export_if(at, word).map(|found| found.is_some())
+    }
+
+    /// The same; the attributes of what is reached.
+    pub(crate) fn export_if(&self, at: Address, word: u64) -> Result<Option<RegionAttributes>, VerbError> {
+        let (exported, place) = (self.present_export(at)?, place_of(at));
+        let found = exported.word_at(at.offset()).map(|found| found.load(Ordering::Acquire));
+        let found = found.ok_or_else(|| VerbError::export_absent(place.0, place.1, "it has no such word"))?;
+        Ok((found == word).then(|| self.reach_now(at, exported)))
+    }
+
+    fn reach_now(&self, at: Address, exported: Arc<ShmRegion>) -> RegionAttributes {
+        let attributes = RegionAttributes { lifetime: Lifetime::Process, ..exported.attributes() };
+        self.exports.insert(place_of(at), exported);
+        attributes
+    }
+
+    /// The region that has an address now. If it is proven that there is none, no verb reaches what
+    /// was there: what could not be opened anew is reached as before, and its mark says when it has
+    /// ended.
+    fn present_export(&self, at: Address) -> Result<Arc<ShmRegion>, VerbError> {
+        let (place, found) = (place_of(at), self.find_export(place_of(at)));
+        if matches!(found, Err(VerbError::ExportAbsent(_))) && self.exports.node.get() != Some(place.0) {
+            self.exports.remove(place);
+        }
+        found
+    }
+
+    fn find_export(&self, place: Place) -> Result<Arc<ShmRegion>, VerbError> {
+        let absent = |why: &str| VerbError::export_absent(place.0, place.1, why);
         if self.is_fork() {
             return Err(VerbError::Forked);
         }
-        if node >= COMPUTE_NODES_MAX {
-            return Err(absent("it is the address of a memory node".to_owned()));
+        if place.0 >= COMPUTE_NODES_MAX {
+            return Err(absent("it is the address of a memory node"));
         }
-        if self.exports.node.get() != Some(node)
-            && let Err(error) = self.map_export((node, region))
-        {
-            // What could not be opened anew is reached as before: its mark says when it has ended.
-            if matches!(error, VerbError::ExportAbsent(_)) {
-                self.exports.remove((node, region));
-            }
-            return Err(error);
+        let exported = if self.exports.node.get() == Some(place.0) {
+            self.exports.region(place.0, place.1).ok_or(absent("its owner exports no such region"))?
+        } else {
+            self.open_export(place)?
+        };
+        #[cfg(feature = "tcp")]
+        if exported.is_given_up() {
+            return Err(absent("its process followed it, and did not answer in time"));
         }
-        match self.exports.region(node, region) {
-            #[cfg(feature = "tcp")]
-            Some(exported) if exported.is_given_up() => {
-                Err(absent("its process followed it, and did not answer in time".to_owned()))
-            }
-            Some(exported) => Ok(RegionAttributes { lifetime: Lifetime::Process, ..exported.attributes() }),
-            None => Err(absent("its owner exports no such region".to_owned())),
-        }
+        Ok(exported)
     }
 
-    /// Maps another endpoint's export. Only what is proven to have ended is absent: this process
+    /// Opens another endpoint's export. Only what is proven to have ended is absent: this process
     /// may have too many files open.
-    fn map_export(&self, place: Place) -> Result<(), VerbError> {
+    fn open_export(&self, place: Place) -> Result<Arc<ShmRegion>, VerbError> {
         let absent = |why: &str| VerbError::export_absent(place.0, place.1, why);
         let unopened = |error: FabricError| VerbError::export_unopened(place.0, place.1, error.to_string());
         let presence = &self.home().presence;
@@ -155,20 +186,18 @@ impl ShmEndpoint {
                 None => {}
             }
         }
-        let exported = match &self.home().name {
-            Some(_) if self.home_name().is_none() => return Err(absent("the pool was removed")),
+        match &self.home().name {
+            Some(_) if self.home_name().is_none() => Err(absent("the pool was removed")),
             Some(home) => match ShmRegion::open_exported(&export_name(home, place)) {
-                Ok(region) => Arc::new(region),
+                Ok(region) => Ok(Arc::new(region)),
                 // An empty file is a region that its owner makes just now, or was killed over.
                 Err(FabricError::Absent(_) | FabricError::BadSize { bytes: 0, .. }) => {
-                    return Err(absent("its owner exports no such region"));
+                    Err(absent("its owner exports no such region"))
                 }
-                Err(error) => return Err(unopened(error)),
+                Err(error) => Err(unopened(error)),
             },
-            None => self.table().get(&place).cloned().ok_or(absent("its owner exports no such region"))?,
-        };
-        self.exports.insert(place, exported);
-        Ok(())
+            None => self.table().get(&place).cloned().ok_or(absent("its owner exports no such region")),
+        }
     }
 
     fn table(&self) -> std::sync::MutexGuard<'_, HashMap<Place, Arc<ShmRegion>>> {

@@ -108,6 +108,30 @@ fn an_exported_region_whose_owner_was_killed_as_it_made_it_is_absent() {
 }
 
 #[test]
+fn a_region_is_not_taken_for_an_earlier_one_that_had_its_address() {
+    let region = Arc::new(ShmRegion::anonymous(1 << 16).unwrap());
+    let [first, second, other] = [(); 3].map(|()| ShmEndpoint::new(region.clone()));
+    let wanted = RegionAttributes { lifetime: Lifetime::Process, ..region.attributes() };
+    let add = |endpoint: &ShmEndpoint, at: Address| {
+        let mut batch = Batch::new();
+        batch.fetch_and_add(at, 5);
+        crate::run_ready(endpoint.post(&mut batch))
+    };
+    let at = first.export(wanted).unwrap();
+    assert_eq!(other.reach_export_if(at, 5), Ok(false));
+    assert!(matches!(add(&other, at), Err(VerbError::Unreachable(_))), "it was not reached");
+    assert_eq!(other.reach_export_if(at, 0), Ok(true));
+    add(&other, at).unwrap();
+    drop(first);
+    assert_eq!(second.export(wanted).unwrap(), at, "the number is lent again");
+    assert_eq!(other.reach_export_if(at, 5), Ok(false));
+    assert_eq!(add(&other, at), Err(VerbError::PeerDead), "what it has reached has ended");
+    assert_eq!(other.reach_export_if(at, 0), Ok(true));
+    add(&other, at).unwrap();
+    assert_eq!(second.reach_export_if(at, 5), Ok(true));
+}
+
+#[test]
 fn what_follows_a_region_of_a_killed_process_hears_that_it_ended_before_others_do() {
     let name = format!("shm:/atoll-followed-{}", std::process::id());
     let region = Arc::new(ShmRegion::create(&name, 1 << 16).unwrap());

@@ -100,15 +100,7 @@ impl Words {
     #[inline(always)]
     pub(super) fn load_into(&self, words: &mut [u64]) {
         assert_eq!(words.len(), self.count);
-        #[cfg(target_arch = "x86_64")]
-        if self.count >= LONG_WORDS {
-            // SAFETY: the contract of `new`; `words` are as many, and the caller's alone.
-            unsafe { copy_long(self.first.as_ptr().cast(), words.as_mut_ptr().cast(), self.count) };
-            return;
-        }
-        for (index, word) in words.iter_mut().enumerate() {
-            *word = self.at(index).load(Ordering::Relaxed);
-        }
+        self.load_whole(0, bytemuck::cast_slice_mut(words));
     }
 
     /// Loads the bytes behind the first `skip` of the span, which is as long as that needs.
@@ -129,6 +121,7 @@ impl Words {
     }
 
     /// Loads so many words from one of the span on.
+    #[inline(always)]
     fn load_whole(&self, first: usize, into: &mut [[u8; 8]]) {
         #[cfg(target_arch = "x86_64")]
         if into.len() >= LONG_WORDS {

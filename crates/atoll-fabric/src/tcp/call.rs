@@ -120,6 +120,8 @@ calls! {
         38 Export { size, kind, domain, lifetime },
         /// Reaches an exported region.
         39 ReachExport { at },
+        /// Reaches an exported region if a word of it is this one.
+        49 ReachExportIf { at, word },
         /// The mailbox of the session.
         40 Mailbox {},
         /// As which client it sends.

@@ -542,6 +542,10 @@ impl Endpoint for TcpEndpoint {
         self.reach_exported(at)
     }
 
+    fn reach_export_if(&self, at: Address, word: u64) -> Result<bool, VerbError> {
+        self.reach_exported_if(at, word)
+    }
+
     fn follow(&self, at: Address) -> Result<(), FabricError> {
         self.follow_export(at)
     }

@@ -38,26 +38,36 @@ impl TcpEndpoint {
 
     /// See [`Endpoint::reach_export`].
     pub(super) fn reach_exported(&self, at: Address) -> Result<RegionAttributes, VerbError> {
-        let (node, region) = (at.compute_node().unwrap_or(COMPUTE_NODES_MAX), at.region());
-        let absent = |why: String| VerbError::export_absent(node, region, why);
-        if at.compute_node().is_none() {
-            return Err(absent("it is the address of a memory node".to_owned()));
-        }
-        match self.ask_home(&Call::ReachExport { at: at.to_bits() })? {
+        let reached = self.ask_for_export(at, &Call::ReachExport { at: at.to_bits() })?;
+        reached.ok_or_else(|| absent_export(at, "the agent of the home refuses it"))
+    }
+
+    /// See [`Endpoint::reach_export_if`].
+    pub(super) fn reach_exported_if(&self, at: Address, word: u64) -> Result<bool, VerbError> {
+        let reached = self.ask_for_export(at, &Call::ReachExportIf { at: at.to_bits(), word })?;
+        Ok(reached.is_some())
+    }
+
+    /// Has the home's agent reach an exported region; `None` if it is another one.
+    fn ask_for_export(&self, at: Address, call: &Call) -> Result<Option<RegionAttributes>, VerbError> {
+        let Some(node) = at.compute_node() else {
+            return Err(absent_export(at, "it is the address of a memory node"));
+        };
+        let (place, text) = ((node, at.region()), |why: Vec<u8>| String::from_utf8_lossy(&why).into_owned());
+        match self.ask_home(call)? {
             Answer::Attributes { size, kind, domain, lifetime } => {
                 let found = attributes([size, kind, domain, lifetime]);
-                let found = found.ok_or_else(|| absent("its attributes are of another version".to_owned()))?;
-                self.core.borrow_mut().exports.insert((node, region), found);
-                Ok(found)
+                let found = found.ok_or_else(|| absent_export(at, "its attributes are of another version"))?;
+                self.core.borrow_mut().exports.insert(place, found);
+                Ok(Some(found))
             }
+            Answer::Number { .. } => Ok(None),
             Answer::Absent { why } => {
-                self.core.borrow_mut().exports.remove(&(node, region));
-                Err(absent(String::from_utf8_lossy(&why).into_owned()))
+                self.core.borrow_mut().exports.remove(&place);
+                Err(absent_export(at, text(why)))
             }
-            Answer::NoExport { why } => {
-                Err(VerbError::export_unopened(node, region, String::from_utf8_lossy(&why).into_owned()))
-            }
-            _ => Err(absent("the agent of the home refuses it".to_owned())),
+            Answer::NoExport { why } => Err(VerbError::export_unopened(node, at.region(), text(why))),
+            _ => Err(absent_export(at, "the agent of the home refuses it")),
         }
     }
 
@@ -128,4 +138,8 @@ impl Messenger for TcpEndpoint {
             pause_ns = (2 * pause_ns).min(*ASK_AGAIN_NS.end());
         }
     }
+}
+
+fn absent_export(at: Address, why: impl Into<String>) -> VerbError {
+    VerbError::export_absent(at.compute_node().unwrap_or(COMPUTE_NODES_MAX), at.region(), why)
 }

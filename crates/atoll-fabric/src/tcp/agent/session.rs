@@ -250,6 +250,20 @@ fn first_of(at: Address) -> Address {
     }
 }
 
+/// The answer about an exported region, which is reached unless it is another one.
+fn reached(found: Result<Option<RegionAttributes>, VerbError>) -> Answer {
+    match found {
+        Ok(Some(found)) => {
+            let [size, kind, domain, lifetime] = numbers_of(&found);
+            Answer::Attributes { size, kind, domain, lifetime }
+        }
+        Ok(None) => Answer::Number { number: 0 },
+        Err(VerbError::ExportAbsent(absent)) => Answer::Absent { why: absent.why.into_bytes() },
+        // It may be there.
+        Err(error) => Answer::NoExport { why: error.to_string().into_bytes() },
+    }
+}
+
 impl Part {
     fn call(&mut self, endpoint: &ShmEndpoint, shared: &Shared, call: Call) -> Answer {
         let number = |number: u64| Answer::Number { number };
@@ -266,15 +280,8 @@ impl Part {
                 Some(wanted) => self.export(endpoint, shared, wanted),
                 None => Answer::NoExport { why: Vec::new() },
             },
-            Call::ReachExport { at } => match endpoint.reach_export(Address::from_bits(at)) {
-                Ok(found) => {
-                    let [size, kind, domain, lifetime] = numbers_of(&found);
-                    Answer::Attributes { size, kind, domain, lifetime }
-                }
-                Err(VerbError::ExportAbsent(absent)) => Answer::Absent { why: absent.why.into_bytes() },
-                // It may be there.
-                Err(error) => Answer::NoExport { why: error.to_string().into_bytes() },
-            },
+            Call::ReachExport { at } => reached(endpoint.reach_export(Address::from_bits(at)).map(Some)),
+            Call::ReachExportIf { at, word } => reached(endpoint.export_if(Address::from_bits(at), word)),
             Call::Mailbox {} => number(endpoint.mailbox().0),
             Call::Sign { slot, epoch } => {
                 endpoint.sign(Sender { slot: slot as u32, epoch: epoch as u32 });
