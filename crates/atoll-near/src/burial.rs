@@ -3,8 +3,8 @@
 //! A client **buries** a member once its exporter is dead, its region is proven to have ended, and
 //! all its further clients are dead. Then no verb of theirs takes effect later.
 //!
-//! A member is **orphaned** whose region has ended with its exporter, while a further client lives
-//! or may live. No hit of that client succeeds any more, and no write that needs an invalidation,
+//! A member is **orphaned** when its exporter is dead and its region has ended, but a further
+//! client lives or may live. No hit of that client succeeds any more, and no write that needs an invalidation,
 //! because each ends with a verb to its own region. So a writer need not tell an orphaned member.
 //! What its clients have posted may still land. Therefore its place is not freed, and the bits of
 //! its writers stay. With [`Promise::Linearizable`](crate::Promise) no stripe is switched on until
@@ -25,19 +25,20 @@
 //! | the place has | its exporter is | its further clients are | a client that finds the region gone |
 //! |---|---|---|---|
 //! | another member, or none, or the member orphaned | | | READs the table again |
-//! | the member | dead | dead, or it has none | buries it |
+//! | the member | dead | dead, or it has none | buries it; orphans it where writers set bits and a read is under way, which may be dropped |
 //! | the member | dead | not known to be dead | orphans it |
 //! | the member | not known to be dead, asked few times | | asks again after a pause |
 //! | the member | not known to be dead, asked often | | gives up: [`NearError::Silent`](crate::NearError) |
 //!
 //! An exporter's death is not enough: until its region has ended, a client may attach to it.
 //! Addresses are used again. So each header holds its member's word. A region with another word
-//! belongs to another exporter.
+//! belongs to another exporter, and no client reaches it for this member's.
 //!
 //! A client that cannot reach a table of modes orphans the member, and leaves the last two steps of
 //! the burial to another one. One client does these steps, because another node may use the place
 //! afterwards. It writes its identity into the place's burial word first. Another client takes over
-//! once it is dead.
+//! once it is dead. Until then the others orphan the member, so that no write waits for a client
+//! that is stopped.
 //!
 //! **A further client may die while its node lives.** The client that finds it dead first adds to
 //! the `losses` of all living members. Where writers set bits, it then marks the place as
@@ -48,7 +49,7 @@
 //! first.
 
 use crate::absence::Standing;
-use crate::directory::{DirectoryOptions, Table};
+use crate::directory::{DirectoryOptions, Stripe};
 use crate::error::NearError;
 use crate::hole::Hole;
 use crate::members::{ClientWord, MemberWord};
@@ -56,12 +57,12 @@ use crate::mode::ModeWord;
 use crate::near::Near;
 use crate::node::Layout;
 use crate::protocol::Promise;
-use crate::verbs::{add, is_of_ended_region, read_word, swap};
-use atoll_fabric::{Buffer, Endpoint, Identity, VerbError};
+use crate::verbs::{add, read_word, swap};
+use atoll_fabric::{Endpoint, Identity, VerbError};
 use std::cell::Cell;
 
 /// Bytes of a table of modes that a burial READs at once.
-pub(crate) const WALK_BYTES: u64 = 4096;
+const WALK_BYTES: u64 = 4096;
 /// How often a client asks whether a silent member is dead, and how long it waits between.
 const ASKS_MAX: u32 = 64;
 pub(crate) const ASK_PAUSE_NS: u64 = 100_000;
@@ -110,7 +111,7 @@ impl<E: Endpoint> Near<E> {
             return Ok(Life::MayLive);
         }
         // Until its region has ended, a client may still attach to it, and hit.
-        if !member.is_orphan() && !self.has_region_ended(member).await {
+        if !member.is_orphan() && !self.has_region_ended(member) {
             return Ok(Life::MayLive);
         }
         Ok(if self.has_further_clients(place, member).await? { Life::Orphaned } else { Life::Dead })
@@ -128,16 +129,11 @@ impl<E: Endpoint> Near<E> {
         Ok(false)
     }
 
-    /// Whether the region of a member whose exporter is dead is known to have ended. Its number may
-    /// have been lent again: then another region is there.
-    async fn has_region_ended(&self, member: MemberWord) -> bool {
-        match self.endpoint.reach_export(member.base()) {
-            Ok(_) => {}
-            Err(error) => return matches!(error, VerbError::ExportAbsent(_)),
-        }
-        match read_word(&self.endpoint, Layout::member_on(member.base())).await {
-            Ok(found) => found != member.bits(),
-            Err(error) => is_of_ended_region(&error),
+    /// Whether the region of a member whose exporter is dead is known to have ended.
+    fn has_region_ended(&self, member: MemberWord) -> bool {
+        match self.reach_region(member) {
+            Ok(is_its) => !is_its,
+            Err(error) => matches!(error, VerbError::ExportAbsent(_)),
         }
     }
 
@@ -148,13 +144,16 @@ impl<E: Endpoint> Near<E> {
         member: MemberWord,
         error: VerbError,
     ) -> Result<(), NearError> {
-        if !is_of_ended_region(&error) {
+        if !error.is_of_ended_export() {
             return Err(error.into());
         }
         for asked in 1.. {
             // It may have left, or another client may have buried it.
             let is_member = read_word(&self.endpoint, self.directory.member_at(place)).await? == member.bits();
-            let life = if is_member { self.life(place, member).await? } else { Life::MayLive };
+            let mut life = if is_member { self.life(place, member).await? } else { Life::MayLive };
+            if life == Life::Dead && !self.may_clear_bits() {
+                life = Life::Orphaned;
+            }
             match OnSilence::of(is_member, life, asked) {
                 OnSilence::Refresh => break,
                 OnSilence::Bury => {
@@ -184,18 +183,20 @@ impl<E: Endpoint> Near<E> {
             }
             if other == self.place.get() {
                 match add(&self.endpoint, Layout::losses_on(living.base()), 1).await {
-                    Err(error) if is_of_ended_region(&error) => {}
+                    Err(error) if error.is_of_ended_export() => {}
                     added => drop(added?),
                 }
                 continue;
             }
-            match self.endpoint.reach_export(living.base()) {
+            self.check_own_region(other, *living)?;
+            match self.reach_region(*living) {
+                Ok(true) => {}
                 // A second dead member has no copies either; its own burial follows.
-                Err(VerbError::ExportAbsent(_)) => continue,
-                reached => drop(reached?),
+                Ok(false) | Err(VerbError::ExportAbsent(_)) => continue,
+                Err(error) => return Err(error.into()),
             }
             if let Err(error) = add(&self.endpoint, Layout::losses_on(living.base()), 1).await
-                && !self.has_region_ended(*living).await
+                && !self.has_region_ended(*living)
             {
                 return Err(error.into());
             }
@@ -223,11 +224,12 @@ impl<E: Endpoint> Near<E> {
             let own = u64::from(self.endpoint.identity().bits());
             let _ = swap(&self.endpoint, self.directory.burial_at(place), own, 0).await?;
             is_freed = freed?;
-            if !is_freed && member.is_present() {
-                // It is told nothing any more, and buried later.
-                let at = self.directory.member_at(place);
-                let _ = swap(&self.endpoint, at, member.bits(), member.orphaned().bits()).await?;
-            }
+        }
+        if !is_freed && member.is_present() {
+            // It is told nothing any more. This client buries it later, or another one does, which
+            // may be stopped.
+            let at = self.directory.member_at(place);
+            let _ = swap(&self.endpoint, at, member.bits(), member.orphaned().bits()).await?;
         }
         Ok(is_freed)
     }
@@ -260,7 +262,12 @@ impl<E: Endpoint> Near<E> {
                 let _ = swap(&self.endpoint, self.directory.client_at(number), client.bits(), 0).await?;
             }
         }
-        let is_freed = swap(&self.endpoint, at, member.bits(), member.freed().bits()).await?.is_ok();
+        let mut freed = swap(&self.endpoint, at, member.bits(), member.freed().bits()).await?;
+        if freed == Err(member.orphaned().bits()) {
+            // Another client has not waited for this one.
+            freed = swap(&self.endpoint, at, member.orphaned().bits(), member.freed().bits()).await?;
+        }
+        let is_freed = freed.is_ok();
         self.counting.add(|counts| counts.burials += u64::from(is_freed));
         Ok(is_freed)
     }
@@ -271,6 +278,12 @@ impl<E: Endpoint> Near<E> {
         promise == Promise::Linearizable && protocol.is_adaptive()
     }
 
+    /// Whether no operation that may find a dead member may be dropped. What it had posted could
+    /// clear the bit of a later writer.
+    pub(crate) fn may_clear_bits(&self) -> bool {
+        !self.has_bits() || self.may_be_dropped.get() == 0
+    }
+
     /// Clears the bits of a place of which no client lives; whether none is left.
     pub(crate) async fn clear_bits(&self, place: usize) -> Result<bool, NearError> {
         Ok(!self.has_bits() || self.clear_writer(place).await?)
@@ -278,41 +291,52 @@ impl<E: Endpoint> Near<E> {
 
     /// Clears the bit of a dead writer wherever it stands; whether no bit is left.
     async fn clear_writer(&self, place: usize) -> Result<bool, NearError> {
-        for table in self.directory.tables() {
-            let is_clear = match self.look_at_table(table).await? {
-                Standing::Used(_) => self.clear_writer_in(table, place).await?,
-                // With the region its bits are gone, and a dead writer sets none in the next one.
-                Standing::Absent(_) | Standing::Gone(_) => true,
-                // Another client reaches it.
-                Standing::Unknown => false,
-            };
-            if !is_clear {
-                return Ok(false);
+        let clear = async |stripe: Stripe, mut word: ModeWord| {
+            while word.is_writer(place) {
+                let cleared = word.bits() - ModeWord::writer(place);
+                match swap(&self.endpoint, stripe.mode_at, word.bits(), cleared).await? {
+                    Ok(()) => break,
+                    Err(found) => word = ModeWord::from_bits(found),
+                }
             }
-        }
-        Ok(true)
+            Ok(())
+        };
+        self.for_each_bit(place, clear).await
     }
 
-    /// The same in one table; `false` if its memory node has ended meanwhile.
-    async fn clear_writer_in(&self, table: Table, place: usize) -> Result<bool, NearError> {
-        for part in self.directory.parts(table, WALK_BYTES) {
-            let words = match self.endpoint.read(part.at, Buffer::sized(part.bytes as usize)).await {
-                Ok(words) => words,
-                Err(VerbError::PeerDead) => return Ok(false),
-                Err(error) => return Err(error.into()),
-            };
-            for (stripe, word) in part.modes(words.words()) {
-                let mut word = ModeWord::from_bits(word);
-                while word.is_writer(place) {
-                    let cleared = word.bits() - ModeWord::writer(place);
-                    match swap(&self.endpoint, stripe.mode_at, word.bits(), cleared).await? {
-                        Ok(()) => break,
-                        Err(found) => word = ModeWord::from_bits(found),
+    /// Calls `clear` for each stripe in whose word of the table the bit of a place is set; whether
+    /// every table was READ that is still there.
+    pub(crate) async fn for_each_bit(
+        &self,
+        place: usize,
+        mut clear: impl AsyncFnMut(Stripe, ModeWord) -> Result<(), NearError>,
+    ) -> Result<bool, NearError> {
+        let mut is_all = true;
+        for table in self.directory.tables() {
+            match self.look_at_table(table).await? {
+                Standing::Used(_) => {}
+                // With the region its bits are gone, and a dead writer sets none in the next one.
+                Standing::Absent(_) | Standing::Gone(_) => continue,
+                // Another client reaches it.
+                Standing::Unknown => {
+                    is_all = false;
+                    continue;
+                }
+            }
+            for part in self.directory.parts(table, WALK_BYTES) {
+                let Some(words) = self.read_modes(&part).await? else {
+                    is_all = false;
+                    break;
+                };
+                for (stripe, word) in part.modes(words.words()) {
+                    let word = ModeWord::from_bits(word);
+                    if word.is_writer(place) {
+                        clear(stripe, word).await?;
                     }
                 }
             }
         }
-        Ok(true)
+        Ok(is_all)
     }
 
     /// Buries every member that is dead, reclaims what dead clients of living members have left,
@@ -387,6 +411,22 @@ impl<E: Endpoint> Near<E> {
     }
 }
 
+/// An operation that may be dropped, and may find a dead member.
+pub(crate) struct MayBeDropped<'n>(&'n Cell<u32>);
+
+impl<'n> MayBeDropped<'n> {
+    pub(crate) fn begin(operations: &'n Cell<u32>) -> Self {
+        operations.update(|operations| operations + 1);
+        Self(operations)
+    }
+}
+
+impl Drop for MayBeDropped<'_> {
+    fn drop(&mut self) {
+        self.0.update(|operations| operations - 1);
+    }
+}
+
 /// An operation that buries a member. If its future is dropped, another operation begins again.
 struct Burying<'n>(&'n Cell<bool>);
 
@@ -406,7 +446,13 @@ impl Drop for Burying<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::directory::Directory;
+    use crate::node::{LINE_BYTES, NodeOptions};
+    use crate::object::Object;
     use crate::rows::{Row, follow};
+    use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
+    use atoll_fabric::{Address, Buffer, Clock, run_ready};
+    use std::sync::Arc;
 
     #[test]
     fn one_row_of_the_table_matches_every_silence() {
@@ -432,5 +478,116 @@ mod tests {
             .into_iter()
             .flat_map(|is_member| lives.into_iter().flat_map(move |life| asked.map(|asked| (is_member, life, asked))));
         follow(&rows, cases, |(is_member, life, asked)| OnSilence::of(*is_member, *life, *asked));
+    }
+
+    /// A home, and directories in it.
+    struct Stage {
+        home: Arc<ShmRegion>,
+    }
+
+    impl Stage {
+        fn new() -> Self {
+            Self { home: Arc::new(ShmRegion::anonymous(1 << 16).unwrap()) }
+        }
+
+        fn endpoint(&self) -> ShmEndpoint {
+            ShmEndpoint::with_regions(vec![self.home.clone()], Clock::host())
+        }
+
+        async fn directory(&self, number: u64) -> Directory {
+            let options = DirectoryOptions { stripes: 1, cached_at_first: true, ..DirectoryOptions::default() };
+            let at = |offset: u64| Address::new(0, 0, (number << 14) + offset);
+            Directory::create(&self.endpoint(), at(0), &[at(8192)], options).await.unwrap()
+        }
+
+        async fn join(&self, directory: &Directory) -> Near<ShmEndpoint> {
+            let options = NodeOptions { bytes: 1 << 14, segment_bytes: 1024 };
+            Near::join(self.endpoint(), directory.clone(), options).await.unwrap()
+        }
+
+        async fn attach(&self, near: &Near<ShmEndpoint>) -> Near<ShmEndpoint> {
+            Near::attach(self.endpoint(), near.directory.clone(), near.region()).await.unwrap()
+        }
+    }
+
+    fn object() -> Object {
+        Object::new(Address::new(0, 0, 1 << 15), 8)
+    }
+
+    async fn header<E: Endpoint>(near: &Near<E>) -> Vec<u64> {
+        near.endpoint.read(near.region(), Buffer::sized(LINE_BYTES as usize)).await.unwrap().words().to_vec()
+    }
+
+    #[test]
+    fn a_client_of_an_ended_region_does_not_use_the_next_one_that_has_its_address() {
+        run_ready(async {
+            for is_of_same_directory in [true, false] {
+                let stage = Stage::new();
+                let directories = [stage.directory(0).await, stage.directory(1).await];
+                let former = stage.join(&directories[0]).await;
+                let (client, dead) = (stage.attach(&former).await, stage.attach(&former).await);
+                drop((former, dead));
+                let later = stage.join(&directories[usize::from(!is_of_same_directory)]).await;
+                assert_eq!(later.region(), client.region(), "the number is lent again");
+                let before = header(&later).await;
+                for _ in 0..2 {
+                    let looked = client.look_after_members().await;
+                    assert!(matches!(looked, Err(NearError::Ended)), "{looked:?}");
+                }
+                assert!(matches!(client.read(&object(), Buffer::new()).await, Err(NearError::Ended)));
+                assert!(matches!(client.write(&object(), Buffer::sized(8)).await, Err(NearError::Ended)));
+                client.detach().await.unwrap();
+                assert_eq!(header(&later).await, before);
+            }
+        });
+    }
+
+    #[test]
+    fn a_region_of_another_directory_is_not_told_in_place_of_a_dead_member() {
+        run_ready(async {
+            let stage = Stage::new();
+            let directories = [stage.directory(0).await, stage.directory(1).await];
+            let former = stage.join(&directories[0]).await;
+            let region = former.region();
+            drop(former);
+            let other = stage.join(&directories[1]).await;
+            assert_eq!(other.region(), region, "the number is lent again");
+            let before = header(&other).await;
+            let near = stage.join(&directories[0]).await;
+            near.write(&object(), Buffer::sized(8)).await.unwrap();
+            assert_eq!((near.counts().burials, header(&other).await), (1, before));
+        });
+    }
+
+    #[test]
+    fn a_client_that_is_stopped_as_it_buries_a_member_does_not_keep_copies_from_others() {
+        run_ready(async {
+            let stage = Stage::new();
+            let directory = stage.directory(0).await;
+            let (former, near, stopped) =
+                (stage.join(&directory).await, stage.join(&directory).await, stage.endpoint());
+            let place = former.place.get();
+            let stopped_is = u64::from(stopped.identity().bits());
+            swap(&near.endpoint, directory.burial_at(place), 0, stopped_is).await.unwrap().unwrap();
+            drop(former);
+            near.write(&object(), Buffer::sized(8)).await.unwrap();
+            let losses = read_word(&near.endpoint, Layout::losses_on(near.region())).await.unwrap();
+            near.write(&object(), Buffer::sized(8)).await.unwrap();
+            let losses_then = read_word(&near.endpoint, Layout::losses_on(near.region())).await.unwrap();
+            assert_eq!((losses, losses_then), (1, 1), "copies end once");
+            // It goes on where it was stopped, and frees the place.
+            swap(&near.endpoint, directory.burial_at(place), stopped_is, 0).await.unwrap().unwrap();
+            assert_eq!(near.look_after_members().await.unwrap(), 1);
+        });
+    }
+
+    #[test]
+    fn a_client_that_has_attached_leaves_without_its_node() {
+        run_ready(async {
+            let stage = Stage::new();
+            let near = stage.join(&stage.directory(0).await).await;
+            stage.attach(&near).await.leave().await.unwrap();
+            stage.attach(&near).await;
+        });
     }
 }

@@ -18,6 +18,8 @@
 //!         Err(NearError::Ended) => {
 //!             near.detach().await?;
 //!             near = host.enter(reach.endpoint(), &directory, options).await?;
+//!             // Before locks of dead processes are released.
+//!             near.look_after_members().await?;
 //!         }
 //!         read => drop(read?),
 //!     }
@@ -40,9 +42,8 @@ use crate::error::NearError;
 use crate::export::{Attempt, Export, Exported};
 use crate::near::Near;
 use crate::node::NodeOptions;
-use crate::verbs::is_of_ended_region;
-use atoll_fabric::Endpoint;
 use atoll_fabric::shm::{HostMemory, HostUser};
+use atoll_fabric::{Endpoint, Identity, VerbError};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -82,7 +83,8 @@ impl HostNode {
     /// exports. If none does, it joins the directory with these options, and exports one.
     ///
     /// # Errors
-    /// As [`Near::attach`] and [`Near::join`].
+    /// As [`Near::attach`] and [`Near::join`]. [`VerbError::Forked`] in a fork of the process that
+    /// opened this: open it there.
     pub async fn enter<E: Endpoint>(
         &self,
         mut endpoint: E,
@@ -91,13 +93,17 @@ impl HostNode {
     ) -> Result<Near<E>, NearError> {
         let nonce = |export: Export, random| export.nonce(self.memory.word(ID), random);
         let (user, attempt) = (HostUser::new(self.memory.clone()), Attempt::default());
+        if user.identity() == Identity::NOBODY {
+            // No other client could tell whether this one is about to export.
+            return Err(VerbError::Forked.into());
+        }
         loop {
             let (before, random) = (Export::of(self.word()), endpoint.random());
             match before.exported() {
                 Exported::Here(region) => {
                     match Near::try_attach(endpoint, directory, region, Some(nonce(before, random))).await {
-                        Ok(near) => return Ok(near),
-                        Err((back, error)) if has_ended(&error) => endpoint = back,
+                        Ok(near) => return Ok(near.known_to(self.memory.clone())),
+                        Err((back, NearError::Ended | NearError::NoDirectory { .. })) => endpoint = back,
                         Err((_, error)) => return Err(error),
                     }
                 }
@@ -119,18 +125,9 @@ impl HostNode {
                 }
             };
             match soon.change(self.word(), Exported::Here(near.region())) {
-                Some(_) => return Ok(near),
+                Some(_) => return Ok(near.known_to(self.memory.clone())),
                 None => endpoint = near.leave_for_another().await?,
             }
         }
-    }
-}
-
-/// Whether a client that attaches finds by this that the region is no member's any more.
-fn has_ended(error: &NearError) -> bool {
-    match error {
-        NearError::NoDirectory { .. } | NearError::Ended => true,
-        NearError::Verb(error) => is_of_ended_region(error),
-        _ => false,
     }
 }

@@ -8,7 +8,7 @@ use crate::near::Near;
 use crate::node::Layout;
 use crate::owners::OwnersWord;
 use crate::stripe::{self, CHANGE};
-use crate::verbs::{add, is_of_ended_region, read_word};
+use crate::verbs::{add, read_word};
 use atoll_fabric::{BATCH_VERBS_MAX, Batch, Endpoint, VerbError};
 
 impl<E: Endpoint> Near<E> {
@@ -88,7 +88,7 @@ impl<E: Endpoint> Near<E> {
         self.counting.add(|counts| counts.invalidations_sent += members.len() as u64);
         match self.endpoint.post(&mut batch).await {
             Ok(()) => return Ok(()),
-            Err(error) if !is_of_ended_region(&error) => return Err(error.into()),
+            Err(error) if !error.is_of_ended_export() => return Err(error.into()),
             Err(_) => {}
         }
         let mut silent = Ok(());
@@ -128,7 +128,11 @@ impl<E: Endpoint> Near<E> {
         if !self.has_orphans() || self.open.lacks(Hole::BypassesOfOrphans) {
             return Ok(false);
         }
-        // What clients of an ended region have under way, none counts where others see it.
+        // A client of an ended region has counted its WRITEs in that region, which others cannot
+        // READ.
+        if !self.may_clear_bits() {
+            return Ok(true);
+        }
         Box::pin(self.look_after_members()).await?;
         Ok(self.has_orphans())
     }

@@ -152,8 +152,9 @@ impl<E: Endpoint> Near<E> {
         for (place, member) in members.iter().enumerate() {
             let is_new = member.is_present() && self.view.borrow().members[place] != *member;
             if is_new && place != self.place.get() {
+                self.check_own_region(place, *member)?;
                 // A region that is gone is found by the verbs that need it.
-                let _ = self.endpoint.reach_export(member.base());
+                let _ = self.reach_region(*member);
             }
         }
         let mut view = self.view.borrow_mut();
@@ -162,6 +163,20 @@ impl<E: Endpoint> Near<E> {
             (view.joins, view.members) = (joins, members);
         }
         Ok(())
+    }
+
+    /// Reaches the region of a member; `false` if another one has its address by now, which this
+    /// client does not reach then.
+    pub(crate) fn reach_region(&self, member: MemberWord) -> Result<bool, VerbError> {
+        self.endpoint.reach_export_if(Layout::member_on(member.base()), member.bits())
+    }
+
+    /// Another present member has the address of this node's region only once that has ended. A
+    /// client of the node must not reach the other one: it would use it for its own.
+    pub(crate) fn check_own_region(&self, place: usize, member: MemberWord) -> Result<(), NearError> {
+        let is_joined = self.place.get() < MEMBERS_MAX;
+        let is_replaced = is_joined && place != self.place.get() && member.base() == self.layout.base;
+        if is_replaced { Err(NearError::Ended) } else { Ok(()) }
     }
 
     /// Takes a place in the table for the near region of this client.
@@ -270,7 +285,7 @@ impl<E: Endpoint> Near<E> {
         Ok(())
     }
 
-    /// The other members that this client remembers, but those that are orphaned.
+    /// The present members that this client remembers, without its own node.
     pub(crate) fn others(&self) -> Vec<(usize, MemberWord)> {
         let view = self.view.borrow();
         let is_other = |(place, member): &(usize, MemberWord)| member.is_present() && *place != self.place.get();

@@ -5,8 +5,9 @@
 //! to it.
 //!
 //! A client has many operations in flight at once, on one thread. Reads may be dropped at any time.
-//! One that was making a copy costs the node a segment until the client ends. A write that was
-//! polled must be polled to its end: it invalidates copies after it has changed the object.
+//! One that was making a copy costs the node a segment until the client ends. Any other operation
+//! that was polled must be polled to its end: a write invalidates copies after it has changed the
+//! object.
 //!
 //! | what ends | the others of the node |
 //! |---|---|
@@ -28,10 +29,12 @@ use crate::node::{Layout, NodeOptions};
 use crate::object::Object;
 use crate::profit::{Access, Latencies};
 use crate::records::Filling;
-use crate::verbs::{is_of_ended_region, read_word, write_word};
+use crate::verbs::{read_word, write_word};
+use atoll_fabric::shm::HostMemory;
 use atoll_fabric::{Address, Buffer, Endpoint, VerbError};
 use atoll_pool::loan::Lender;
 use std::cell::{Cell, RefCell};
+use std::sync::Arc;
 
 /// Buffers that a client keeps.
 const SPARE_MAX: usize = 8;
@@ -65,6 +68,8 @@ pub struct Near<E> {
     pub(crate) filling: Cell<Filling>,
     /// WRITEs of records that are under way.
     pub(crate) publishing: Cell<u32>,
+    /// Segments of which such a WRITE was dropped: it may land at any time.
+    pub(crate) abandoned: RefCell<Vec<u64>>,
     /// What this client knows of memory nodes.
     pub(crate) seen: Seen,
     pub(crate) latencies: Latencies,
@@ -74,6 +79,10 @@ pub struct Near<E> {
     pub(crate) writing: RefCell<Vec<u64>>,
     /// Whether an operation of this client buries a member.
     pub(crate) is_burying: Cell<bool>,
+    /// Operations under way that may be dropped, and may find a dead member.
+    pub(crate) may_be_dropped: Cell<u32>,
+    /// By this other processes of the host find the node.
+    _host: Option<Arc<HostMemory>>,
     /// The transition that this client saw last: stripe, mode word, and when it first saw that.
     pub(crate) transition: Cell<(u64, u64, u64)>,
     /// For requests to the manager, one at a time.
@@ -97,11 +106,14 @@ impl<E: Endpoint> Near<E> {
             view: RefCell::new(View::EMPTY),
             filling: Cell::new(Filling::Nothing),
             publishing: Cell::new(0),
+            abandoned: RefCell::default(),
             seen: Seen::default(),
             latencies: Latencies::default(),
             counting: Counting::default(),
             writing: RefCell::default(),
             is_burying: Cell::new(false),
+            may_be_dropped: Cell::new(0),
+            _host: None,
             transition: Cell::new((0, 0, 0)),
             asking: Lender::new(Asking::default()),
             turn: Cell::new(0),
@@ -171,7 +183,8 @@ impl<E: Endpoint> Near<E> {
     /// A further client of the compute node that exports its near region at `region`.
     ///
     /// # Errors
-    /// [`NearError::NoDirectory`] if the region is none of the directory's, or a verb's error.
+    /// [`NearError::NoDirectory`] if the region is none of the directory's, or has ended, or its
+    /// exporter has not joined yet or leaves. [`NearError::Crowded`]. Or a verb's error.
     pub async fn attach(endpoint: E, directory: Directory, region: Address) -> Result<Self, NearError> {
         Self::try_attach(endpoint, &directory, region, None).await.map_err(|(_, error)| error)
     }
@@ -185,22 +198,28 @@ impl<E: Endpoint> Near<E> {
     ) -> Result<Self, (E, NearError)> {
         let (layout, member) = match Layout::open(&endpoint, region, directory, nonce).await {
             Ok(opened) => opened,
+            Err(NearError::Verb(error)) if error.is_of_ended_export() => {
+                return Err((endpoint, NearError::NoDirectory { what: "no near region is there" }));
+            }
             Err(error) => return Err((endpoint, error)),
         };
         let near = Self::new(endpoint, directory.clone(), layout);
-        match near.find_place(member).await {
+        match near.or_ended(near.find_place(member).await).await {
             Ok(()) => Ok(near),
             Err(error) => Err((near.endpoint, error)),
         }
     }
 
-    /// Ends the compute node: the client that joined calls it. Without it, others find the client
+    /// Ends a client that has joined, and its compute node. Without it, others find the client
     /// dead, and bury its node. If clients are attached that live, their node ends as if this one
-    /// were dropped.
+    /// were dropped. One that has attached [detaches](Near::detach).
     ///
     /// # Errors
     /// A verb's error; then others find the node dead.
     pub async fn leave(self) -> Result<(), NearError> {
+        if self.client_place.get().is_some() {
+            return self.detach().await;
+        }
         self.vacate().await
     }
 
@@ -221,11 +240,16 @@ impl<E: Endpoint> Near<E> {
         if self.publishing.get() == 0 {
             match self.release(filling).await {
                 // With its region the segment has ended, too.
-                Err(error) if !is_of_ended_region(&error) => return Err(error.into()),
+                Err(error) if !error.is_of_ended_export() => return Err(error.into()),
                 Ok(()) | Err(_) => {}
             }
         }
         self.vacate_client().await
+    }
+
+    /// The same client, which keeps the memory of its host.
+    pub(crate) fn known_to(self, host: Arc<HostMemory>) -> Self {
+        Self { _host: Some(host), ..self }
     }
 
     /// Switches a guard off.
@@ -288,7 +312,7 @@ impl<E: Endpoint> Near<E> {
     async fn ended_or(&self, error: NearError) -> NearError {
         let NearError::Verb(verb) = &error else { return error };
         let may_be =
-            is_of_ended_region(verb) && self.look_at_own_region().await.is_err_and(|own| is_of_ended_region(&own));
+            verb.is_of_ended_export() && self.look_at_own_region().await.is_err_and(|own| own.is_of_ended_export());
         if may_be { NearError::Ended } else { error }
     }
 

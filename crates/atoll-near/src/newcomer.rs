@@ -26,7 +26,7 @@
 //! was On. So a directory that has lasted long costs its newcomers nothing more.
 
 use crate::absence::Standing;
-use crate::directory::{Stripe, Table};
+use crate::directory::{Part, Stripe, Table};
 use crate::error::NearError;
 use crate::hole::Hole;
 use crate::near::Near;
@@ -60,16 +60,21 @@ impl<E: Endpoint> Near<E> {
     /// The same for one table; whether its memory node was there all the time.
     async fn learn_table(&self, table: Table) -> Result<bool, NearError> {
         for part in self.directory.parts(table, WALK_BYTES) {
-            let words = match self.endpoint.read(part.at, Buffer::sized(part.bytes as usize)).await {
-                Ok(words) => words,
-                Err(VerbError::PeerDead | VerbError::NodeAbsent(_)) => return Ok(false),
-                Err(error) => return Err(error.into()),
-            };
+            let Some(words) = self.read_modes(&part).await? else { return Ok(false) };
             let is_other = |word| Belief::of(self.directory.mode_of(word)) != self.directory.first_belief();
             let others = part.modes(words.words()).filter(|(_, word)| is_other(*word));
             self.believe_nothing(others.map(|(stripe, _)| stripe)).await?;
         }
         Ok(true)
+    }
+
+    /// The modes of a part of a table; none if its memory node has ended.
+    pub(crate) async fn read_modes(&self, part: &Part) -> Result<Option<Buffer>, NearError> {
+        match self.endpoint.read(part.at, Buffer::sized(part.bytes as usize)).await {
+            Ok(words) => Ok(Some(words)),
+            Err(VerbError::PeerDead | VerbError::NodeAbsent(_)) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// What the node believed of these stripes counts no more.

@@ -1,7 +1,7 @@
 //! The near region of a compute node: all that its threads share, exported on the fabric.
 //!
 //! ```text
-//!    0  magic, member, sizes                data; member: 0 until the exporter has its place
+//!    0  magic, member, sizes                data; member: 0 until the exporter tries to take a place
 //!   40  closed                              0 while clients may attach: from when the exporter has
 //!                                           joined until it leaves
 //!   48  nonce                               data: see `export`; 0 for no host's
@@ -133,7 +133,7 @@ impl Layout {
         base.add(JOINS)
     }
 
-    /// Where a near region has its member's word; 0 until it is in the table.
+    /// Where a near region has its member's word; 0 until its exporter tries to take a place.
     pub(crate) fn member_on(base: Address) -> Address {
         base.add(MEMBER)
     }

@@ -21,6 +21,7 @@
 //! modes adds to the stripe of this node after it has landed. If it landed before the READ, the
 //! copy has its bytes. If it landed later, the words differ once it is complete.
 
+use crate::burial::MayBeDropped;
 use crate::directory::Stripe;
 use crate::error::NearError;
 use crate::hole::Hole;
@@ -394,7 +395,10 @@ impl<E: Endpoint> Near<E> {
 
     async fn judge_due(&self, due: Due) -> Result<(), NearError> {
         match due {
-            Some((stripe, counted)) if self.is_due(counted) => self.judge(stripe).await,
+            Some((stripe, counted)) if self.is_due(counted) => {
+                let _may_be_dropped = MayBeDropped::begin(&self.may_be_dropped);
+                self.judge(stripe).await
+            }
             _ => Ok(()),
         }
     }

@@ -29,7 +29,7 @@ use crate::stripe::Validity;
 use crate::verbs::{add, swap};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, Identity, VerbError};
 use atoll_pool::fields::Fields;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ops::Range;
 
 const SLOT: Fields<4> = Fields::new([16, 16, 16, 16]);
@@ -273,8 +273,8 @@ impl<E: Endpoint> Near<E> {
             let owner_at = self.layout.owner_at(segment);
             let is_owned = match swap(&self.endpoint, owner_at, 0, own).await? {
                 Ok(()) => true,
-                // What a former client of this identity left.
-                Err(found) if found == own => true,
+                // What a former client of this identity left, unless it is this one's own.
+                Err(found) if found == own => !self.abandoned.borrow().contains(&segment),
                 Err(found) => {
                     let owner = Identity::from_bits(found as u32);
                     self.endpoint.is_dead(owner).await? && swap(&self.endpoint, owner_at, found, own).await?.is_ok()
@@ -315,13 +315,15 @@ impl Drop for Getting<'_> {
 struct Publishing<'n> {
     publishing: &'n Cell<u32>,
     filling: &'n Cell<Filling>,
+    abandoned: &'n RefCell<Vec<u64>>,
     has_landed: bool,
 }
 
 impl<'n> Publishing<'n> {
     fn begin<E>(near: &'n Near<E>) -> Self {
         near.publishing.update(|writes| writes + 1);
-        Self { publishing: &near.publishing, filling: &near.filling, has_landed: false }
+        let Near { publishing, filling, abandoned, .. } = near;
+        Self { publishing, filling, abandoned, has_landed: false }
     }
 
     fn end(mut self) {
@@ -332,7 +334,11 @@ impl<'n> Publishing<'n> {
 impl Drop for Publishing<'_> {
     fn drop(&mut self) {
         self.publishing.update(|writes| writes - 1);
-        if !self.has_landed && matches!(self.filling.get(), Filling::Segment { .. }) {
+        // A segment is filled until no WRITE to it is under way.
+        if !self.has_landed
+            && let Filling::Segment { segment, .. } = self.filling.get()
+        {
+            self.abandoned.borrow_mut().push(segment);
             self.filling.set(Filling::Nothing);
         }
     }
@@ -357,5 +363,50 @@ impl Header {
         let Sample { validity, losses } = self.sample;
         let header = [self.at, self.bytes, validity.invalidations, validity.own_changes, losses, self.generation];
         words.copy_from_slice(&header);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::directory::{Directory, DirectoryOptions};
+    use crate::node::NodeOptions;
+    use atoll_fabric::conformance::late::Late;
+    use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
+    use atoll_fabric::{Clock, block_on};
+    use std::pin::pin;
+    use std::sync::Arc;
+    use std::task::{Context, Waker};
+
+    #[test]
+    fn a_segment_to_which_a_dropped_write_may_be_under_way_is_not_filled_again() {
+        let home = Arc::new(ShmRegion::anonymous(1 << 16).unwrap());
+        let endpoint = || Late(ShmEndpoint::with_regions(vec![home.clone()], Clock::host()));
+        let waiter = endpoint();
+        let near = block_on(&waiter, async {
+            let options = DirectoryOptions { stripes: 1, ..DirectoryOptions::default() };
+            let tables = [Address::new(0, 0, 8192)];
+            let directory = Directory::create(&endpoint(), Address::new(0, 0, 0), &tables, options).await.unwrap();
+            let options = NodeOptions { bytes: 1 << 14, segment_bytes: 1024 };
+            Near::join(endpoint(), directory, options).await.unwrap()
+        });
+        let object = Object::new(Address::new(0, 0, 1 << 15), 512);
+        let bucket = Bucket { number: 0, slots: [0; BUCKET_SLOTS] };
+        let sample = Sample { validity: Validity { invalidations: 0, own_changes: 0 }, losses: 0 };
+        let publish = || near.publish(&object, 1, &bucket, sample, Buffer::sized(HEADER_BYTES + 512));
+        let mut dropped = Box::pin(publish());
+        while near.publishing.get() == 0 {
+            assert!(pin!(&mut dropped).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+            waiter.wait();
+        }
+        let Filling::Segment { segment, .. } = near.filling.get() else { unreachable!("it fills one") };
+        drop(dropped);
+        let generation = || block_on(&waiter, near.endpoint.read(near.layout.generation_at(segment), Buffer::sized(8)));
+        let before = generation().unwrap().words()[0];
+        for _ in 0..3 * near.layout.segments {
+            block_on(&waiter, publish()).unwrap();
+        }
+        assert!(near.counts().segments_evicted >= near.layout.segments, "others are filled again");
+        assert_eq!(generation().unwrap().words()[0], before);
     }
 }

@@ -12,12 +12,6 @@ pub(crate) async fn add<E: Endpoint>(endpoint: &E, at: Address, addend: u64) -> 
     Ok(batch.word(added))
 }
 
-/// Whether a verb to an exported region failed because the region has ended. An endpoint may have
-/// learnt that before: then it reaches no region there.
-pub(crate) fn is_of_ended_region(error: &VerbError) -> bool {
-    matches!(error, VerbError::PeerDead | VerbError::ExportAbsent(_) | VerbError::Unreachable(_))
-}
-
 /// Writes a word.
 pub(crate) async fn write_word<E: Endpoint>(endpoint: &E, at: Address, word: u64) -> Result<(), VerbError> {
     let mut batch = Batch::new();

@@ -30,9 +30,7 @@
 //! they share the bit. If the outcome of such a write is unknown, it may still change the bit at
 //! any time: later writes of the stripe fail until this node or the memory node has ended.
 
-use crate::absence::Standing;
-use crate::burial::WALK_BYTES;
-use crate::directory::{DirectoryOptions, Stripe, Table};
+use crate::directory::{DirectoryOptions, Stripe};
 use crate::error::NearError;
 use crate::hole::Hole;
 use crate::mode::ModeWord;
@@ -88,6 +86,8 @@ impl<E: Endpoint + Messenger> Near<E> {
     ///
     /// # Errors
     /// A verb's error: the object may have been written or not. [`NearError::Silent`]: see there.
+    /// [`NearError::Ended`]: with [`Promise::Regular`](crate::Promise) other nodes may have old
+    /// copies until a client calls [`Near::look_after_members`].
     ///
     /// # Panics
     /// If the buffer's length is not the object's.
@@ -316,7 +316,7 @@ impl<E: Endpoint> Near<E> {
         Ok((batch.take(written), !is_off))
     }
 
-    /// Is this node's writer no more, and leaves this word in its place.
+    /// Gives up this node's turn to write, and leaves this word in the place of the writer.
     async fn end_writing(&self, stripe: Stripe, left: u64) -> Result<(), NearError> {
         let own = u64::from(self.endpoint.identity().bits());
         let ended = swap(&self.endpoint, self.layout.stripe_at(stripe).add(stripe::WRITER), own, left).await;
@@ -325,36 +325,11 @@ impl<E: Endpoint> Near<E> {
     }
 
     /// Clears the bits that dead clients of this node have left as its writers; whether none is
-    /// left. Before, all copies were ended. Where one has written, every node was told of it.
+    /// left, but for those of a write whose outcome is unknown. The caller has ended all copies. A
+    /// client tells every node before it WRITEs.
     pub(crate) async fn clear_left_bits(&self) -> Result<bool, NearError> {
-        if !self.has_bits() {
-            return Ok(true);
-        }
-        let mut is_clear = true;
-        for table in self.directory.tables() {
-            is_clear &= match self.look_at_table(table).await? {
-                Standing::Used(_) => self.clear_left_bits_in(table).await?,
-                // With the region its bits are gone.
-                Standing::Absent(_) | Standing::Gone(_) => true,
-                Standing::Unknown => false,
-            };
-        }
-        Ok(is_clear)
-    }
-
-    /// The same in one table; `false` if its memory node has ended meanwhile.
-    async fn clear_left_bits_in(&self, table: Table) -> Result<bool, NearError> {
-        for part in self.directory.parts(table, WALK_BYTES) {
-            let words = match self.endpoint.read(part.at, Buffer::sized(part.bytes as usize)).await {
-                Err(VerbError::PeerDead | VerbError::NodeAbsent(_)) => return Ok(false),
-                words => words?,
-            };
-            let is_own = |word| ModeWord::from_bits(word).is_writer(self.place.get());
-            for (stripe, _) in part.modes(words.words()).filter(|(_, word)| is_own(*word)) {
-                self.clear_left_bit_as_writer(stripe).await?;
-            }
-        }
-        Ok(true)
+        let clear = async |stripe, _| self.clear_left_bit_as_writer(stripe).await;
+        Ok(!self.has_bits() || self.for_each_bit(self.place.get(), clear).await?)
     }
 
     /// The same for one stripe, unless a client of this node that lives writes there.

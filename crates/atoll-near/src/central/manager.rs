@@ -368,7 +368,7 @@ impl<E: Endpoint + Messenger> Manager<E> {
                     let found = members.iter().zip(added).find(|((place, _), _)| *place == writer);
                     left = found.map_or(left, |(_, added)| batch.word(added).wrapping_add(CHANGE));
                 }
-                Err(VerbError::PeerDead | VerbError::ExportAbsent(_) | VerbError::Unreachable(_)) => {
+                Err(error) if error.is_of_ended_export() => {
                     for (place, member) in members {
                         match add(&self.near.endpoint, word_of(*member, stripe), CHANGE).await {
                             Ok(found) if *place == writer => left = found.wrapping_add(CHANGE),

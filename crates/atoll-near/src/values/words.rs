@@ -16,7 +16,7 @@ use super::store::{EXPORT, ID};
 use crate::error::NearError;
 use crate::export::{Attempt, Export, Exported};
 use atoll_fabric::shm::{HostMemory, HostUser};
-use atoll_fabric::{Address, Batch, Endpoint, Identity, Kind, Lifetime, RegionAttributes, VerbError};
+use atoll_fabric::{Address, Endpoint, Identity, Kind, Lifetime, RegionAttributes, VerbError};
 use atoll_pool::Layout;
 use atoll_pool::sharers::{self, Joined};
 use std::cell::Cell;
@@ -221,7 +221,7 @@ impl Follower {
                 return Ok(true);
             }
             // Only what has ended is replaced: others may follow it.
-            Exported::Here(at) if self.is_there(endpoint, before, at).await => return Ok(false),
+            Exported::Here(at) if self.is_there(endpoint, before, at) => return Ok(false),
             Exported::Here(_) | Exported::Soon(_) | Exported::Nobody => {}
         }
         let Some(soon) = self.words.change(before, Exported::Soon(self.user.identity())) else { return Ok(false) };
@@ -261,16 +261,11 @@ impl Follower {
     }
 
     /// Whether the latest export is still there, or may be.
-    async fn is_there<E: Endpoint>(&self, endpoint: &E, export: Export, at: Address) -> bool {
-        match endpoint.reach_export(at) {
-            Ok(_) => {}
-            Err(error) => return !matches!(error, VerbError::ExportAbsent(_)),
-        }
-        let mut batch = Batch::new();
-        let nonce = batch.read_word(sharers::nonce(at));
-        match endpoint.post(&mut batch).await {
-            Ok(()) => batch.word(nonce) == self.words.nonce(export, endpoint.random()),
-            Err(error) => !matches!(error, VerbError::ExportAbsent(_) | VerbError::PeerDead),
+    fn is_there<E: Endpoint>(&self, endpoint: &E, export: Export, at: Address) -> bool {
+        let nonce = self.words.nonce(export, endpoint.random());
+        match endpoint.reach_export_if(sharers::nonce(at), nonce) {
+            Ok(is_its) => is_its,
+            Err(error) => !matches!(error, VerbError::ExportAbsent(_)),
         }
     }
 
