@@ -4,6 +4,8 @@ use crate::capacity_or_default;
 use crate::logs::LogArgs;
 use crate::settings::{SettingsArgs, Settled};
 use atoll::size::parse_bytes;
+use atoll_fabric::Region;
+use atoll_fabric::shm::ShmRegion;
 use atoll_fabric::shm::host::Room;
 use atoll_fabric::tcp::{Agent, AgentOptions, Authority, Certificate, SECRET_FILE, Secret};
 use clap::Args;
@@ -57,6 +59,18 @@ impl NodeCommand {
             return Err(format!("--pool names memory of this host, shm:/NAME, and not {other}").into());
         }
         let capacity_bytes = capacity_or_default(self.capacity, self.pool.as_deref());
+        // It may be there already. What is wrong with its name is said by the agent.
+        let found = self.pool.as_deref().and_then(|name| ShmRegion::open(name).ok());
+        let found = found.map(|region| region.attributes().bytes);
+        if let (Some(found), Some(wanted)) = (found, self.capacity)
+            && found > wanted
+        {
+            let name = self.pool.as_deref().unwrap_or_default();
+            return Err(format!(
+                "{name} is there, and has {found} bytes: say --capacity {found} or more, or lend another one"
+            )
+            .into());
+        }
         if self.settings.config {
             settled.print(&[("capacity", capacity_bytes.to_string())]);
             return Ok(());
@@ -82,7 +96,11 @@ impl NodeCommand {
             "atoll {} lends {capacity_bytes} bytes at {} on fabric tcp: memory {}, {}, {}, {} thread(s)",
             env!("CARGO_PKG_VERSION"),
             agent.address(),
-            self.pool.as_deref().unwrap_or("of its own"),
+            match (self.pool.as_deref(), found) {
+                (Some(name), Some(bytes)) => format!("{name} with the pool of {bytes} bytes that is in it"),
+                (Some(name), None) => name.to_owned(),
+                (None, _) => "of its own".to_owned(),
+            },
             if self.secret_file.is_some() { "with a secret" } else { "without a secret" },
             if tls.is_some() { "TLS" } else { "no TLS" },
             self.threads,

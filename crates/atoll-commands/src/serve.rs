@@ -254,7 +254,7 @@ impl ServeCommand {
         }
         let metrics = server.metrics_address().transpose()?;
         pool.evict_ahead(self.evict_ahead);
-        println!(
+        let ready = format!(
             "atoll {} serves {} on fabric {}: pool {}, engine {}, {} bytes, {} thread(s){}{}",
             env!("CARGO_PKG_VERSION"),
             self.shown(&server)?,
@@ -269,7 +269,8 @@ impl ServeCommand {
         let memcached = Memcached::new(&redis);
         // The pool is closed after its last client has left.
         let both = Both::new(redis, memcached);
-        Ok(server.run(both, facts, |_| pool.client().map(atoll::Client::into_served))?)
+        let client = |_| pool.client().map(atoll::Client::into_served);
+        Ok(server.run_telling(both, facts, client, || println!("{ready}"))?)
     }
 
     fn password(&self) -> Result<Option<Vec<u8>>, String> {

@@ -124,8 +124,8 @@ impl VerbError {
 pub enum FabricError {
     /// The name is neither `shm:/NAME` nor a path.
     #[error(
-        "`{0}` names no region: write shm:/NAME (letters, digits, `.`, `_`, `-`), the path of a file, or \
-         tcp:HOST:PORT[,HOST:PORT...]"
+        "`{0}` names no region: write shm:/NAME (letters, digits, `.`, `_`, `-`), the path of a file with a slash in \
+         it (./FILE), or tcp:HOST:PORT[,HOST:PORT...]"
     )]
     BadName(String),
     /// The address is not that of memory nodes.

@@ -4,12 +4,12 @@
 //! all its further clients are dead. Then no verb of theirs takes effect later.
 //!
 //! A member is **orphaned** when its exporter is dead and its region has ended, but a further
-//! client lives or may live. No hit of that client succeeds any more, and no write that needs an invalidation,
-//! because each ends with a verb to its own region. So a writer need not tell an orphaned member.
-//! What its clients have posted may still land. Therefore its place is not freed, and the bits of
-//! its writers stay. With [`Promise::Linearizable`](crate::Promise) no stripe is switched on until
-//! it is buried: a WRITE may be under way that was posted because the stripe was off, and that no
-//! client can see counted.
+//! client lives or may live. No hit of that client succeeds any more, and no write that needs an
+//! invalidation, because each ends with a verb to its own region. So a writer need not tell an
+//! orphaned member. What its clients have posted may still land. Therefore its place is not freed,
+//! and the bits of its writers stay. With [`Promise::Linearizable`](crate::Promise) no stripe is
+//! switched on until it is buried: a WRITE may be under way that was posted because the stripe was
+//! off, and that no client can see counted.
 //!
 //! | step of a burial | by | why |
 //! |---|---|---|

@@ -1,7 +1,7 @@
 //! The near region of a compute node: all that its threads share, exported on the fabric.
 //!
 //! ```text
-//!    0  magic, member, sizes                data; member: 0 until the exporter tries to take a place
+//!    0  magic, member, sizes                data; member: 0 until it tries to take a place
 //!   40  closed                              0 while clients may attach: from when the exporter has
 //!                                           joined until it leaves
 //!   48  nonce                               data: see `export`; 0 for no host's

@@ -149,7 +149,8 @@ impl<E: Endpoint> Near<E> {
         if (number, seen) == (stripe.number, word.without_writers()) {
             return stood_ns >= TRANSITION_NS_MAX;
         }
-        // Two that are seen in turn must not hide each other for ever.
+        // A client may meet two transitions by turns. So it replaces the one that it remembers
+        // only after a while.
         if stood_ns >= 4 * TRANSITION_NS_MAX {
             self.transition.set((stripe.number, word.without_writers(), now_ns));
         }

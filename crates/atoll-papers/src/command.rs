@@ -128,16 +128,19 @@ impl RunCommand {
         let most = chosen.iter().map(runs).max().unwrap_or(1);
         let each = if most == 1 { String::new() } else { format!(", up to {most} times each") };
         eprintln!("{} experiment{plural}{each}: {}", chosen.len(), told(expected(&chosen)));
+        if let Some(folder) = &self.out {
+            report::prepare(folder)?;
+        }
         let begun = Instant::now();
         let mut results = Vec::new();
         for (number, experiment) in chosen.iter().enumerate() {
             let since = Instant::now();
             let result = self.one(experiment, &options)?;
-            if let Some(folder) = &self.out {
-                report::write(folder, &result)?;
-            }
             if !self.json {
                 println!("{}", report::text::render(&result));
+            }
+            if let Some(folder) = &self.out {
+                report::write(folder, &result)?;
             }
             results.push(result);
             eprintln!("{} took {:.1} s", experiment.name, since.elapsed().as_secs_f64());

@@ -28,6 +28,9 @@ fn experiments_are_listed_and_one_that_is_not_there_is_refused() {
     let listed = json(&["lab", "list", "--json"]);
     assert!(listed.as_array().unwrap().iter().any(|each| each["name"] == "forge-fig13"), "{listed}");
     assert!(refused(&["lab", "run", "forge-fig99"]).contains("atoll lab list"));
+    // Before it runs: that may take long.
+    let said = refused(&["lab", "run", "forge-fig13", "--out", "/dev/null"]);
+    assert!(said.contains("choose another --out"), "{said}");
 }
 
 /// A pool that is there is never touched.

@@ -536,6 +536,19 @@ fn a_node_says_at_once_that_its_capacity_or_its_secret_cannot_be() {
 }
 
 #[test]
+fn a_node_does_not_say_that_it_lends_less_than_the_pool_has_that_is_there() {
+    let name = PoolName::new("there");
+    printed(&["pool", "create", &name.0, "--capacity", "16MiB"]);
+    let node = ["node", "--listen", "127.0.0.1:0", "--pool", &name.0, "--capacity"];
+    let said = refused(&[&node[..], &["8MiB"]].concat());
+    assert!(said.contains("16777216 bytes") && said.contains("--capacity 16777216 or more"), "{said}");
+    let node = Node::start("127.0.0.1:0", &["--pool", &name.0]);
+    assert!(node.said.contains("the pool of 16777216 bytes that is in it"), "{}", node.said);
+    let said = refused(&["node", "--listen", &node.address().to_string(), "--capacity", "1MiB"]);
+    assert!(said.contains("in use") && said.contains("choose another port"), "{said}");
+}
+
+#[test]
 fn a_node_with_a_certificate_serves_clients_that_know_its_authority() {
     let signed = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     let folder = std::env::temp_dir().join(format!("atoll-node-tls-{}", std::process::id()));

@@ -145,7 +145,7 @@ pub fn of_trace(source: &str, seed: u64, capacity_bytes: Option<u64>) -> Result<
         Some(bytes) => QUARTERS.map(|quarters| bytes * quarters / 4 / mean).to_vec(),
         None => PERCENTS.map(|percent| count * percent / 100).to_vec(),
     };
-    let mut models = Models::new(capacities, requests);
+    let mut models = Models::new(capacities, requests, Some(count));
     let mut trace = Trace::open(source, seed)?;
     let progress = Progress::new(requests, "advise");
     let mut seen = 0;
@@ -220,6 +220,12 @@ mod tests {
         let around = of_trace("zipf:5000,0.9,60000", 1, Some(capacity)).unwrap();
         let objects: Vec<_> = around.points.iter().map(|point| point.capacity_objects.unwrap()).collect();
         assert_eq!(objects, [250, 500, 1000, 2000, 4000]);
+        // Where all objects have room, only what comes for the first time is missed.
+        let ample = of_trace("zipf:5000,0.9,60000", 1, Some(64 * capacity)).unwrap();
+        let compulsory = 1.0 - ample.objects.unwrap() as f64 / ample.requests as f64;
+        for ratio in ample.points.iter().flat_map(|point| point.hit_ratios.values()) {
+            assert!((ratio - compulsory).abs() < 0.02, "{compulsory}: {:?}", ample.points);
+        }
     }
 
     #[test]

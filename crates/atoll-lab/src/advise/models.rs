@@ -25,12 +25,14 @@ struct Model {
 }
 
 impl Model {
-    fn new(objects: u64, scale: Scale) -> Self {
-        let sample = Sample::new(scale, objects);
+    /// A capacity in objects, for a load of so many. What is beyond them changes nothing.
+    fn new(objects: u64, scale: Scale, objects_of_load: u64) -> Self {
+        let held = objects.min(objects_of_load);
+        let sample = Sample::new(scale, held);
         let set = DEFAULT_SET.parse().expect("all of them are policies");
         // Its experts see every key of this sample's.
         let ditto = Table::new(set, experts::Settings::default(), sample.objects() as usize);
-        Self { objects, sample, forge: Choice::new(&RULES, scale, objects), ditto, misses: [0; ENGINES.len()] }
+        Self { objects, sample, forge: Choice::new(&RULES, scale, held), ditto, misses: [0; ENGINES.len()] }
     }
 
     fn read(&mut self, hash: u64, now_us: u64) {
@@ -60,14 +62,16 @@ pub struct Models {
 }
 
 impl Models {
-    /// Models of these capacities in objects, for a load of about so many requests.
-    pub fn new(capacities: impl IntoIterator<Item = u64>, requests: u64) -> Self {
+    /// Models of these capacities in objects, for a load of about so many requests and, if that is
+    /// known, objects.
+    pub fn new(capacities: impl IntoIterator<Item = u64>, requests: u64, objects: Option<u64>) -> Self {
         let shift_min = (requests / SAMPLED_MAX).next_power_of_two().trailing_zeros();
         let scale = Scale { objects: OBJECTS, shift_min };
         let mut capacities: Vec<u64> = capacities.into_iter().map(|objects| objects.max(2)).collect();
         capacities.sort_unstable();
         capacities.dedup();
-        let models = capacities.into_iter().map(|objects| Model::new(objects, scale)).collect();
+        let most = objects.unwrap_or(u64::MAX).max(2);
+        let models = capacities.into_iter().map(|held| Model::new(held, scale, most)).collect();
         Self { models, requests: 0, reads: 0 }
     }
 
@@ -142,7 +146,7 @@ mod tests {
         let Some(folder) = fixtures::traces() else { return };
         let keys = decode(&folder.join("cache2k_web12.oracleGeneral.zst")).unwrap();
         let ratios = |requests: u64| {
-            let mut models = Models::new([1376, 2751], requests);
+            let mut models = Models::new([1376, 2751], requests, None);
             keys.iter().for_each(|key| models.read(rapidhash::v3::rapidhash_v3(&key.to_le_bytes())));
             models.points(1).into_iter().map(|point| point.hit_ratios["forge"]).collect::<Vec<_>>()
         };

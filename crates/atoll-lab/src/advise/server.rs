@@ -27,7 +27,8 @@ struct Connection {
 
 impl Connection {
     fn open(address: &str) -> Result<Self, LabError> {
-        let stream = TcpStream::connect(address).map_err(failed)?;
+        let refused = |error| LabError::Failed(format!("{address}: {error}: name a trace, or a server that runs"));
+        let stream = TcpStream::connect(address).map_err(refused)?;
         stream.set_read_timeout(Some(ANSWER_MAX)).map_err(failed)?;
         Ok(Self { stream: BufReader::new(stream) })
     }
@@ -142,7 +143,7 @@ fn of_redis(
     let limit = number(info, "maxmemory").filter(|limit| *limit > 0);
     let capacity = capacity_bytes.or(limit).unwrap_or(used);
     let mean = (used / keys).max(1);
-    let mut models = Models::new(QUARTERS.map(|quarters| capacity / mean * quarters / 4), 1);
+    let mut models = Models::new(QUARTERS.map(|quarters| capacity / mean * quarters / 4), 1, None);
     connection.send("MONITOR")?;
     connection.line()?;
     let socket = connection.stream.get_ref().try_clone().map_err(failed)?;

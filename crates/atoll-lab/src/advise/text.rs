@@ -17,9 +17,10 @@ fn bar(ratio: f64) -> String {
     "█".repeat(eighths / 8) + &rest
 }
 
-/// The largest hit ratio of a point.
-fn best(point: &Point) -> f64 {
-    point.hit_ratios.values().copied().fold(0.0, f64::max)
+/// The hit ratio of the engine that fits.
+fn advised(advice: &Advice, point: &Point) -> f64 {
+    let of_engine = advice.engine.as_ref().and_then(|engine| point.hit_ratios.get(engine)).copied();
+    of_engine.unwrap_or_else(|| point.hit_ratios.values().copied().fold(0.0, f64::max))
 }
 
 /// The whole advice.
@@ -51,15 +52,23 @@ fn write(text: &mut String, advice: &Advice) -> std::fmt::Result {
                 None => write!(text, "{:>9}", "-")?,
             }
         }
-        writeln!(text, "  {}", bar(best(point)))?;
+        writeln!(text, "  {}", bar(advised(advice, point)))?;
     }
     writeln!(text)?;
     sentences(text, advice)
 }
 
 fn sentences(text: &mut String, advice: &Advice) -> std::fmt::Result {
+    let best = |point: &Point| advised(advice, point);
     if let Some(engine) = &advice.engine {
-        writeln!(text, "The engine that fits: {engine}.")?;
+        writeln!(text, "The engine that fits: {engine}. The bars are its hits.")?;
+    }
+    if advice.object_bytes_mean.is_some() {
+        writeln!(
+            text,
+            "A capacity here is that of the objects alone, all of the mean size. A pool needs more for its index, and \
+             loads of mixed sizes differ: `atoll replay` measures an engine with all that."
+        )?;
     }
     if let Some(capacity) = advice.capacity_bytes {
         let at = |bytes: u64| advice.points.iter().min_by_key(|point| point.capacity_bytes.abs_diff(bytes)).map(best);

@@ -265,12 +265,23 @@ fn put(path: &Path, bytes: &[u8]) -> Result<(), LabError> {
     std::fs::write(path, bytes).map_err(|error| LabError::Folder { path: path.to_owned(), what: error.to_string() })
 }
 
+/// Makes a folder for results, if it is not there, and looks whether files can be written in it: a
+/// run may take long.
+pub fn prepare(folder: &Path) -> Result<(), LabError> {
+    let wrong = |error: std::io::Error| LabError::Folder {
+        path: folder.to_owned(),
+        what: format!("results cannot be written there ({error}): choose another --out"),
+    };
+    std::fs::create_dir_all(folder).map_err(wrong)?;
+    let trial = folder.join(format!(".{}", std::process::id()));
+    std::fs::write(&trial, []).and_then(|()| std::fs::remove_file(&trial)).map_err(wrong)
+}
+
 /// Writes the experiment's results into `folder`, which is made if it is not there: JSON, tables,
 /// and the page of all results there.
 pub fn write(folder: &Path, experiment: &Experiment) -> Result<(), LabError> {
-    let wrong = |what| LabError::Folder { path: folder.to_owned(), what };
-    experiment.check().map_err(wrong)?;
-    std::fs::create_dir_all(folder).map_err(|error| wrong(error.to_string()))?;
+    experiment.check().map_err(|what| LabError::Folder { path: folder.to_owned(), what })?;
+    prepare(folder)?;
     let json = serde_json::to_vec_pretty(experiment).expect("an experiment is plain data");
     put(&folder.join(format!("{}.json", experiment.name)), &json)?;
     rebuild(folder).map(|_| ())

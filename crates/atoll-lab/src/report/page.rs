@@ -4,7 +4,6 @@ use super::verdict::Tally;
 use super::{Experiment, Figure, Reached, Run, caption, number, plot};
 use crate::LabError;
 use std::fmt::{self, Write};
-use std::ops::Range;
 
 const STYLE: &str = "
 :root { color-scheme: light dark; --text: #1d2129; --faint: #667085; --back: #ffffff; --card: #f6f7f9; --line: #d8dce3; }
@@ -71,7 +70,7 @@ fn write_page(page: &mut String, experiments: &[Experiment]) -> Result<(), Box<d
             writeln!(page, "<figure id=\"{name}-{}\">\n<h3>{}</h3>", index + 1, escaped(&figure.title))?;
             for part in plot::parts(figure) {
                 writeln!(page, "{}", plot::svg_of(figure, &part)?)?;
-                legend(page, figure, part)?;
+                legend(page, figure, &part)?;
             }
             writeln!(page, "<details>\n<summary>Numbers</summary>")?;
             table(page, figure)?;
@@ -132,14 +131,14 @@ fn printed_numbers(page: &mut String, experiments: &[Experiment]) -> fmt::Result
     writeln!(page, "</table></div>\n</details>")
 }
 
-fn legend(page: &mut String, figure: &Figure, part: Range<usize>) -> fmt::Result {
+fn legend(page: &mut String, figure: &Figure, part: &[usize]) -> fmt::Result {
     writeln!(page, "<div class=\"legend\">")?;
-    let shown = &figure.series[part];
-    for (index, series) in shown.iter().enumerate() {
+    let shown = || part.iter().map(|series| &figure.series[*series]);
+    for (index, series) in shown().enumerate() {
         let mark = plot::mark(index, figure.x.categories.is_empty());
         writeln!(page, "<span><i>{mark}</i>{}</span>", escaped(&series.name))?;
     }
-    if shown.iter().flat_map(|series| &series.points).any(|point| point.paper.is_some()) {
+    if shown().flat_map(|series| &series.points).any(|point| point.paper.is_some()) {
         let source = if figure.source.is_empty() { "the paper" } else { &figure.source };
         writeln!(page, "<span class=\"faint\">hollow: what is printed in {}</span>", escaped(source))?;
     }

@@ -2,7 +2,8 @@
 //! hollow, in the colour of its series.
 //!
 //! A plot has at most [`SERIES_MAX`] series; a figure with more has several plots over the same
-//! axes. Series are told apart without their colour: lines by the mark of their points, and the
+//! axes: one for each load where series are named `LOAD, SYSTEM`, so that systems stand side by
+//! side. Series are told apart without their colour: lines by the mark of their points, and the
 //! second four of them are dashed; bars by how they are hatched. An upright line at a result is the
 //! interval of several seeds.
 //!
@@ -124,20 +125,32 @@ fn shade(series: usize) -> RGBColor {
 }
 
 /// The series of each plot of a figure, by their numbers: one plot at least.
-pub(super) fn parts(figure: &Figure) -> impl Iterator<Item = Range<usize>> {
-    let count = figure.series.len();
-    (0..count.max(1)).step_by(SERIES_MAX).map(move |first| first..count.min(first + SERIES_MAX))
+pub(super) fn parts(figure: &Figure) -> Vec<Vec<usize>> {
+    let all: Vec<usize> = (0..figure.series.len()).collect();
+    if all.len() <= SERIES_MAX {
+        return vec![all];
+    }
+    let load = |series: &usize| figure.series[*series].name.split_once(", ").map(|(load, _)| load);
+    let mut loads: Vec<Vec<usize>> = Vec::new();
+    for series in &all {
+        match loads.iter_mut().find(|others| load(&others[0]) == load(series)) {
+            Some(others) => others.push(*series),
+            None => loads.push(vec![*series]),
+        }
+    }
+    let is_plot = |loads: &Vec<usize>| (2..=SERIES_MAX).contains(&loads.len()) && load(&loads[0]).is_some();
+    if loads.iter().all(is_plot) { loads } else { all.chunks(SERIES_MAX).map(<[usize]>::to_vec).collect() }
 }
 
 /// The plot of a figure as an SVG element, of its first series if it has too many. It is whole
 /// without a page.
 pub(crate) fn svg(figure: &Figure) -> Result<String, Box<dyn Error>> {
-    let plot = svg_of(figure, &(0..figure.series.len().min(SERIES_MAX)))?;
+    let plot = svg_of(figure, &(0..figure.series.len().min(SERIES_MAX)).collect::<Vec<_>>())?;
     Ok(plot.replacen('>', &format!(">{}", patterns()), 1))
 }
 
 /// The plot of these series as an SVG element. Its axes are those of the whole figure.
-pub(super) fn svg_of(figure: &Figure, part: &Range<usize>) -> Result<String, Box<dyn Error>> {
+pub(super) fn svg_of(figure: &Figure, part: &[usize]) -> Result<String, Box<dyn Error>> {
     let mut text = String::new();
     let xs = || figure.series.iter().flat_map(|series| &series.points).map(|point| point.x);
     let ys = || {
@@ -193,7 +206,7 @@ fn range(axis: &Axis, values: impl Iterator<Item = f64>, upwards: bool) -> Range
 
 fn draw<X, Y>(
     figure: &Figure,
-    part: &Range<usize>,
+    part: &[usize],
     (x, y, floor): (X, Y, f64),
     text: &mut String,
 ) -> Result<(), Box<dyn Error>>
@@ -240,7 +253,7 @@ where
             root.draw(&Text::new(name.as_str(), (x, y + 8), upright.clone()))?;
         }
     }
-    for (index, series) in figure.series[part.clone()].iter().enumerate() {
+    for (index, series) in part.iter().map(|series| &figure.series[*series]).enumerate() {
         let colour = shade(index);
         if places.is_empty() {
             let measured = series.points.iter().map(|point| (point.x, point.y));

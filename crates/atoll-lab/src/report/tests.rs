@@ -159,6 +159,30 @@ fn a_plot_has_at_most_eight_series_and_lines_differ_without_their_colours() {
 }
 
 #[test]
+fn many_systems_stand_side_by_side_in_one_plot_a_load() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut many = experiment();
+    many.figures.truncate(1);
+    let systems = ["forge", "ditto", "glcache-dm"];
+    let name = |system: &str, load: usize| format!("ycsb-{load}, {system}");
+    many.figures[0].series = systems
+        .iter()
+        .flat_map(|system| (0..4).map(move |load| name(system, load)))
+        .map(|name| Series { name, points: vec![Point { x: 16.0, y: 1.0, ..Point::default() }] })
+        .collect();
+    write(folder.path(), &many).unwrap();
+    let page = std::fs::read_to_string(folder.path().join(PAGE_FILE)).unwrap();
+    let document =
+        Document::parse_with_options(&page, ParsingOptions { allow_dtd: true, ..Default::default() }).unwrap();
+    let legends: Vec<Node> = document.descendants().filter(|node| node.attribute("class") == Some("legend")).collect();
+    assert_eq!((plots(document.root()).count(), legends.len()), (4, 4));
+    for (load, legend) in legends.into_iter().enumerate() {
+        let shown = text(legend);
+        assert!(systems.iter().all(|system| shown.contains(&name(system, load))), "{shown}");
+    }
+}
+
+#[test]
 fn names_of_categories_do_not_overlap() {
     let folder = tempfile::tempdir().unwrap();
     let mut wide = experiment();

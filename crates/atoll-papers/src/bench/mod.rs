@@ -37,8 +37,8 @@
 //!   points, and the same P99 within 3 % at 128 threads; at 32 threads P99 of YCSB A is up to 8 %
 //!   lower. One eviction makes room for many operations, so that few of them wait for it.
 //! - **Numbers of keys and requests** are scaled down from the paper's 100 million requests, so
-//!   that all experiments together end within minutes. Each experiment says to what. The paper does
-//!   not print its number of keys.
+//!   that an experiment ends within twenty minutes on two cores. Each experiment says to what. The
+//!   paper does not print its number of keys.
 //! - **Repeatable**: the same options give the same digits.
 //!
 //! Beside a result stands what the paper's text or tables print for it. The paper's plots are

@@ -202,6 +202,23 @@ impl Server {
         E: std::fmt::Display,
         F: Fn(usize) -> Result<Cache<G>, E> + Send + Sync,
     {
+        self.run_telling(protocol, facts, client, || {})
+    }
+
+    /// The same, and calls `announce` once all workers have their clients: from then on it serves.
+    pub fn run_telling<P, G, E, F>(
+        self,
+        protocol: P,
+        facts: PoolFacts,
+        client: F,
+        announce: impl FnOnce(),
+    ) -> Result<(), ServeError>
+    where
+        P: Protocol,
+        G: Engine + 'static,
+        E: std::fmt::Display,
+        F: Fn(usize) -> Result<Cache<G>, E> + Send + Sync,
+    {
         let (threads, commands) = (self.options.threads.max(1), P::commands());
         let shared = Arc::new(Shared {
             workers: (0..threads).map(|_| Counters::new(commands.len())).collect(),
@@ -266,7 +283,10 @@ impl Server {
                 // The worker has panicked: its end says so.
                 None => Ok(()),
             });
-            let accepted = started.and_then(|()| Ok(runtime.block_on(acceptor.accept(&protocol, &channels))?));
+            let accepted = started.and_then(|()| {
+                announce();
+                Ok(runtime.block_on(acceptor.accept(&protocol, &channels))?)
+            });
             drop(channels);
             let mut ended = accepted;
             for (worker, thread) in workers.into_iter().enumerate() {

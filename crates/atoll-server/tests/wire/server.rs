@@ -28,7 +28,8 @@ fn a_client_that_cannot_be_made_is_an_error_and_no_server() {
         1 => Err("the pool is full of clients"),
         _ => Ok(Cache::new(Model::new(atoll_fabric::Clock::host()))),
     };
-    let error = server.run(Redis::default(), facts(), client).unwrap_err().to_string();
+    let ready = || panic!("it does not serve");
+    let error = server.run_telling(Redis::default(), facts(), client, ready).unwrap_err().to_string();
     assert!(error.contains("the pool is full of clients"), "{error}");
 }
 

@@ -194,7 +194,13 @@ impl Agent {
             return Err(system(io::Error::other(why)));
         }
         let fabric = options.name.as_deref().map(ShmFabric::named).transpose()?;
-        let listener = TcpListener::bind(address).map_err(system)?;
+        let listener = TcpListener::bind(address).map_err(|error| match error.kind() {
+            io::ErrorKind::AddrInUse => system(io::Error::new(
+                error.kind(),
+                "the address is in use: stop what listens there, or choose another port (--listen)",
+            )),
+            _ => system(error),
+        })?;
         let address = listener.local_addr().map_err(system)?;
         let regions = Mutex::new(Regions::new(fabric, options.capacity_bytes));
         let shared = Shared {
