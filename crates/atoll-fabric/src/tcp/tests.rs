@@ -5,6 +5,7 @@ use super::control::Control;
 use super::notice::{decode_notice, decode_word, push_frame};
 use super::wire::{HEAD_WORDS, Head, Kind};
 use super::{Agent, AgentOptions, RunningAgent, TcpEndpoint, TcpFabric, TcpOptions};
+use crate::shm::fork;
 use crate::{
     Address, Batch, Domain, Endpoint, Fabric, Kind as Memory, Lifetime, Reach, RegionAttributes, VerbError, block_on,
 };
@@ -198,4 +199,24 @@ fn a_region_is_watched_for_the_session_that_exports_it_and_once() {
     let begun = Instant::now();
     assert_eq!(write(&writer, at, 1), Ok(()));
     assert!(begun.elapsed() < Duration::from_secs(2));
+}
+
+/// Where a process that has an agent forks, the child has copies of its descriptors.
+#[test]
+fn an_agent_that_ends_is_gone_for_its_clients_although_a_fork_lives() {
+    let (agent, owner, _writer, at) = made(LEASE);
+    let address = agent.address();
+    let fork = std::thread::spawn(|| {
+        fork::in_fork(|| {
+            std::thread::sleep(2 * SLACK);
+            0
+        })
+    });
+    std::thread::sleep(LEASE);
+    let ended = Instant::now();
+    drop(agent);
+    assert!(write(&owner, at, 1).is_err());
+    assert!(TcpStream::connect(address).is_err(), "nothing listens there any more");
+    assert!(ended.elapsed() < SLACK, "{:?}", ended.elapsed());
+    assert_eq!(fork.join().unwrap().unwrap(), 0);
 }

@@ -33,7 +33,7 @@ use crate::tcp::wire::{
 use crate::{Address, Identity, Pace, PeerState, Region, Sharing};
 use mio::net::TcpStream;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Shutdown, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -112,6 +112,13 @@ pub(super) struct Connection {
     clock: u32,
     /// Whether it ends once its answers are sent.
     is_ending: bool,
+}
+
+/// A fork of this process may have a copy of the descriptor.
+impl Drop for Connection {
+    fn drop(&mut self) {
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
 }
 
 impl Connection {

@@ -35,9 +35,10 @@ use crate::shm::process::random_word;
 use crate::{BusyPolling, Clock, FabricError, Identity, Pace};
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
+use socket2::SockRef;
 use std::collections::HashMap;
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{Shutdown, SocketAddr, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -351,6 +352,14 @@ struct Listening {
     listener: TcpListener,
     ways: Vec<Way>,
     next: usize,
+}
+
+/// A fork of this process may have a copy of the descriptor. Clients that it keeps waiting would
+/// hear nothing.
+impl Drop for Listening {
+    fn drop(&mut self) {
+        let _ = SockRef::from(&self.listener).shutdown(Shutdown::Both);
+    }
 }
 
 /// One thread and its connections.
