@@ -22,7 +22,7 @@ experiments! {
     "forge-fig5", forge::fig5, 1, 4: "FORGE Fig. 5: similarity of objects in a group, by how groups are made";
     "forge-fig13", forge::fig13, 45, 1650: "FORGE Fig. 13: YCSB A to E, 20 % cache, 16 to 256 threads; YCSB C beside the model's limits";
     "forge-fig14", forge::fig14, 20, 1650: "FORGE Fig. 14: real traces, objects of one size, 5, 10 and 20 % cache, 128 threads";
-    "forge-fig15", forge::fig15, 20, 1850: "FORGE Fig. 15: objects of real sizes, 5, 10 and 20 % cache, 128 threads";
+    "forge-fig15", forge::fig15, 20, 2000: "FORGE Fig. 15: objects of real sizes, 5, 10 and 20 % cache, 128 threads";
     "forge-fig16", forge::fig16, 25, 1700: "FORGE Fig. 16: 1 to 3 memory nodes, 100 to 300 threads, objects of real sizes, 20 % cache";
     "forge-fig17", forge::fig17, 10, 1500: "FORGE Fig. 17: group size, and miss penalties of 100 and 500 us, 20 % cache, 128 threads";
     "forge-fig18", forge::fig18, 8, 450: "FORGE Fig. 18: its techniques one by one, YCSB A to E, 20 % cache, 256 threads";

@@ -8,7 +8,7 @@ use crate::bench::{Baseline, Findings, Options};
 use atoll_lab::LabError;
 
 /// A full run asks for the first of so many parts of each load.
-const PARTS: u64 = 6;
+const PARTS: u64 = 9;
 /// Clusters of Twitter's whose objects are small, of middle size and large; and a block trace with
 /// its lengths. The most requests of a tenant.
 const LOADS: [(&str, u64); 4] =
