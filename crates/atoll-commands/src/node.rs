@@ -59,6 +59,10 @@ impl NodeCommand {
             return Err(format!("--pool names memory of this host, shm:/NAME, and not {other}").into());
         }
         let capacity_bytes = capacity_or_default(self.capacity, self.pool.as_deref());
+        if self.settings.config {
+            settled.print(&[("capacity", capacity_bytes.to_string())]);
+            return Ok(());
+        }
         // It may be there already. What is wrong with its name is said by the agent.
         let found = self.pool.as_deref().and_then(|name| ShmRegion::open(name).ok());
         let found = found.map(|region| region.attributes().bytes);
@@ -70,10 +74,6 @@ impl NodeCommand {
                 "{name} is there, and has {found} bytes: say --capacity {found} or more, or lend another one"
             )
             .into());
-        }
-        if self.settings.config {
-            settled.print(&[("capacity", capacity_bytes.to_string())]);
-            return Ok(());
         }
         let tls = self.tls_cert.as_deref().zip(self.tls_key.as_deref());
         let authority = self.tls_ca.as_deref().or(self.tls_cert.as_deref());

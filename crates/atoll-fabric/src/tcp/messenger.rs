@@ -67,7 +67,8 @@ impl TcpEndpoint {
                 Err(absent_export(at, text(why)))
             }
             Answer::NoExport { why } => Err(VerbError::export_unopened(node, at.region(), text(why))),
-            _ => Err(absent_export(at, "the agent of the home refuses it")),
+            // It may be there.
+            _ => Err(VerbError::export_unopened(node, at.region(), "the agent of the home refuses it")),
         }
     }
 

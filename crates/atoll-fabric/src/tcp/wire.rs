@@ -46,7 +46,7 @@ use crate::batch::BATCH_VERBS_MAX;
 use arrayvec::ArrayVec;
 
 pub(super) const MAGIC: u64 = u64::from_ne_bytes(*b"ATOLLTCP");
-pub(super) const VERSION: u64 = 2;
+pub(super) const VERSION: u64 = 3;
 /// Words of the greeting.
 pub(super) const GREETING_WORDS: usize = 6;
 /// Words of a frame before its body.
