@@ -63,7 +63,8 @@ use std::cell::Cell;
 
 /// Bytes of a table of modes that a burial READs at once.
 const WALK_BYTES: u64 = 4096;
-/// How often a client asks whether a silent member is dead, and how long it waits between.
+/// How often a client asks whether a silent member is dead: for 0.2 seconds in all. An endpoint
+/// that is dropped ends its regions first, and is dead a moment later.
 const ASKS_MAX: u32 = 64;
 pub(crate) const ASK_PAUSE_NS: u64 = 100_000;
 
@@ -99,6 +100,10 @@ impl OnSilence {
             _ => Self::GiveUp,
         }
     }
+}
+
+fn silent(member: MemberWord) -> NearError {
+    NearError::Silent { node: member.base().compute_node().unwrap_or_default() }
 }
 
 impl<E: Endpoint> Near<E> {
@@ -164,11 +169,8 @@ impl<E: Endpoint> Near<E> {
                     self.orphan(place, member).await?;
                     break;
                 }
-                OnSilence::AskAgain => self.endpoint.pause(ASK_PAUSE_NS).await,
-                OnSilence::GiveUp => {
-                    let node = member.base().compute_node().unwrap_or_default();
-                    return Err(NearError::Silent { node });
-                }
+                OnSilence::AskAgain => self.pause_before_asking(asked).await,
+                OnSilence::GiveUp => return Err(silent(member)),
             }
         }
         self.refresh().await
@@ -189,19 +191,32 @@ impl<E: Endpoint> Near<E> {
                 continue;
             }
             self.check_own_region(other, *living)?;
-            match self.reach_region(*living) {
-                Ok(true) => {}
-                // A second dead member has no copies either; its own burial follows.
-                Ok(false) | Err(VerbError::ExportAbsent(_)) => continue,
-                Err(error) => return Err(error.into()),
-            }
-            if let Err(error) = add(&self.endpoint, Layout::losses_on(living.base()), 1).await
-                && !self.has_region_ended(*living)
-            {
-                return Err(error.into());
-            }
+            self.end_copies_of(*living).await?;
         }
         Ok(())
+    }
+
+    /// Ends the copies of another member, which may die meanwhile.
+    async fn end_copies_of(&self, living: MemberWord) -> Result<(), NearError> {
+        for asked in 1..ASKS_MAX {
+            match self.reach_region(living) {
+                Ok(true) => {}
+                // A second dead member has no copies either; its own burial follows.
+                Ok(false) | Err(VerbError::ExportAbsent(_)) => return Ok(()),
+                Err(error) => return Err(error.into()),
+            }
+            match add(&self.endpoint, Layout::losses_on(living.base()), 1).await {
+                Err(error) if error.is_of_ended_export() => self.pause_before_asking(asked).await,
+                Err(error) if !self.has_region_ended(living) => return Err(error.into()),
+                Ok(_) | Err(_) => return Ok(()),
+            }
+        }
+        Err(silent(living))
+    }
+
+    /// Longer from time to time, so that few verbs are spent on one that is slow to die.
+    async fn pause_before_asking(&self, asked: u32) {
+        self.endpoint.pause(ASK_PAUSE_NS * u64::from(asked)).await;
     }
 
     /// Orphans a member whose region has ended with its exporter.

@@ -12,9 +12,10 @@
 //! does the same. A region whose name was removed lives on in existing mappings; no new mapping is
 //! made.
 //!
-//! **Who removes a name marks the region as ended first**, behind its bytes. So a client that is
-//! told that there is no such region knows that processes which follow it answer for it no more
-//! (`follow`).
+//! **Who removes a name marks the region as ended first**, behind its bytes. From the mark on, no
+//! verb to it succeeds, and no endpoint reaches it anew, although its name is still there. So a
+//! client that is told that there is no such region knows that processes which follow it answer
+//! for it no more (`follow`).
 
 use super::endpoint::ShmEndpoint;
 use super::lock::RegionLock;
@@ -167,7 +168,8 @@ impl ShmEndpoint {
         if exported.is_given_up() {
             return Err(absent("its process followed it, and did not answer in time"));
         }
-        Ok(exported)
+        // Its name is about to be removed.
+        if exported.has_ended() { Err(absent("it has ended")) } else { Ok(exported) }
     }
 
     /// Opens another endpoint's export. Only what is proven to have ended is absent: this process

@@ -131,6 +131,24 @@ fn a_region_is_not_taken_for_an_earlier_one_that_had_its_address() {
     assert_eq!(second.reach_export_if(at, 5), Ok(true));
 }
 
+/// So a client that was told by a verb that a region has ended is told the same by the next call.
+#[test]
+fn a_region_that_is_marked_as_ended_is_reached_no_more_although_it_has_its_name() {
+    let name = format!("shm:/atoll-marked-{}", std::process::id());
+    let region = Arc::new(ShmRegion::create(&name, 1 << 16).unwrap());
+    let [owner, other] = [(); 2].map(|()| ShmEndpoint::new(region.clone()));
+    let at = owner.export(RegionAttributes { lifetime: Lifetime::Process, ..region.attributes() }).unwrap();
+    other.reach_export(at).unwrap();
+    owner.exports.region(at.compute_node().unwrap(), at.region()).unwrap().mark_ended();
+    let read = crate::run_ready(other.read(at, crate::Buffer::sized(8)));
+    let (reached, reached_if) = (other.reach_export(at), other.reach_export_if(at, 0));
+    drop(owner);
+    ShmRegion::remove(&name).unwrap();
+    assert!(matches!(read, Err(VerbError::PeerDead)), "{read:?}");
+    assert!(matches!(reached, Err(VerbError::ExportAbsent(_))), "{reached:?}");
+    assert!(matches!(reached_if, Err(VerbError::ExportAbsent(_))), "{reached_if:?}");
+}
+
 #[test]
 fn what_follows_a_region_of_a_killed_process_hears_that_it_ended_before_others_do() {
     let name = format!("shm:/atoll-followed-{}", std::process::id());
