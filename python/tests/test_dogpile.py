@@ -61,7 +61,7 @@ def test_of_all_processes_one_creates_a_value():
 
 def test_a_lock_of_a_process_that_died_is_released_after_some_time():
     backend = make_region().configure(
-        "atoll", arguments={**ARGUMENTS["arguments"], "lock_timeout": 0.2, "expiration": 60}
+        "atoll", arguments={**ARGUMENTS["arguments"], "lock_timeout": 1, "expiration": 60}
     ).backend
     held, other = backend.get_mutex("m"), backend.get_mutex("m")
     assert held.acquire() and not other.acquire(wait=False) and other.locked()

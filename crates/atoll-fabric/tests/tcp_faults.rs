@@ -17,7 +17,7 @@ fn agent(options: AgentOptions) -> RunningAgent {
 }
 
 fn fabric(address: SocketAddr, deadline: Duration) -> TcpFabric {
-    let options = TcpOptions { deadline, connect_timeout: Duration::from_millis(500), ..TcpOptions::default() };
+    let options = TcpOptions { deadline, connect_timeout: Duration::from_secs(5), ..TcpOptions::default() };
     TcpFabric::with_options(&format!("tcp:{address}"), options).unwrap()
 }
 
@@ -42,16 +42,20 @@ struct Account {
 }
 
 /// Adds through a network that is not to be trusted. A client whose outcome is unknown goes on with
-/// another endpoint.
-fn add_until(reach: &TcpReach, offset: u64, end: Instant) -> Account {
-    let mut account = Account::default();
-    while Instant::now() < end {
+/// another endpoint. It ends after this time, if the network was neither whole nor gone by then.
+fn add_for(time: Duration, reach: &TcpReach, offset: u64) -> Account {
+    let (begun, mut account) = (Instant::now(), Account::default());
+    let goes_on = |account: &Account| {
+        let has_all = account.sure > 0 && account.lost > 0;
+        begun.elapsed() < if has_all { time } else { Duration::from_secs(60) }
+    };
+    while goes_on(&account) {
         let endpoint = reach.endpoint();
         match endpoint.identity() {
             Identity::NOBODY => continue,
             identity => account.identities.push(identity),
         }
-        while Instant::now() < end {
+        while goes_on(&account) {
             account.possible += 1;
             match add(&endpoint, offset, 1) {
                 Ok(before) => {
@@ -88,14 +92,13 @@ fn a_verb_of_an_unknown_outcome_lands_once_at_most_and_never_after_its_client_is
             repeat_per_mille: 500,
         };
         let proxy = Proxy::start(agent.address(), faults);
-        let end = Instant::now() + Duration::from_millis(1500);
         let accounts: Vec<Account> = std::thread::scope(|scope| {
             let clients: Vec<_> = (0..3)
                 .map(|client| {
                     let fabric = fabric(proxy.address(), Duration::from_millis(40));
                     scope.spawn(move || {
                         let opened = std::iter::repeat_with(|| fabric.open(0)).find_map(Result::ok).unwrap();
-                        add_until(&fabric.reach(opened), 64 * client, end)
+                        add_for(Duration::from_millis(1500), &fabric.reach(opened), 64 * client)
                     })
                 })
                 .collect();
@@ -178,10 +181,13 @@ fn many_operations_in_flight_share_the_time_of_a_round_trip() {
         );
         (clients * each) as f64 / begun.elapsed().as_secs_f64()
     };
-    let (one, fifty) = (run(1, 50), run(50, 50));
-    println!("{one:.0} a second, one after the other; {fifty:.0} a second, fifty at once: {:.1} times", fifty / one);
-    // Far fewer than fifty times, so that a busy machine passes.
-    assert!(fifty > 10.0 * one);
+    // Far fewer than fifty times, in one of three rounds, so that a busy machine passes.
+    let is_shared = (0..3).any(|_| {
+        let (one, fifty) = (run(1, 50), run(50, 50));
+        println!("{one:.0} a second, one after the other; {fifty:.0}, fifty at once: {:.1} times", fifty / one);
+        fifty > 10.0 * one
+    });
+    assert!(is_shared);
 }
 
 #[test]
@@ -189,7 +195,7 @@ fn a_parted_network_ends_in_an_unknown_outcome_within_the_deadline() {
     let agent = agent(AgentOptions::default());
     let _created = created(&agent);
     let proxy = Proxy::start(agent.address(), Faults::default());
-    let fabric = fabric(proxy.address(), Duration::from_millis(200));
+    let fabric = fabric(proxy.address(), Duration::from_secs(2));
     let reach = fabric.reach(fabric.open(0).unwrap());
     let endpoint = reach.endpoint();
     assert_eq!(add(&endpoint, 8, 1), Ok(0));
@@ -197,7 +203,7 @@ fn a_parted_network_ends_in_an_unknown_outcome_within_the_deadline() {
     let begun = Instant::now();
     assert_eq!(add(&endpoint, 8, 1), Err(VerbError::OutcomeUnknown));
     let took = begun.elapsed();
-    assert!(took >= Duration::from_millis(200) && took < Duration::from_millis(900), "{took:?}");
+    assert!(took >= Duration::from_secs(2) && took < Duration::from_secs(4), "{took:?}");
     assert_eq!(add(&endpoint, 8, 1), Err(VerbError::PeerDead));
     drop(endpoint);
     proxy.part(false);

@@ -63,9 +63,9 @@ use std::cell::Cell;
 
 /// Bytes of a table of modes that a burial READs at once.
 const WALK_BYTES: u64 = 4096;
-/// How often a client asks whether a silent member is dead: for 0.2 seconds in all. An endpoint
+/// How often a client asks whether a silent member is dead: for two seconds in all. An endpoint
 /// that is dropped ends its regions first, and is dead a moment later.
-const ASKS_MAX: u32 = 64;
+const ASKS_MAX: u32 = 200;
 pub(crate) const ASK_PAUSE_NS: u64 = 100_000;
 
 /// What is known of a member's clients.

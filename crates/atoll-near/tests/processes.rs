@@ -50,6 +50,15 @@ async fn put_word(endpoint: &ShmEndpoint, at: Address, value: u64) {
     endpoint.post(&mut batch).await.unwrap();
 }
 
+/// Until the word is not 0.
+fn wait_for(endpoint: &ShmEndpoint, at: Address) {
+    let begun = Instant::now();
+    while run_ready(word(endpoint, at)) == 0 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "no child enters");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 /// Reads until all words are of one write.
 async fn read_whole(near: &Near<ShmEndpoint>, number: u64) -> Result<u64, NearError> {
     let mut buffer = Buffer::new();
@@ -154,7 +163,7 @@ fn play(promise: Promise, nodes: [Option<&str>; 5]) {
     }
     let begun = Instant::now();
     let mut turn = 0;
-    while begun.elapsed() < Duration::from_secs(3) {
+    while begun.elapsed() < Duration::from_secs(3) || turn < 10 {
         std::thread::sleep(Duration::from_millis(300));
         // A writer stays dead until another takes over what it wrote: its object may be torn.
         let victim = [3, 0, 4, 1][turn % 4];
@@ -162,7 +171,10 @@ fn play(promise: Promise, nodes: [Option<&str>; 5]) {
         let (part, mut process) = living.remove(victim);
         process.kill().unwrap();
         process.wait().unwrap();
+        block_on_with(std::thread::yield_now, put_word(&endpoint, ENTERED, 0));
         living.insert(victim, (part.clone(), child(&part, &name, named[victim].as_deref())));
+        // So that another one of its node enters again once this one is killed.
+        wait_for(&endpoint, ENTERED);
     }
     std::thread::sleep(Duration::from_millis(500));
     block_on_with(std::thread::yield_now, put_word(&endpoint, STOP, 1));
@@ -243,9 +255,7 @@ fn a_process_that_does_nothing_keeps_no_other_from_joining_in_place_of_a_killed_
         let directory = Directory::create(&reach.endpoint(), HOME, &[TABLE], options).await.unwrap();
         let other = Near::join(reach.endpoint(), directory.clone(), NODE_OPTIONS).await.unwrap();
         let mut exporter = child("reader", &name, Some(&name));
-        while word(other.endpoint(), ENTERED).await == 0 {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        wait_for(other.endpoint(), ENTERED);
         let idle = host.enter(reach.endpoint(), &directory, NODE_OPTIONS).await.unwrap();
         exporter.kill().unwrap();
         exporter.wait().unwrap();

@@ -365,7 +365,7 @@ fn promise_5_objects_of_any_size_have_the_room_of_those_that_expired() {
     }
     let begun = Instant::now();
     while stay.clients[0].objects() > keys / 2 {
-        assert!(begun.elapsed() < Duration::from_secs(5));
+        assert!(begun.elapsed() < Duration::from_secs(60));
         stay.clients.iter().for_each(|client| client.tend());
         std::thread::sleep(Duration::from_millis(20));
     }

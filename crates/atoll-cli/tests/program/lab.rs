@@ -40,7 +40,7 @@ fn a_memory_node_is_measured_and_the_written_profile_can_be_simulated() {
     let pool = node.pool();
     let path = std::env::temp_dir().join(format!("atoll-network-{}.toml", std::process::id()));
     let file = path.display().to_string();
-    let few = ["--clients", "1,2", "--outstanding", "1,4", "--seconds", "0.1", "-o", &file, "--json"];
+    let few = ["--clients", "1,2", "--outstanding", "1,4", "--seconds", "0.3", "-o", &file, "--json"];
     let measure = [&["lab", "measure-network", &pool][..], &few].concat();
     let report = json(&measure);
     assert_eq!(report["base"], "tcp-25g");

@@ -68,14 +68,16 @@ fn a_living_server_is_not_shut_out_where_proc_shows_another_namespace() {
     let name = pool("namespace-proc");
     let program = env!("CARGO_BIN_EXE_atoll");
     let script = format!(
-        "'{program}' serve --port 0 --pool {name} & server=$!; sleep 0.5; \
-         '{program}' pool repair {name} --json; kill -9 $server",
-        name = name.0
+        "'{program}' serve --port 0 --pool {name} > '{said}' & server=$!; \
+         while kill -0 $server && ! [ -s '{said}' ]; do sleep 0.05; done; cat '{said}' >&2; \
+         '{program}' pool repair {name} --json; kill -9 $server; rm '{said}'",
+        name = name.0,
+        said = std::env::temp_dir().join(format!("atoll-said-{}", std::process::id())).display()
     );
     let ran = Space::Pids.command("sh", &["-c", &script]).output().unwrap();
     let shown = String::from_utf8_lossy(&ran.stdout).into_owned();
-    let json = shown.find('{').map(|at| &shown[at..]).unwrap_or_else(|| panic!("{ran:?}"));
-    assert_eq!(repaired_clients(json), 0, "{shown}");
+    assert!(String::from_utf8_lossy(&ran.stderr).contains("serving"), "{ran:?}");
+    assert_eq!(repaired_clients(&shown), 0, "{ran:?}");
 }
 
 #[test]

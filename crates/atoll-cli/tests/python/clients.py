@@ -17,9 +17,10 @@ def check(protocol):
     assert r.set("k", "v2", nx=True) is None
     assert r.set("k", "v2", xx=True, get=True) == b"\x00\xffbytes\r\n"
     assert r.get("absent") is None
-    assert r.set("t", "v", px=60)
-    assert 0 < r.pttl("t") <= 60
-    time.sleep(0.08)
+    assert r.set("t", "v", px=60_000)
+    assert 0 < r.pttl("t") <= 60_000
+    assert r.set("t", "v", px=20)
+    time.sleep(0.04)
     assert r.get("t") is None
     assert r.incr("n", 41) == 41 and r.incrbyfloat("n", 1.5) == 42.5
     assert r.append("a", "xy") == 2 and r.strlen("a") == 2

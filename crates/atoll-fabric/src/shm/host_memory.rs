@@ -36,7 +36,7 @@ const MAGIC: u64 = u64::from_le_bytes(*b"atollmem");
 const HEAD_WORDS: usize = 8;
 /// How often a process tries to open what others make and remove at the same time, and how long it
 /// waits each time.
-const TRIES: u32 = 32;
+const TRIES: u32 = 2000;
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// Memory that processes of a host share, as words. All of it is zero at first. Its first words

@@ -13,7 +13,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-const LEASE: Duration = Duration::from_millis(400);
+const LEASE: Duration = Duration::from_secs(1);
 /// What a busy machine may take longer.
 const SLACK: Duration = Duration::from_secs(3);
 

@@ -433,6 +433,8 @@ impl Course<'_> {
             blows.extend([Blow::NodeKill, Blow::NodeStop]);
         }
         let mean_s = 60.0 * 2.0 / (blows.len() as f64 * self.command.rate);
+        // Each is drawn as often as it stands there, so that none is missing from a short run.
+        let mut left = Vec::new();
         loop {
             let next = Instant::now() + Duration::from_secs_f64(-mean_s * (1.0 - random.unit()).ln());
             self.wait(next.min(end), tick)?;
@@ -440,7 +442,10 @@ impl Course<'_> {
                 return Ok(begun.end(self.ledger));
             }
             let worker = random.below(self.processes.workers()) as usize;
-            let blow = blows[random.below(blows.len() as u64) as usize];
+            if left.is_empty() {
+                left.clone_from(&blows);
+            }
+            let blow = left.swap_remove(random.below(left.len() as u64) as usize);
             let member = random.below(self.members().max(1)) as usize;
             let mut some = |(least, most): (f64, f64)| {
                 Duration::from_secs_f64(least * (most / least).powf(random.unit()) / 1000.0)

@@ -34,7 +34,7 @@ for writer in [plain, redis.Redis(port=OTHER_PORT, decode_responses=True)]:
     for number in range(2, 30):
         writer.set("k", number)
         eventually(f"the client hears of {number}", lambda: r.get("k") == str(number))
-    writer.psetex("k", 100, "short")
+    writer.psetex("k", 3000, "short")
     eventually("the client hears of it", lambda: r.get("k") == "short")
     eventually("what expires is gone", lambda: r.get("k") is None)
     # What was not there is not kept.

@@ -28,7 +28,8 @@ fn set(raw: &mut Raw, byte: u8) -> Vec<u8> {
 fn ask(server: &Running) -> Raw {
     let mut slow = Raw::connect(server.address);
     slow.send(&[command(&["GET", "k"]), command(&["ECHO", "behind"])].concat());
-    std::thread::sleep(Duration::from_millis(100));
+    // The value is open once its beginning arrives.
+    slow.stream().peek(&mut [0]).unwrap();
     slow
 }
 

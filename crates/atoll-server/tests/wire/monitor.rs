@@ -129,7 +129,7 @@ fn every_get_of_a_pipeline_is_seen() {
 fn a_monitor_that_takes_nothing_ends_and_a_silent_one_stays() {
     let server = start(atoll_server::ServerOptions { idle_s_max: 1, ..options() });
     let mut other = Raw::connect(server.address);
-    other.call(&["CONFIG", "SET", "client-output-buffer-limit", "pubsub 1mb 0 0"]);
+    other.call(&["CONFIG", "SET", "client-output-buffer-limit", "pubsub 16mb 0 0"]);
     let monitors = |raw: &mut Raw| text(raw.call(&["CLIENT", "LIST"])).matches(" flags=O ").count();
     let (mut slow, mut silent) = (Raw::connect(server.address), Raw::connect(server.address));
     slow.call(&["MONITOR"]);
@@ -148,7 +148,7 @@ fn a_monitor_that_takes_nothing_ends_and_a_silent_one_stays() {
         std::thread::sleep(Duration::from_millis(100));
     }
     // A command that no monitor may be shown ends all of them.
-    other.call(&["SET", "a", &"x".repeat(2 << 20)]);
+    other.call(&["SET", "a", &"x".repeat(17 << 20)]);
     while monitors(&mut other) > 0 {
         assert!(began.elapsed() < Duration::from_secs(30));
     }

@@ -236,10 +236,13 @@ fn metrics_and_info_show_the_same_numbers() {
         "atoll_connections 1",
         "atoll_commands_total{command=\"get\"} 3",
         "# HELP atoll_hits_total Lookups that found their key.\n",
-        "atoll_command_seconds_bucket{command=\"info\",le=\"+Inf\"} 1",
     ] {
         assert!(text.contains(line), "{line} in {text}");
     }
+    // The second INFO is among them if the worker has published meanwhile.
+    let infos = "\natoll_command_seconds_bucket{command=\"info\",le=\"+Inf\"} ";
+    let is_counted = [1, 2].iter().any(|count| text.contains(&format!("{infos}{count}\n")));
+    assert!(is_counted, "{infos} in {text}");
 }
 
 #[test]
@@ -283,10 +286,27 @@ fn a_pipeline_of_costly_commands_makes_no_other_client_wait_for_all_of_them() {
     let fields: Vec<String> = (0..8000).map(|field| field.to_string()).collect();
     let set = ["HSET", "h"].into_iter().chain(fields.iter().map(String::as_str));
     busy.call(&set.collect::<Vec<_>>());
-    busy.send(&command(&["HINCRBY", "h", "2", "1"]).repeat(300));
     let mut other = Raw::connect(server.address);
-    let (longest, answered) = longest_meanwhile(&mut other, || (0..300).for_each(|_| _ = busy.reply()));
-    assert!(longest < answered / 4, "a PING took {longest:?} while the pipeline took {answered:?}");
+    no_ping_waits("the pipeline", |_| {
+        longest_meanwhile(&mut other, || {
+            busy.send(&command(&["HINCRBY", "h", "2", "1"]).repeat(300));
+            (0..300).for_each(|_| _ = busy.reply());
+        })
+    });
+}
+
+/// A PING takes less than a quarter of what it is measured beside, in one of six rounds: the
+/// machine may have other work.
+fn no_ping_waits(beside: &str, mut measure: impl FnMut(usize) -> (Duration, Duration)) {
+    let mut measured = Vec::new();
+    for round in 0..6 {
+        let (longest, took) = measure(round);
+        if longest < took / 4 {
+            return;
+        }
+        measured.push((longest, took));
+    }
+    panic!("a PING, and all of {beside}: {measured:?}");
 }
 
 /// The longest time that a PING takes while `busy` waits for so many replies, and how long they
@@ -321,12 +341,13 @@ fn a_flush_of_many_keys_makes_no_other_client_wait_for_all_of_them() {
         let (mut busy, mut other) = (Raw::connect(server.address), Raw::connect(server.address));
         let mut memcached = Text::connect(server.memcached());
         for flush in ["FLUSHALL", "FLUSHDB", "flush_all"] {
-            fill(&mut busy, 150_000);
-            let (longest, took) = longest_meanwhile(&mut other, || match flush {
-                "flush_all" => assert_eq!(memcached.say("flush_all\r\n"), "OK\r\n"),
-                _ => assert_eq!(busy.call(&[flush]), b"+OK\r\n"),
+            no_ping_waits(flush, |_| {
+                fill(&mut busy, 150_000);
+                longest_meanwhile(&mut other, || match flush {
+                    "flush_all" => assert_eq!(memcached.say("flush_all\r\n"), "OK\r\n"),
+                    _ => assert_eq!(busy.call(&[flush]), b"+OK\r\n"),
+                })
             });
-            assert!(longest < took / 4, "{engine:?}: a PING took {longest:?} while {flush} took {took:?}");
             assert_eq!(busy.call(&["DBSIZE"]), b":0\r\n", "{engine:?} {flush}");
         }
         // As one step.
@@ -439,25 +460,20 @@ fn commands_on_a_large_value_make_no_other_client_wait() {
         many("HMGET"),
         many("HDEL"),
     ] {
-        // The machine may have other work.
-        let measured: Vec<_> = (0..6)
-            .map(|round| {
-                let (next, round) = ((round + 1).to_string(), round.to_string());
-                let word = |word| match word {
-                    "ROUND" => &round,
-                    "NEXT" => &next,
-                    word => word,
-                };
-                let words: Vec<_> = words.iter().copied().map(word).collect();
-                let sent = command(&words);
-                longest_meanwhile(&mut other, || {
-                    busy.send(&sent);
-                    assert!(!busy.reply().starts_with(b"-"), "{}", words[0]);
-                })
+        no_ping_waits(words[0], |round| {
+            let (next, round) = ((round + 1).to_string(), round.to_string());
+            let word = |word| match word {
+                "ROUND" => &round,
+                "NEXT" => &next,
+                word => word,
+            };
+            let words: Vec<_> = words.iter().copied().map(word).collect();
+            let sent = command(&words);
+            longest_meanwhile(&mut other, || {
+                busy.send(&sent);
+                assert!(!busy.reply().starts_with(b"-"), "{}", words[0]);
             })
-            .collect();
-        let is_short = measured.iter().any(|(longest, took)| *longest < *took / 4);
-        assert!(is_short, "{}: a PING and all: {measured:?}", words[0]);
+        });
     }
 }
 
@@ -470,28 +486,24 @@ fn transactions_beside_large_values_make_no_other_client_wait() {
     let bytes = "x".repeat(BYTES);
     for words in [vec!["SET", "k", &bytes], vec!["GET", "k"], vec!["APPEND", "k", "y"]] {
         let sent = command(&words);
-        let measured: Vec<_> = (0..6)
-            .map(|_| {
-                let is_over = std::sync::atomic::AtomicBool::new(false);
-                std::thread::scope(|scope| {
-                    scope.spawn(|| {
-                        let mut alone = Raw::connect(server.address);
-                        while !is_over.load(Relaxed) {
-                            alone.send(b"multi\r\nincr n\r\nexec\r\n");
-                            (0..3).for_each(|_| assert!(!alone.reply().starts_with(b"-")));
-                        }
-                    });
-                    let measured = longest_meanwhile(&mut other, || {
-                        busy.send(&sent);
-                        assert!(!busy.reply().starts_with(b"-"), "{}", words[0]);
-                    });
-                    is_over.store(true, Relaxed);
-                    measured
-                })
+        no_ping_waits(words[0], |_| {
+            let is_over = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    let mut alone = Raw::connect(server.address);
+                    while !is_over.load(Relaxed) {
+                        alone.send(b"multi\r\nincr n\r\nexec\r\n");
+                        (0..3).for_each(|_| assert!(!alone.reply().starts_with(b"-")));
+                    }
+                });
+                let measured = longest_meanwhile(&mut other, || {
+                    busy.send(&sent);
+                    assert!(!busy.reply().starts_with(b"-"), "{}", words[0]);
+                });
+                is_over.store(true, Relaxed);
+                measured
             })
-            .collect();
-        let is_short = measured.iter().any(|(longest, took)| *longest < *took / 4);
-        assert!(is_short, "{}: a PING and all: {measured:?}", words[0]);
+        });
     }
 }
 
@@ -586,14 +598,15 @@ fn requests_of_memcached_make_no_other_client_wait_for_all_of_them() {
     assert_eq!(memcached.say(format!("set k 0 0 2000000\r\n{}\r\n", "x".repeat(2_000_000))), "STORED\r\n");
     // Each makes the value anew.
     let appends = "append k 0 0 1\r\ny\r\n".repeat(200);
-    let (longest, took) =
-        longest_meanwhile(&mut other, || assert_eq!(memcached.say(appends), "STORED\r\n".repeat(200)));
-    assert!(longest < took / 4, "a PING took {longest:?} while the appends took {took:?}");
+    no_ping_waits("the appends", |_| {
+        longest_meanwhile(&mut other, || assert_eq!(memcached.say(&appends), "STORED\r\n".repeat(200)))
+    });
     // The keys of one request.
     let line = format!("get{}\r\n", " absent".repeat(140_000));
     let lines = line.repeat(8);
-    let (longest, took) = longest_meanwhile(&mut other, || assert_eq!(memcached.say(lines), "END\r\n".repeat(8)));
-    assert!(longest < took / 4, "a PING took {longest:?} while the lookups took {took:?}");
+    no_ping_waits("the lookups", |_| {
+        longest_meanwhile(&mut other, || assert_eq!(memcached.say(&lines), "END\r\n".repeat(8)))
+    });
 }
 
 #[test]

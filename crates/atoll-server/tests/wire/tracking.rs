@@ -295,6 +295,7 @@ fn what_expires_or_is_evicted_is_told() {
         let ours = server(&pool);
         let mut writer = Raw::connect(ours.address);
         let mut reader = tracking(ours.address, &[]);
+        let began = Instant::now();
         writer.call(&["SET", "k", "1", "PX", "150"]);
         // Another server of the pool fills it later. What it writes is in no group that an idle
         // client is filling.
@@ -302,9 +303,8 @@ fn what_expires_or_is_evicted_is_told() {
         let (mut filler, value) = (Raw::connect(other.address), "7".repeat(10_000));
         filler.call(&["SET", "l", &value]);
         reader.call(&["MGET", "k", "l"]);
-        let began = Instant::now();
         assert_eq!(text(reader.reply()), changed("k"));
-        assert!((Duration::from_millis(50)..Duration::from_secs(5)).contains(&began.elapsed()));
+        assert!((Duration::from_millis(150)..Duration::from_secs(20)).contains(&began.elapsed()));
         // What is looked up again and again takes the place of what is not.
         reader.stream().set_read_timeout(Some(Duration::from_millis(1))).unwrap();
         let mut is_told = false;
@@ -429,7 +429,10 @@ fn messages_are_redirected_and_a_client_hears_if_its_helper_is_gone() {
         resp3.call(&["SET", "k", "1"]);
         told.push(text(resp3.call(&["GET", "k"])));
         drop(helper);
-        std::thread::sleep(Duration::from_millis(200));
+        let waits = Instant::now();
+        while text(resp2.call(&["CLIENT", "LIST", "ID", &id])).contains("id=") {
+            assert!(waits.elapsed() < Duration::from_secs(20), "the helper is still there");
+        }
         resp2.call(&["SET", "k", "4"]);
         let without_id = |reply: Vec<u8>| text(reply).replace(&format!(":{id}\r\n"), ":ID\r\n");
         told.push(without_id(resp3.reply()));
@@ -504,6 +507,9 @@ impl Keeping {
     }
 }
 
+/// A change of another server is told after a look, which comes once a second at the least.
+const TOLD: Duration = Duration::from_secs(2);
+
 #[test]
 fn no_client_keeps_what_is_old() {
     const KEYS: usize = 8;
@@ -540,8 +546,7 @@ fn no_client_keeps_what_is_old() {
                         let key = random.below(KEYS);
                         from_own += u32::from(client.kept.contains_key(&format!("k{key}")));
                         client.get(&format!("k{key}"));
-                        if last.elapsed() > Duration::from_millis(500) {
-                            // What was written half a second ago has been told.
+                        if last.elapsed() > TOLD {
                             client.hear();
                             for (key, least) in before.iter().enumerate() {
                                 assert!(client.get(&format!("k{key}")) >= *least, "k{key}");
@@ -550,12 +555,12 @@ fn no_client_keeps_what_is_old() {
                             last = Instant::now();
                         }
                     }
-                    std::thread::sleep(Duration::from_millis(500));
+                    std::thread::sleep(TOLD);
                     client.hear();
                     (client, from_own)
                 })
             });
-            std::thread::sleep(Duration::from_secs(3));
+            std::thread::sleep(3 * TOLD);
             has_ended.store(true, Ordering::Relaxed);
             writers.into_iter().for_each(|writer| writer.join().unwrap());
             for reader in readers {

@@ -100,7 +100,7 @@ fn values_that_break_off_leave_nothing_behind() {
 fn begin<'v>(raw: &mut Raw, value: &'v [u8]) -> &'v [u8] {
     raw.send(format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${}\r\n", value.len()).as_bytes());
     raw.send(&value[..value.len() / 2]);
-    std::thread::sleep(Duration::from_millis(50));
+    std::thread::sleep(Duration::from_millis(300));
     &value[value.len() / 2..]
 }
 

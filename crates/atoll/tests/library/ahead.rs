@@ -5,7 +5,7 @@ use atoll_fabric::shm::fork;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-const SOON: Duration = Duration::from_secs(30);
+const SOON: Duration = Duration::from_secs(120);
 const VALUE: [u8; 256] = [7; 256];
 /// Objects that fill the pool more than once.
 const FILLING: u64 = 80_000;

@@ -116,10 +116,10 @@ fn round_trips(
         .collect();
     taken.sort_unstable();
     let median = taken[taken.len() / 2];
-    // A few of them also look after the pool.
+    // Some of them also look after the pool: more where each takes long.
     let usual = taken.iter().filter(|each| **each == median).count();
     println!("{median} round trips in {usual} of {times}");
-    assert!(usual * 10 > taken.len() * 8, "{taken:?}");
+    assert!(usual * 2 > taken.len(), "{taken:?}");
     median
 }
 

@@ -11,7 +11,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How often, and after which pauses, a client tries to follow the words of its process.
-const TRIES: u32 = 5;
+const TRIES: u32 = 25;
 const TRY_PERIOD: Duration = Duration::from_millis(20);
 /// How long it tries only once after it was found that it cannot.
 const REFUSED: Duration = Duration::from_secs(5);

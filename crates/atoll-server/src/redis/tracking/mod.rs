@@ -153,6 +153,8 @@ pub(crate) struct Tracking {
     pub(crate) keys_max: AtomicU64,
     /// Notified when the first client wishes to be told.
     begun: Notify,
+    /// How long the latest look took, in nanoseconds.
+    look_ns: AtomicU64,
     blind_since: Mutex<Option<Instant>>,
     /// Keys that clients are told of by another one, once their own replies have been sent.
     late: Mutex<Vec<Late>>,
@@ -180,6 +182,7 @@ impl Default for Tracking {
             table: Table::default(),
             keys_max: AtomicU64::new(1_000_000),
             begun: Notify::new(),
+            look_ns: AtomicU64::new(0),
             blind_since: Mutex::default(),
             late: Mutex::default(),
             refused: Mutex::default(),
@@ -396,7 +399,10 @@ impl Instance {
         if looked == Looked::Blind {
             let _ = cache.engine().follow_changes().await;
         }
-        (began.elapsed() * LOOK_PART).clamp(LOOK_PERIODS.0, LOOK_PERIODS.1)
+        // One long look may be one that other processes delayed.
+        let took_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let usual_ns = took_ns.min(tracking.look_ns.swap(took_ns, Relaxed));
+        (Duration::from_nanos(usual_ns) * LOOK_PART).clamp(LOOK_PERIODS.0, LOOK_PERIODS.1)
     }
 }
 
