@@ -214,7 +214,7 @@ impl<E: Endpoint> Near<E> {
         Err(silent(living))
     }
 
-    /// Longer from time to time, so that few verbs are spent on one that is slow to die.
+    /// Waits longer each time, so that few verbs are spent on a member that is slow to die.
     async fn pause_before_asking(&self, asked: u32) {
         self.endpoint.pause(ASK_PAUSE_NS * u64::from(asked)).await;
     }
