@@ -98,8 +98,9 @@ def test_buffers_that_do_not_fit_are_refused(blocks):
 def test_blocks_expire(address):
     with atoll.Cache(address, capacity="64MiB") as cache:
         Blocks(cache, ttl=60).put(["stays"], [block(1)])
-        blocks = Blocks(cache, ttl=0.02)
+        blocks = Blocks(cache, ttl=1)
         blocks.put(["a"], [block(1)])
+        assert blocks.count(["a"]) == 1
         until = time.monotonic() + 20
         while blocks.get(["a"], [bytearray(1 << 20)]) != 0:
             assert time.monotonic() < until, "it does not expire"

@@ -42,7 +42,7 @@ struct Account {
 }
 
 /// Adds through a network that is not to be trusted. A client whose outcome is unknown goes on with
-/// another endpoint. It ends after this time, if the network was neither whole nor gone by then.
+/// another endpoint. It ends after this time, once verbs have come through and been lost.
 fn add_for(time: Duration, reach: &TcpReach, offset: u64) -> Account {
     let (begun, mut account) = (Instant::now(), Account::default());
     let goes_on = |account: &Account| {

@@ -25,7 +25,7 @@
 //! | the place has | its exporter is | its further clients are | a client that finds the region gone |
 //! |---|---|---|---|
 //! | another member, or none, or the member orphaned | | | READs the table again |
-//! | the member | dead | dead, or it has none | buries it; orphans it while it reads and writers set bits |
+//! | the member | dead | dead, or it has none | buries it; during a read it may orphan it |
 //! | the member | dead | not known to be dead | orphans it |
 //! | the member | not known to be dead, asked few times | | asks again after a pause |
 //! | the member | not known to be dead, asked often | | gives up: [`NearError::Silent`](crate::NearError) |

@@ -98,29 +98,32 @@ fn a_home_that_comes_back_empty_is_made_anew_by_one_client_and_serves_nothing_ol
 type Remote = Client<TcpFabric>;
 
 /// How many round trips most of the SETs and GETs of `operation` took, each after `before` of the
-/// same key.
+/// same key, in one of three passes. A client looks after the pool more often where each takes
+/// long.
 fn round_trips(
     client: &mut Remote,
     times: u32,
     before: impl Fn(&mut Remote, &[u8]),
     operation: impl Fn(&mut Remote, &[u8]),
 ) -> u64 {
-    let mut taken: Vec<u64> = (0..times)
-        .map(|index| {
-            let key = (index % 100).to_le_bytes();
-            before(client, &key);
-            let before = client.stats().fabric_round_trips;
-            operation(client, &key);
-            client.stats().fabric_round_trips - before
-        })
-        .collect();
-    taken.sort_unstable();
-    let median = taken[taken.len() / 2];
-    // Some of them also look after the pool: more where each takes long.
-    let usual = taken.iter().filter(|each| **each == median).count();
-    println!("{median} round trips in {usual} of {times}");
-    assert!(usual * 2 > taken.len(), "{taken:?}");
-    median
+    let mut pass = || {
+        let mut taken: Vec<u64> = (0..times)
+            .map(|index| {
+                let key = (index % 100).to_le_bytes();
+                before(client, &key);
+                let before = client.stats().fabric_round_trips;
+                operation(client, &key);
+                client.stats().fabric_round_trips - before
+            })
+            .collect();
+        taken.sort_unstable();
+        let median = taken[taken.len() / 2];
+        // A few of them also look after the pool.
+        let usual = taken.iter().filter(|each| **each == median).count();
+        println!("{median} round trips in {usual} of {times}");
+        (usual * 10 > taken.len() * 8).then_some(median).ok_or(taken)
+    };
+    pass().or_else(|_| pass()).or_else(|_| pass()).expect("most of them take as many")
 }
 
 #[test]
